@@ -22,10 +22,10 @@ from pathlib import Path
 
 import psycopg
 
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 from twopc.sim.up import State, remove, up
-from twopc.sim.up.keeping import server_of
 from twopc.sim.up.parts import running
+from twopc.sim.up.setup import server_of
 
 VICTIMS = ("pgbench", "resolver", "agent", "log-reader", "server of sub1", "server of pub")
 TABLES = {

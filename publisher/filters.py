@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection
 
-from twopc.distributed import DistributedArticle
+from twopc.distributed_article import DistributedArticle
 from twopc.errors import ArticleError
 from twopc.names import VERSION_COLUMN
 from twopc.propagation import record_text

@@ -14,8 +14,8 @@ from psycopg import AsyncConnection, sql
 
 from twopc import names
 from twopc.errors import ArticleError
+from twopc.sql.catalog_texts import full_names
 from twopc.sql.fragments import qualified
-from twopc.sql.printing import full_names
 
 Connection = AsyncConnection[Any]
 

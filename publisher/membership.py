@@ -12,7 +12,7 @@ from psycopg import AsyncConnection, sql
 
 from twopc.articles import Article
 from twopc.errors import ArticleError
-from twopc.publisher.distributing import condition_of
+from twopc.publisher.distribution_setup import condition_of
 from twopc.sql import fragments as f
 
 #: By which name the condition calls the table.

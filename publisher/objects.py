@@ -9,8 +9,8 @@ from psycopg import sql
 
 from twopc import names
 from twopc.articles import Table
+from twopc.sql.catalog_texts import PINNED
 from twopc.sql.fragments import SALT, qualified
-from twopc.sql.printing import PINNED
 from twopc.sql.render import compose, render
 from twopc.sql.table_role import path_is_kept
 

@@ -14,19 +14,18 @@ from psycopg.types.json import Jsonb
 
 from twopc import names
 from twopc.articles import Article
-from twopc.distributed import DistributedArticle
+from twopc.distributed_article import DistributedArticle
 from twopc.errors import ArticleError
 from twopc.proc_execution import PROC_SCHEMA
 from twopc.propagation import Propagation
-from twopc.publisher import distributing, foreign_keys, logical_publication, proc_execution, witness
-from twopc.publisher.catalog import (
-    find_article,
-    fresh_articles,
-    get_article,
-    register,
-    stored_articles,
+from twopc.publisher import (
+    distribution_setup,
+    foreign_keys,
+    logical_publication,
+    proc_execution,
+    witness,
 )
-from twopc.publisher.making import (
+from twopc.publisher.article_setup import (
     describe_article,
     drop_objects,
     drop_role,
@@ -34,6 +33,13 @@ from twopc.publisher.making import (
     generate,
     generate_parents,
     grant_again,
+)
+from twopc.publisher.catalog import (
+    find_article,
+    fresh_articles,
+    get_article,
+    register,
+    stored_articles,
 )
 from twopc.publisher.objects import owner_role, shared_objects
 from twopc.publisher.row_filter import read_filter
@@ -148,7 +154,7 @@ async def publish(
         described = await describe(connection, schema, table)
         propagation = propagation or Propagation()
         # refuse before changing
-        distributing.check(
+        distribution_setup.check(
             article_of(described, columns=columns, row_filter=row_filter), propagation
         )
         taken = await find_article(connection, schema, table)
@@ -189,7 +195,7 @@ async def regenerate(connection: Connection, schema: str, table: str) -> Article
     """Make procedures and triggers fit the table again, after an ALTER TABLE.
 
     A table that was renamed goes by its new name. Rows that the ALTER TABLE has changed have the versions that
-    they had: `twopc.sim.topology.regenerating` compares them with those of the Subscribers first.
+    they had: `twopc.sim.topology.regeneration` compares them with those of the Subscribers first.
 
     Raises:
         ArticleError: the table is not published, or can no longer be published so.
@@ -221,15 +227,15 @@ async def change(
         ArticleError: the table is not published, no longer fits, or cannot travel so; nothing is changed.
     """
     async with connection.transaction():
-        stored = await distributing.base_of(connection, schema, table)
+        stored = await distribution_setup.base_of(connection, schema, table)
         described, article = await describe_article(connection, stored)
-        distributing.check(article, propagation)
+        distribution_setup.check(article, propagation)
         await connection.execute(
             "update msrepl.sysarticles set propagation = %s where article_id = %s",
             (Jsonb(propagation.as_json()), stored.article_id),
         )
-        stored = await distributing.base_of(connection, schema, table)
-        await distributing.fit(
+        stored = await distribution_setup.base_of(connection, schema, table)
+        await distribution_setup.fit(
             connection, stored, described, article, owner_role(connection.info.dbname)
         )
         return article
@@ -247,8 +253,8 @@ async def publish_part(connection: Connection, schema: str, table: str, row_filt
         ArticleError: the table is not published, or this is no condition over its columns.
     """
     async with connection.transaction():
-        stored = await distributing.base_of(connection, schema, table)
-        number = await distributing.add_filter(connection, stored, row_filter)
+        stored = await distribution_setup.base_of(connection, schema, table)
+        number = await distribution_setup.add_filter(connection, stored, row_filter)
         await filter_again(connection, stored)
         return number
 
@@ -268,7 +274,7 @@ async def unpublish_part(connection: Connection, article_id: int) -> None:
             "where f.article_id = %s and a.stale is null",
             article_id,
         )
-        await distributing.drop_filter(connection, article_id)
+        await distribution_setup.drop_filter(connection, article_id)
         for stored in base:
             await filter_again(connection, stored)
         await grant_again(connection)
@@ -277,9 +283,9 @@ async def unpublish_part(connection: Connection, article_id: int) -> None:
 async def numbers(connection: Connection, schema: str, table: str) -> list[int]:
     """The number of an article, and those of its parts. ArticleError if it is not published"""
     stored = await get_article(connection, schema, table)
-    return [number for number, _ in await distributing.parts_of(connection, stored.article_id)] + [
-        stored.article_id
-    ]
+    return [
+        number for number, _ in await distribution_setup.parts_of(connection, stored.article_id)
+    ] + [stored.article_id]
 
 
 async def unpublish(
@@ -306,8 +312,8 @@ async def unpublish(
                 f"`twopc unsubscribe` {', '.join(sorted({*linked, *subscribers}))} first"
             )
         await foreign_keys.restore(connection, stored.objid)
-        await distributing.drop_objects(connection, stored.article_id)
-        await distributing.leave(connection, stored)
+        await distribution_setup.drop_objects(connection, stored.article_id)
+        await distribution_setup.leave(connection, stored)
         await connection.execute(
             "delete from msrepl.sysarticles where article_id = %s", (stored.article_id,)
         )
@@ -350,8 +356,8 @@ async def distributed_articles(
     if of is None:
         stored = await fresh_articles(connection)
     else:
-        stored = [await distributing.base_of(connection, *of)]
-    return await distributing.distributed(
+        stored = [await distribution_setup.base_of(connection, *of)]
+    return await distribution_setup.distributed(
         connection, [(each, (await describe_article(connection, each))[1]) for each in stored]
     )
 

@@ -19,8 +19,8 @@ from twopc.articles import Article, Table
 from twopc.proc_execution import PROC_SCHEMA
 from twopc.publisher.procedures import OPERATIONS
 from twopc.sql import fragments as f
+from twopc.sql.catalog_texts import full_names
 from twopc.sql.fragments import qualified
-from twopc.sql.printing import full_names
 from twopc.sql.render import render
 from twopc.sql.table_role import create_text
 

@@ -15,8 +15,8 @@ from psycopg import AsyncConnection, sql
 from twopc.articles import Table
 from twopc.errors import ArticleError
 from twopc.publisher.rights import RequiredObject, needs
+from twopc.sql.catalog_texts import full_names
 from twopc.sql.fragments import qualified
-from twopc.sql.printing import full_names
 
 Connection = AsyncConnection[Any]
 

@@ -16,7 +16,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import class_row
 
 from twopc.errors import SubscriptionError
-from twopc.publisher.posting import PostedMessage, post_message
+from twopc.publisher.posted_messages import PostedMessage, post_message
 
 Connection = AsyncConnection[Any]
 

@@ -16,10 +16,10 @@ from typing import Any
 from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 
-from twopc.distributed import DistributedArticle
+from twopc.distributed_article import DistributedArticle
 from twopc.names import PREFIX
 from twopc.proc_execution import BESIDE, CALL_TYPE, DEFINITION_TYPE, base_of, beside
-from twopc.publisher.posting import PostedMessage, post_message, stored_message
+from twopc.publisher.posted_messages import PostedMessage, post_message, stored_message
 from twopc.sql.checksum import PINNED
 from twopc.validation import ArticleVerdict, Key, touched_keys
 

@@ -13,10 +13,10 @@ import psycopg
 
 from twopc.drivers import in_doubt
 from twopc.drivers.database import Database
-from twopc.drivers.decided import DecisionReader
 from twopc.drivers.in_doubt import InDoubtBranch
 from twopc.drivers.participant import ServerParticipant
 from twopc.drivers.points import Points
+from twopc.drivers.recorded_decisions import DecisionReader
 from twopc.drivers.recovery import Recovery, SettledBranch
 from twopc.errors import ConfigurationError, ServerError
 from twopc.names import BranchId

@@ -15,8 +15,8 @@ from typing import Any
 
 from psycopg import AsyncClientCursor, AsyncConnection, AsyncCursor, sql
 
-from twopc.subscriber.firing import Obstacle
 from twopc.subscriber.objects import LinkAddress, owner_role, user_mapping_text
+from twopc.subscriber.trigger_order import Obstacle
 from twopc.subscriber.triggers import BranchNames
 
 #: Statements that change nothing, or only for a moment; functions of ours change something.

@@ -14,7 +14,7 @@ from twopc.articles import Article, Column, Table
 from twopc.sql import fragments as f
 from twopc.sql.fragments import SALT
 from twopc.sql.render import compose, render
-from twopc.subscriber.firing import by_row
+from twopc.subscriber.trigger_order import by_row
 
 #: The dblink connection's name within a session.
 LINK = "msrepl"

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from psycopg import sql
 
 from twopc import names
+from twopc.sql.catalog_texts import PINNED
 from twopc.sql.fragments import COMMA, qualified
-from twopc.sql.printing import PINNED
 from twopc.sql.render import compose, render
 from twopc.sql.table_role import create_text, drop_text
 from twopc.subscriber.capture import NOTHING, SEALED
-from twopc.subscriber.firing import OPERATIONS
+from twopc.subscriber.trigger_order import OPERATIONS
 from twopc.subscriber.triggers import LINK, BranchNames, TriggerTexts
 from twopc.waits import link_prefix
 

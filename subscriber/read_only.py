@@ -19,7 +19,7 @@ from twopc import names
 from twopc.articles import Article
 from twopc.errors import SubscriptionError
 from twopc.sql import fragments as f
-from twopc.sql.printing import PINNED
+from twopc.sql.catalog_texts import PINNED
 from twopc.sql.render import render
 from twopc.subscriber.objects import owner_role
 from twopc.subscriber.triggers import BranchNames

@@ -22,7 +22,6 @@ from twopc.sql.fragments import qualified
 from twopc.sql.passwords import unlogged
 from twopc.sql.table_role import drop_role_text
 from twopc.subscriber import not_for_replication
-from twopc.subscriber.firing import Obstacle, obstacles
 from twopc.subscriber.objects import (
     SERVER,
     LinkAddress,
@@ -36,6 +35,7 @@ from twopc.subscriber.objects import (
 )
 from twopc.subscriber.propagation import drop_all
 from twopc.subscriber.tables import check_same_shape, check_ways_in, create_types
+from twopc.subscriber.trigger_order import Obstacle, obstacles
 from twopc.subscriber.triggers import BranchNames, TriggerTexts
 
 __all__ = [

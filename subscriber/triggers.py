@@ -17,7 +17,7 @@ from twopc.sql import fragments as f
 from twopc.sql.render import render
 from twopc.sql.table_role import path_is_kept, runs_as
 from twopc.subscriber.capture import LINK, NOTHING, SEALED, BranchNames, CaptureTexts
-from twopc.subscriber.firing import OPERATIONS, by_row
+from twopc.subscriber.trigger_order import OPERATIONS, by_row
 
 __all__ = ["LINK", "BranchNames", "TriggerTexts"]
 

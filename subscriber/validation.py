@@ -20,7 +20,7 @@ from twopc.names import PREFIX
 from twopc.sql import fragments as f
 from twopc.sql.checksum import PINNED, ChecksumTexts
 from twopc.sql.describe import describe
-from twopc.subscriber.changing import Change, changing
+from twopc.subscriber.table_changes import Change, changing
 from twopc.validation import Key, RowDifference, parse_key
 
 Connection = AsyncConnection[Any]

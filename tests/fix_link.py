@@ -18,7 +18,7 @@ import pytest
 from tests.fix_topology import Pair
 from twopc.names import PREFIX
 from twopc.server import EmbeddedServer
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 from twopc.sim.topology import Topology
 from twopc.waits import link_name
 

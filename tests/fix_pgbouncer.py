@@ -19,7 +19,7 @@ import psycopg
 import pytest
 from psycopg import conninfo
 
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 
 #: Debian puts it where only root's search path looks.
 _PLACES = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"))

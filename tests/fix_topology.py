@@ -20,7 +20,7 @@ from twopc.errors import TwopcError
 from twopc.names import GlobalId
 from twopc.publisher.publication import owner_role
 from twopc.server import EmbeddedServer
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 from twopc.sim.topology import Topology
 from twopc.sim.topology.checkpoint import Checkpoint, checkpoint, rewind
 from twopc.waits import link_name

@@ -40,7 +40,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "twopc.sim.scenario",
         "twopc.sim.sessions",
         "twopc.sim.operate",
-        "twopc.sim.standing",
+        "twopc.sim.agent_processes",
         "twopc.sim.survey",
         "twopc.sim.faults",
         "twopc.sim.workload",

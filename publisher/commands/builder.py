@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from twopc.distributed import DistributedArticle
+from twopc.distributed_article import DistributedArticle
 from twopc.errors import ArticleError
 from twopc.names import article_name
 from twopc.propagation import OPERATIONS, Format

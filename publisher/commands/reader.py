@@ -8,7 +8,14 @@ does not match takes the way through `Decoder` and `CommandBuilder`, which say w
 from __future__ import annotations
 
 from twopc.publisher.commands.builder import CommandBuilder
-from twopc.publisher.commands.learned import ColumnSample, Read, Shape, Tally, reading, shape_of
+from twopc.publisher.commands.learned_shapes import (
+    ColumnSample,
+    Read,
+    Shape,
+    Tally,
+    reading,
+    shape_of,
+)
 from twopc.publisher.commands.rows import Command, LoggedRows
 from twopc.publisher.pgoutput import Decoded, Decoder, RelationMessage, RowMessage
 

@@ -9,7 +9,7 @@ from operator import itemgetter, ne
 
 from twopc.articles import Column
 from twopc.core import RowPlan, int4_of
-from twopc.distributed import DistributedArticle
+from twopc.distributed_article import DistributedArticle
 from twopc.errors import ArticleError
 from twopc.names import VERSION_COLUMN
 from twopc.proc_execution import BESIDE

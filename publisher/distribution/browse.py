@@ -10,7 +10,7 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from twopc.distributed import CommandText, DistributedArticle, read_command
+from twopc.distributed_article import CommandText, DistributedArticle, read_command
 from twopc.errors import ConfigurationError
 from twopc.names import article_name
 from twopc.proc_execution import (
@@ -61,7 +61,7 @@ class BrowsedCommand:
     originator: str | None
     """The Subscriber that it came from, and to which it does not go."""
     text: str
-    """See `twopc.distributed.read_command`."""
+    """See `twopc.distributed_article.read_command`."""
     changed: tuple[str, ...] | None
     """The columns whose bit is set."""
 

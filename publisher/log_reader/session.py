@@ -11,7 +11,7 @@ from typing import Any
 from psycopg import AsyncConnection, conninfo
 
 from twopc.sql import path
-from twopc.sql.printing import PRINTED
+from twopc.sql.catalog_texts import PRINTED
 
 Connection = AsyncConnection[Any]
 

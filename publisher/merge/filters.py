@@ -30,9 +30,9 @@ from twopc.merge.partitions import (
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.publisher.rights import RequiredObject, needs
 from twopc.publisher.row_filter import read_filter
+from twopc.sql.catalog_texts import full_names
 from twopc.sql.fragments import AND, qualified
 from twopc.sql.merge_filter_texts import FilterTexts
-from twopc.sql.printing import full_names
 
 Connection = AsyncConnection[Any]
 

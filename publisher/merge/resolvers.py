@@ -8,7 +8,7 @@ import psycopg
 from psycopg import AsyncConnection, sql
 
 from twopc.drivers.merge import tracking
-from twopc.drivers.merge.resolving import resolver_of
+from twopc.drivers.merge.article_resolver import resolver_of
 from twopc.errors import ArticleError
 from twopc.merge.articles import MergeArticle
 from twopc.merge.resolvers import SQL, SuppliedResolver, check

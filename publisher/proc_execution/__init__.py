@@ -31,7 +31,7 @@ from twopc.publisher.proc_execution.articles import (
 )
 from twopc.publisher.proc_execution.examine import examine
 from twopc.publisher.proc_execution.texts import RoutineTexts, drop_texts
-from twopc.sql.printing import full_names
+from twopc.sql.catalog_texts import full_names
 from twopc.sql.render import render
 
 __all__ = [

@@ -16,7 +16,7 @@ from twopc import names
 from twopc.errors import ArticleError
 from twopc.proc_execution import PROC_SCHEMA, Argument, ProcArticle
 from twopc.publisher.proc_execution.texts import ServerSignature
-from twopc.sql.printing import full_names
+from twopc.sql.catalog_texts import full_names
 
 Connection = AsyncConnection[Any]
 

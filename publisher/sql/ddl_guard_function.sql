@@ -9,7 +9,7 @@
 --
 -- A rewrite may give rows other values under the versions that they have (ALTER COLUMN … TYPE … USING, a volatile
 -- default): the article is stale even if its structure is what it was. Each command that touches a stale article
--- leaves another xmin: whoever has compared rows (twopc.sim.topology.regenerating) sees that they may have changed since.
+-- leaves another xmin: whoever has compared rows (twopc.sim.topology.regeneration) sees that they may have changed since.
 create or replace function msrepl.ddl_guard() returns event_trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

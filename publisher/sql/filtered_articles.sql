@@ -1,5 +1,5 @@
 -- msrepl.sysfilteredarticles: articles that hold part of another's rows, for some Subscribers.
--- called by: twopc.publisher.distributing, twopc.publisher.publication
+-- called by: twopc.publisher.distribution_setup, twopc.publisher.publication
 -- tables:    itself
 -- holes:     owner
 --

@@ -81,7 +81,7 @@ def log_reader(nodes: NamedNodes, once: Once = False) -> None:
     Requires two nodes, or one if they share a database: the Publisher under its name, and the distribution
     database. A role with REPLICATION and the privileges of the log reader is sufficient.
     """
-    from twopc.sim.standing import read_log
+    from twopc.sim.agent_processes import read_log
 
     running = partial(_say, "log reader")
     read = asyncio.run(read_log(parse_nodes(nodes), once=once, running=running))
@@ -122,7 +122,7 @@ def clean_up(
 
     Requires one node, the distribution database, as administrator.
     """
-    from twopc.sim.standing import remove_delivered
+    from twopc.sim.agent_processes import remove_delivered
 
     done = asyncio.run(
         remove_delivered(
@@ -165,7 +165,7 @@ def distribution(
     Requires two nodes, the Subscriber under its name and the distribution database. Options that are not
     given are those stored with the subscription.
     """
-    from twopc.sim.standing import agent_config
+    from twopc.sim.agent_processes import agent_config
     from twopc.subscriber.distribution_agent import main
 
     config = asyncio.run(

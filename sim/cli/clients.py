@@ -61,7 +61,7 @@ def resolver(nodes: NamedNodes, coordinator: CoordinatorName = None) -> None:
     Requires the Publisher, the distribution database and the Subscribers concerned, each with an
     administrator's connection string. Several can run at once.
     """
-    from twopc.sim.standing import resolve
+    from twopc.sim.agent_processes import resolve
 
     def running(subscribers: list[str]) -> None:
         print(

@@ -15,7 +15,7 @@ import typer
 
 from twopc.protocol.variants import VARIANTS
 from twopc.sim.cli.exits import NOTHING, PASS, SAFETY, worst
-from twopc.sim.cli.playing import place_of, selection_of
+from twopc.sim.cli.play import place_of, selection_of
 from twopc.sim.faults.matrix import (
     Derive,
     MatrixCell,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from twopc.sim.cli.exits import LIVENESS, PASS, SAFETY
-from twopc.sim.cli.merge_looking import status as merge_status
+from twopc.sim.cli.merge_status import status as merge_status
 from twopc.sim.cli.place import (
     CoordinatorName,
     Folder,

@@ -55,7 +55,7 @@ def _played(path: Path) -> Path:
     import io
 
     from twopc.sim.cli.options import PlaceOptions, RunOptions
-    from twopc.sim.cli.playing import one, theatre_of
+    from twopc.sim.cli.play import one, theatre_of
     from twopc.sim.report.terminal import console
     from twopc.sim.scenario.check import load
     from twopc.sim.scenario.theatres import BOTH, played

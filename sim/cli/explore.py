@@ -67,7 +67,7 @@ def explore(
     try:
         from twopc.sim.explore.app import Desk
         from twopc.sim.explore.pool import Workers
-        from twopc.sim.explore.serving import run
+        from twopc.sim.explore.web_server import run
     except ModuleNotFoundError as error:
         raise typer.BadParameter(
             f"{error.name} is missing: pip install 'twopc[explore]'"

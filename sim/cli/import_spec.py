@@ -90,8 +90,8 @@ def export_spec(
 def _compare(path: Path, expected: Path, pg: str) -> int:
     from twopc.server import choose
     from twopc.server.choice import kind_of
-    from twopc.sim.scenario.spec.expected import agreement
-    from twopc.sim.scenario.spec.playing import SETTINGS, play
+    from twopc.sim.scenario.spec.expected_output import agreement
+    from twopc.sim.scenario.spec.play import SETTINGS, play
 
     text = _read(path)
     agreement(expected, [])  # before anything is started: that it can be read

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from twopc.sim.cli.exits import PASS, SAFETY
-from twopc.sim.cli.merge_looking import print_validation
 from twopc.sim.cli.merge_place import MergeNodes, Subscriber, attached, print_json, with_merge
+from twopc.sim.cli.merge_status import print_validation
 from twopc.sim.cli.place import Folder, Json
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def sync(
     """
     from twopc.errors import MergeError
     from twopc.sim.cli.exits import exit_code, worst
-    from twopc.sim.cli.merge_asking import ask
+    from twopc.sim.cli.merge_interactive import ask
 
     reports: dict[str, MergeReport] = {}
     tables: dict[str, list[TableValidation]] = {}
@@ -170,8 +170,8 @@ def agent(
     folder: Folder = None,
 ) -> None:
     """Run sessions with one Subscriber until Ctrl-C or SIGTERM; sessions that bring nothing are not printed."""
+    from twopc.sim.agent_processes import stopped_by_signals
     from twopc.sim.merge.agent import keep_merging
-    from twopc.sim.standing import stopped_by_signals
 
     def tell(outcome: MergeReport | MergeError) -> None:
         from twopc.drivers.merge.engine import MergeReport

@@ -5,10 +5,6 @@ from __future__ import annotations
 from twopc.sim.cli.merge import merge
 from twopc.sim.cli.merge_columns import column as merge_column
 from twopc.sim.cli.merge_conflicts import conflicts, resolve
-from twopc.sim.cli.merge_looking import doctor as merge_doctor
-from twopc.sim.cli.merge_looking import row, sessions
-from twopc.sim.cli.merge_looking import status as merge_status
-from twopc.sim.cli.merge_looking import validate as merge_validate
 from twopc.sim.cli.merge_partitions import partitions
 from twopc.sim.cli.merge_publish import publish as merge_publish
 from twopc.sim.cli.merge_publish import subscribe as merge_subscribe
@@ -16,6 +12,10 @@ from twopc.sim.cli.merge_publish import unpublish as merge_unpublish
 from twopc.sim.cli.merge_publish import unsubscribe as merge_unsubscribe
 from twopc.sim.cli.merge_ranges import ranges as merge_ranges
 from twopc.sim.cli.merge_snapshot import snapshot as merge_snapshot
+from twopc.sim.cli.merge_status import doctor as merge_doctor
+from twopc.sim.cli.merge_status import row, sessions
+from twopc.sim.cli.merge_status import status as merge_status
+from twopc.sim.cli.merge_status import validate as merge_validate
 from twopc.sim.cli.merge_upkeep import cleanup, reinit, retention, rewound
 from twopc.sim.cli.merge_upkeep import regenerate as merge_regenerate
 

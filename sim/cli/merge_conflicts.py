@@ -58,7 +58,7 @@ def conflicts(
 
 def conflict_lines(node: str, conflict: MergeConflict) -> list[str]:
     """What a conflict is, for people."""
-    from twopc.sim.merge.wording import kind_words
+    from twopc.sim.merge.conflict_texts import kind_words
 
     kind = kind_words(conflict.type)
     loser = conflict.loser or {}

@@ -41,7 +41,7 @@ def with_merge(
     Args:
         find: makes it of the nodes; None: all of them merge already.
         folder: of what `twopc up` runs, if no nodes are named; None: the usual one.
-        partly: nodes may be down: see `twopc.sim.merge.attaching`.
+        partly: nodes may be down: see `twopc.sim.merge.attachment`.
 
     Raises:
         ServerError: a server refuses what it is asked.
@@ -70,7 +70,7 @@ async def attached(
     nodes: list[str] | None, folder: Path | None, *, partly: bool = False
 ) -> MergeTopology:
     """The topology that is meant, to be entered."""
-    from twopc.sim.merge.attaching import attach
+    from twopc.sim.merge.attachment import attach
 
     return await attach(_dsns(nodes, folder), partly=partly)
 

@@ -96,7 +96,7 @@ def publish(
     The first table makes the database a merge Publisher (sp_replicationdboption): name that node alone then. With one
     of the options of ranges, nodes draw the values of its identity or serial column from ranges of their own.
     """
-    from twopc.sim.merge.attaching import attach_publisher
+    from twopc.sim.merge.attachment import attach_publisher
 
     schema, name = table_of(table)
 
@@ -196,7 +196,7 @@ def subscribe(
     Creates tables, rows and triggers while the other nodes continue. Name the Publisher and the Subscriber. If it is
     cut off while a snapshot is delivered, run it again: it goes on at the next file.
     """
-    from twopc.sim.merge.attaching import attach_subscriber
+    from twopc.sim.merge.attachment import attach_subscriber
 
     async def work(topology: MergeTopology) -> InitialisationReport:
         with files_counted(subscriber) as tell:

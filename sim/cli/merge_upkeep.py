@@ -13,7 +13,7 @@ from twopc.sim.cli.place import Folder, Json
 
 if TYPE_CHECKING:
     from twopc.sim.merge import MergeTopology
-    from twopc.sim.merge.subscribing import Reinitialisation
+    from twopc.sim.merge.subscription_life import Reinitialisation
 
 
 def reinit(

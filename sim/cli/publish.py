@@ -20,7 +20,7 @@ from twopc.sim.cli.place import (
 )
 
 if TYPE_CHECKING:
-    from twopc.distributed import DistributedArticle
+    from twopc.distributed_article import DistributedArticle
     from twopc.sim.topology import Topology
 
 article = typer.Typer(

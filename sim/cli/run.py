@@ -15,7 +15,7 @@ from twopc.sim.cli.command import command
 from twopc.sim.cli.options import RunOptions
 
 if TYPE_CHECKING:
-    from twopc.server.ahead import ServerAhead
+    from twopc.server.early_start import ServerAhead
     from twopc.sim.scenario.check import LoadedScenario
     from twopc.sim.scenario.model import Scenario
 
@@ -48,11 +48,11 @@ def run(options: RunOptions) -> None:
 
         raise typer.Exit(play_matrix(loaded, options))
     if on == BOTH:
-        from twopc.sim.cli.both import play_both
+        from twopc.sim.cli.comparison import play_both
 
         raise typer.Exit(play_both(loaded, options))
     with _ahead(loaded, options) as ahead:
-        from twopc.sim.cli.playing import play  # while the server starts
+        from twopc.sim.cli.play import play  # while the server starts
 
         code = played(on, play(loaded, options, ahead=ahead))
     raise typer.Exit(code)
@@ -66,8 +66,8 @@ def _ahead(
     starts = settings.on == "postgres" and settings.servers == "one" and not options.nodes
     if not starts or not any(_shares(each.scenario) for each in loaded):
         return nullcontext()
-    from twopc.server.ahead import ServerAhead  # with psycopg
     from twopc.server.choice import choose, kind_of  # likewise
+    from twopc.server.early_start import ServerAhead  # with psycopg
 
     if kind_of(settings.pg) == "url":
         return nullcontext()

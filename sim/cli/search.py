@@ -84,7 +84,7 @@ def search(options: SearchOptions) -> None:
     from twopc.sim.model.explore.results import Budget
     from twopc.sim.model.explore.strikes import FAULTS
     from twopc.sim.scenario.check import load
-    from twopc.sim.scenario.searching import script_of
+    from twopc.sim.scenario.search_program import script_of
 
     if sum((options.every, bool(options.runs), bool(options.replay))) != 1:
         raise typer.BadParameter("one of --all, --runs and --replay", param_hint="search")
@@ -235,7 +235,7 @@ def _scenario(
     from twopc.sim.model.explore.single import played
     from twopc.sim.model.plants.protections import SUPPORTED
     from twopc.sim.model.wiring import Wiring
-    from twopc.sim.scenario.searching import FoundFault, expected_of, found_text
+    from twopc.sim.scenario.search_program import FoundFault, expected_of, found_text
 
     run = played(script, made, budget, ReplayChooser(broken.choices)).run
     launched, struck = run.launched, run.struck  # type: ignore[attr-defined] # of a script

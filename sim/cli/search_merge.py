@@ -9,7 +9,7 @@ import typer
 from twopc.merge.protections import MergeProtection
 from twopc.sim.cli.exits import LIVENESS, PASS, SAFETY, UNKNOWN
 from twopc.sim.scenario.merge_search import MergeSearch, MergeSearchResult, PlayedCourse
-from twopc.sim.scenario.searching import FoundFault, found_text
+from twopc.sim.scenario.search_program import FoundFault, found_text
 from twopc.sim.scenario.theatres import played
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from twopc.sim.report import progress, terminal
 from twopc.sim.report.causes import because_of
 from twopc.sim.report.diff import parted
 from twopc.sim.report.groups import ReportGroup, groups
-from twopc.sim.report.judged import word
+from twopc.sim.report.judgement import word
 from twopc.sim.report.timeline import draw, timeline
 from twopc.sim.scenario.accept import unsaid
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from twopc.sim.report.history import History, HistoryRecord
-    from twopc.sim.report.played import PlayedOrder
+    from twopc.sim.report.recorded_orders import PlayedOrder
     from twopc.sim.report.run_files import RunFiles
     from twopc.sim.scenario.check import LoadedScenario
     from twopc.sim.scenario.judging import FailedCheck, OrderVerdict

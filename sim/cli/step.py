@@ -55,7 +55,7 @@ def step(
 
 
 async def _go(loaded: LoadedScenario, options: RunOptions) -> int:
-    from twopc.sim.cli.playing import selection_of, theatre_of
+    from twopc.sim.cli.play import selection_of, theatre_of
     from twopc.sim.cli.step_dialog import StepDialog
     from twopc.sim.cli.walk import Walk
     from twopc.sim.report import terminal

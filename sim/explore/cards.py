@@ -14,11 +14,11 @@ from twopc.sim.explore.wire import WireAgent, WireCard, WireFailure, WireInvaria
 from twopc.sim.report.causes import because_of
 from twopc.sim.report.fold import Fold, PlayedStep
 from twopc.sim.report.history import HistoryRecord
-from twopc.sim.report.merged import conflict_text, generations
+from twopc.sim.report.merge_sessions import conflict_text, generations
 from twopc.sim.report.phrases import holder
 from twopc.sim.report.sentences import listed
 from twopc.sim.scenario.judging import FailedCheck
-from twopc.sim.scenario.judging.expected import CaseExpectations
+from twopc.sim.scenario.judging.case_expectations import CaseExpectations
 from twopc.sim.scenario.meanings import INVARIANTS
 from twopc.sim.scenario.model import OrderItem
 from twopc.sim.scenario.values import Case

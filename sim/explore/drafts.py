@@ -19,7 +19,7 @@ from twopc.sim.scenario import check
 from twopc.sim.scenario.accept import with_only
 from twopc.sim.scenario.expectations import ASKED_FOR, DEFAULTS
 from twopc.sim.scenario.judging import FailedCheck, OrderVerdict, judge
-from twopc.sim.scenario.reading import BYTES_MAX
+from twopc.sim.scenario.scenario_files import BYTES_MAX
 from twopc.sim.scenario.steps import OF_AGENTS
 from twopc.sim.scenario.text import Document, Number, listed
 from twopc.sim.scenario.values import Path

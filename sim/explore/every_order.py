@@ -20,10 +20,10 @@ from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import History
 from twopc.sim.report.phrases import holder
 from twopc.sim.scenario.check import LoadedScenario
-from twopc.sim.scenario.generated import Generate
 from twopc.sim.scenario.judging import judge
 from twopc.sim.scenario.model import OrderItem
 from twopc.sim.scenario.model_theatre import ModelTheatre
+from twopc.sim.scenario.order_generation import Generate
 from twopc.sim.scenario.ordering import Courses, courses
 from twopc.sim.scenario.run import begin
 from twopc.sim.scenario.runner import Runner

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from twopc.sim.model.merge.merging import ModelMerging
+from twopc.sim.model.merge.merge_nodes import ModelMerging
 from twopc.sim.model.merge.site import MergeSite
 
 State = dict[str, dict[str, Any]]

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from twopc.errors import ScenarioError
-from twopc.sim.explore import describing
-from twopc.sim.explore.comparing import compared
+from twopc.sim.explore import description
+from twopc.sim.explore.difference import compared
 from twopc.sim.explore.every_order import play_every
-from twopc.sim.explore.exporting import export
+from twopc.sim.explore.export import export
 from twopc.sim.explore.folder import MissingError, OpenFolder, unreadable
 from twopc.sim.explore.plays import OrderPlay, play, variant_of
 from twopc.sim.explore.wire import (
@@ -77,10 +77,10 @@ class ModelBench:
         """
         document, loaded = self.examined(path, text)
         if document.errors or loaded is None:
-            errors = [describing.problem(document, each) for each in document.errors]
+            errors = [description.problem(document, each) for each in document.errors]
             raise BrokenScenarioError(document.report(severity="error"), errors)
         if loaded.scenario.workload is not None:
-            raise BrokenScenarioError(f"{path}: {describing.IS_LOAD}")
+            raise BrokenScenarioError(f"{path}: {description.IS_LOAD}")
         return loaded
 
     @staticmethod
@@ -91,7 +91,7 @@ class ModelBench:
         except (SetUpError, NotPlayableError) as error:
             mark = loaded.document.mark(error.path)
             wrong = Problem(mark=mark, message=str(error))
-            errors = [describing.problem(loaded.document, wrong)]
+            errors = [description.problem(loaded.document, wrong)]
             raise BrokenScenarioError(str(error), errors) from error
 
     # -- jobs ----------------------------------------------------------------------------------------
@@ -106,13 +106,13 @@ class ModelBench:
                 results.append(unreadable(entry.path, str(error)))
                 continue
             document, loaded = self.examined(entry.path, text)
-            results.append(describing.listing(entry.path, document, loaded))
+            results.append(description.listing(entry.path, document, loaded))
         return results
 
     def describe(self, request: Mapping[str, Any], _: Answering) -> FileContent:
         """A text, what it says, and what is wrong with it."""
         path, text = request["path"], request["text"]
-        return describing.content(path, text, *self.examined(path, text))
+        return description.content(path, text, *self.examined(path, text))
 
     def orders(self, request: Mapping[str, Any], answer: Answering) -> OrdersEvent:
         """Every order."""

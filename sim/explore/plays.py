@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from twopc.sim.explore import cards
-from twopc.sim.explore.describing import texts
+from twopc.sim.explore.description import texts
 from twopc.sim.explore.model_look import ModelLook, labelled
 from twopc.sim.explore.session_states import SessionStates
 from twopc.sim.explore.variants import ChosenCase, chosen

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from twopc.errors import ConfigurationError
-from twopc.sim.scenario.reading import BYTES_MAX as TEXT_BYTES_MAX
+from twopc.sim.scenario.scenario_files import BYTES_MAX as TEXT_BYTES_MAX
 
 #: Of a request's body: a text is at most twice as long in JSON, but for control characters.
 BYTES_MAX = 2 * TEXT_BYTES_MAX + 100_000

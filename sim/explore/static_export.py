@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from twopc.errors import ConfigurationError, ScenarioError
-from twopc.sim.explore import describing
+from twopc.sim.explore import description
 from twopc.sim.explore.folder import MissingError, OpenFolder
 from twopc.sim.explore.lessons.wire import answer_json, lessons_json
 from twopc.sim.explore.model_worker import ModelBench
@@ -97,10 +97,10 @@ class _StaticData:
             try:
                 text = self._folder.read_entry(entry)
                 document, loaded = self._bench.examined(entry.path, text)
-                content = describing.content(entry.path, text, document, loaded)
+                content = description.content(entry.path, text, document, loaded)
             except MissingError as error:
                 unreadable.append(str(error))
-                content = describing.unreadable_content(entry.path, str(error))
+                content = description.unreadable_content(entry.path, str(error))
             name = self._put(f"files/{number}.json", content)
             orders = self._orders(number, loaded, content)
             files.append({"path": entry.path, "file": name, "orders": orders})

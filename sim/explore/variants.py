@@ -29,10 +29,10 @@ from twopc.sim.model.plants.protections import SUPPORTED
 from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.expectations import Expect
 from twopc.sim.scenario.faults import ArrivalSelection, Fault
-from twopc.sim.scenario.generated import Generate
 from twopc.sim.scenario.meaning import check_meaning
 from twopc.sim.scenario.meanings import PROTECTIONS
 from twopc.sim.scenario.model import Order, OrderItem, Scenario
+from twopc.sim.scenario.order_generation import Generate
 from twopc.sim.scenario.orders import check_order
 from twopc.sim.scenario.parts import EVERY_NODE
 from twopc.sim.scenario.text import Document, Mark

@@ -20,7 +20,7 @@ from twopc.sim.model.system import LOG
 from twopc.sim.model.values import Cause, Delay, Label
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import ENDS, History, HistoryRecord, OrderHistory
-from twopc.sim.report.merged import conflict_text
+from twopc.sim.report.merge_sessions import conflict_text
 from twopc.sim.report.phrases import (
     HAPPENINGS,
     because,

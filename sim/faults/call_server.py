@@ -262,7 +262,7 @@ def _classes(setup: CoordinatorSetup) -> Implementation:
     """The product's, but for the protections that are off."""
     if not setup.off:
         return PRODUCT
-    from twopc.sim.faults.unprotected import without  # the model's plants, which few twins need
+    from twopc.sim.faults.removed_protections import without  # few twins need the model's plants
 
     return without(setup.off)
 

@@ -22,7 +22,7 @@ from twopc.sim.scenario.cases import groups
 from twopc.sim.scenario.check import LoadedScenario, load
 from twopc.sim.scenario.faults import ArrivalSelection, Fault
 from twopc.sim.scenario.faults_meaning import points
-from twopc.sim.scenario.judging.expected import CaseExpectations
+from twopc.sim.scenario.judging.case_expectations import CaseExpectations
 from twopc.sim.scenario.judging.invariants import invariants
 from twopc.sim.scenario.judging.lapses import stuck, timed_out
 from twopc.sim.scenario.judging.runs import Runs

@@ -18,8 +18,8 @@ from twopc.sim.faults.postgres import Performer
 from twopc.sim.faults.remote import DeadError
 from twopc.sim.faults.sessions import RemoteSession, StruckAnyClientSession
 from twopc.sim.scenario.faults import Fault
-from twopc.sim.scenario.postgres_prepared import PreparedTopology
 from twopc.sim.scenario.postgres_stage import PostgresStage
+from twopc.sim.scenario.postgres_topologies import PreparedTopology
 from twopc.sim.scenario.stage import AwayError, NodeContent, StageDelivery
 from twopc.sim.scenario.values import Case, FaultStrike
 from twopc.sim.sessions.local import refused

@@ -19,7 +19,7 @@ from psycopg import sql
 
 from twopc.names import PREFIX, SCHEMA, branch_gid
 from twopc.server import EmbeddedServer
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 from twopc.sim.topology import Topology
 from twopc.sim.topology.nodes import Node
 from twopc.waits import link_name

@@ -20,7 +20,7 @@ from twopc.errors import MergeError
 from twopc.merge.articles import MergeArticle
 from twopc.merge.decision import ConflictType
 from twopc.sql.fragments import identifiers, qualified
-from twopc.subscriber.changing import changing
+from twopc.subscriber.table_changes import changing
 
 Connection = AsyncConnection[Any]
 Keep = Literal["winner", "loser"]

@@ -21,17 +21,17 @@ from twopc.merge.ranges import IdentityRanges
 from twopc.merge.schema_changes import SchemaChange
 from twopc.publisher.merge import publication
 from twopc.publisher.merge.filters import Filters, Join
-from twopc.sim.merge.altering import MergeAltering
 from twopc.sim.merge.backups import drop_backup
+from twopc.sim.merge.column_changes import MergeAltering
 from twopc.sim.merge.convergence import MergeConvergence
 from twopc.sim.merge.desk import ConflictDesk
 from twopc.sim.merge.logins import AgentLogin
 from twopc.sim.merge.shape import MergeTree
-from twopc.sim.merge.subscribing import MergeSubscribing
+from twopc.sim.merge.subscription_life import MergeSubscribing
 from twopc.sim.merge.subscriptions import MergePair
 from twopc.sim.merge.upkeep import MergeUpkeep
 from twopc.sim.topology import roles
-from twopc.sim.topology.blocking import blocking
+from twopc.sim.topology.blocking_twin import blocking
 from twopc.sim.topology.grants import grant_tables
 from twopc.sim.topology.nodes import AdminConnections, AnyServer, Node, Nodes, fresh_name
 
@@ -53,7 +53,7 @@ class MergeTopology(ConflictDesk, MergeAltering, MergeConvergence, MergeSubscrib
         server: to make the databases on, and drop them, instead of starting one.
         dsns: of nodes whose databases are there, by name, an administrator's each. What is made there stays.
         name: of the topology, in its roles and databases; needed with `dsns`.
-        attach: everything is there: see `twopc.sim.merge.attaching`.
+        attach: everything is there: see `twopc.sim.merge.attachment`.
         points: protocol points of sessions (`twopc.drivers.points.MERGE_POINTS`).
         lock_timeout_ms: how long a session may wait for a row that an application has locked.
         without: protections that are left out, to show what they protect from.

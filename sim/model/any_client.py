@@ -303,7 +303,7 @@ class ModelAnyClients:
     def _left(self) -> bool:
         self.there.tell(
             "branches", changed=True
-        )  # see `twopc.sim.model.node.prepared.PreparedTransaction.changed`
+        )  # see `twopc.sim.model.node.prepared_transactions.PreparedTransaction.changed`
         return (
             any(gid.startswith(self._prefix) for gid in self.there.branches)
             or any(one.tx is not None and is_any(one.tx) for one in sessions_of(self.here))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from twopc.errors import ConfigurationError, SubscriptionError
 from twopc.sim.model.builder import blaming
 from twopc.sim.model.distribution.copies import Seen, nobody
-from twopc.sim.model.distribution.distributing import Distribution
+from twopc.sim.model.distribution.system_distribution import Distribution
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.replication import articles
 from twopc.sim.model.replication.articles import ModelArticle

@@ -86,5 +86,5 @@ def sessions_of(node: ModelNode) -> list[NodeSession]:
         for what in ("sessions", *(one.called for one in results)):
             node.tell(
                 what, changed=True
-            )  # see `twopc.sim.model.node.prepared.PreparedTransaction.changed`
+            )  # see `twopc.sim.model.node.prepared_transactions.PreparedTransaction.changed`
     return results

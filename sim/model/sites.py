@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from psycopg import errors as pg
 
 from twopc.drivers.ports import PreparedBranch
-from twopc.drivers.settling import settle
+from twopc.drivers.settlement import settle
 from twopc.drivers.virtual import AwaitableSteps
 from twopc.protocol.effects import Outcome
 from twopc.sim.model.application import answered_about

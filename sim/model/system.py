@@ -24,10 +24,10 @@ from twopc.sim.model.builder import blaming, create_text
 from twopc.sim.model.clients import PublisherClient, SubscriberClient
 from twopc.sim.model.clocks import Clock
 from twopc.sim.model.coordinator import CoordinatorPlace
-from twopc.sim.model.distribution import distributing
+from twopc.sim.model.distribution import system_distribution
 from twopc.sim.model.distribution.deliveries import ModelDelivery
-from twopc.sim.model.distribution.distributing import Distribution
 from twopc.sim.model.distribution.seats import AgentSeat
+from twopc.sim.model.distribution.system_distribution import Distribution
 from twopc.sim.model.members import Members
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
@@ -53,7 +53,7 @@ from twopc.sim.model.wiring import Wiring
 #: each does is said in `twopc.sim.model.replication.behaviour` and `twopc.sim.model.distribution`.
 PARTS: Mapping[str, Callable[..., Any]] = {
     **behaviour.PARTS,
-    **distributing.PARTS,
+    **system_distribution.PARTS,
     **proc_execution.PARTS,
 }
 #: Where the decision log is.

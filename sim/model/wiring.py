@@ -63,7 +63,7 @@ class Wiring:
     snapshot_agent: type[SnapshotAgent] = SnapshotAgent
     """Of a Subscriber's copy."""
     parts: Parts = field(default_factory=dict)
-    """Those of `twopc.sim.model.replication.behaviour.PARTS` and `twopc.sim.model.distribution.distributing.PARTS`."""
+    """Those of `twopc.sim.model.replication.behaviour.PARTS` and `twopc.sim.model.distribution.system_distribution.PARTS`."""
     names: tuple[str, ...] = ()
     """Of the plants, for the history's header."""
 

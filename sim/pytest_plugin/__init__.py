@@ -26,7 +26,7 @@ from twopc.sim.pytest_plugin.fixtures import (
     twopc_template,
 )
 from twopc.sim.pytest_plugin.marks import MARKERS, wrong
-from twopc.sim.pytest_plugin.merging import (
+from twopc.sim.pytest_plugin.merge_fixtures import (
     twopc_merge,
     twopc_merge_async,
     twopc_merge_template,
@@ -142,7 +142,7 @@ def pytest_terminal_summary(
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
     """Rows that differ are shown as a table."""
-    from twopc.sim.pytest_plugin.asserting import compare
+    from twopc.sim.pytest_plugin.row_assertions import compare
 
     return compare(op, left, right)
 

@@ -19,7 +19,7 @@ from twopc.sim.pytest_plugin.marks import wrong
 from twopc.sim.scenario.values import Selection
 
 if TYPE_CHECKING:
-    from twopc.sim.pytest_plugin.playing import FileOutcome, FilePlayer
+    from twopc.sim.pytest_plugin.scenario_play import FileOutcome, FilePlayer
     from twopc.sim.scenario.check import LoadedScenario
 
 
@@ -36,7 +36,7 @@ class ScenarioFile(pytest.File):
 
     def collect(self) -> Iterator[ScenarioItem]:
         """Its orders, each in its cells, and its twins."""
-        from twopc.sim.pytest_plugin.playing import names
+        from twopc.sim.pytest_plugin.scenario_play import names
 
         try:
             loaded, result = names(shown(self.path))

@@ -13,7 +13,7 @@ from twopc.sim.pytest_plugin.marks import MarkOptions, options_of
 
 if TYPE_CHECKING:
     from twopc.sim.testing.bench import Bench, Reset
-    from twopc.sim.testing.blocking import TestTopology
+    from twopc.sim.testing.blocking_bench import TestTopology
 
 Scope = Literal["function", "class", "module", "package", "session"]
 

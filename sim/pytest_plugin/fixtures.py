@@ -14,10 +14,10 @@ from twopc.sim.pytest_plugin.marks import options_of, wrong
 from twopc.sim.pytest_plugin.sections import TOPOLOGIES
 
 if TYPE_CHECKING:
-    from twopc.sim.pytest_plugin.playing import FileOutcome, FilePlayer
+    from twopc.sim.pytest_plugin.scenario_play import FileOutcome, FilePlayer
     from twopc.sim.testing.asynchronous import AsyncTestTopology
     from twopc.sim.testing.bench import Bench, Reset, TopologyRequest
-    from twopc.sim.testing.blocking import TestTopology
+    from twopc.sim.testing.blocking_bench import TestTopology
 
 
 @pytest.fixture(scope="session")
@@ -63,7 +63,7 @@ def twopc_bench(request: pytest.FixtureRequest, twopc_server: Any) -> Iterator[B
 @pytest.fixture(scope="session")
 def twopc_player(request: pytest.FixtureRequest) -> Iterator[FilePlayer]:
     """Plays scenario files for this process: on the server of all tests, or on the model, without one."""
-    from twopc.sim.pytest_plugin.playing import FilePlayer
+    from twopc.sim.pytest_plugin.scenario_play import FilePlayer
 
     on = config.stage(request.config)
     bench = request.getfixturevalue("twopc_bench") if on == "postgres" else None
@@ -109,7 +109,7 @@ def open_topology(
 ) -> tuple[TestTopology, TopologyRequest]:
     """A topology for the test, or the scope, of a request; those of one `group` share databases."""
     from twopc.errors import TwopcError
-    from twopc.sim.testing.blocking import TestTopology
+    from twopc.sim.testing.blocking_bench import TestTopology
 
     requested = asked.request(template, group, any_client=config.any_client(request.config))
     settings = config.settings_of(request.config)

@@ -12,7 +12,7 @@ import pytest
 
 if TYPE_CHECKING:
     from twopc.sim.report.history import HistoryRecord
-    from twopc.sim.testing.blocking import TestTopology
+    from twopc.sim.testing.blocking_bench import TestTopology
 
 #: The topologies that a test has, for its report and for what it may leave behind.
 TOPOLOGIES = pytest.StashKey["list[TestTopology]"]()
@@ -71,7 +71,7 @@ def timeline(records: list[HistoryRecord]) -> str:
 def picture(records: list[HistoryRecord]) -> str:
     """Messages between sessions and nodes."""
     from twopc.sim.report.diagram import diagram, text
-    from twopc.sim.report.played import played
+    from twopc.sim.report.recorded_orders import played
 
     return "\n\n".join(text(diagram(each, columns=_WIDTH)) for each in played(records)).rstrip()
 

@@ -16,10 +16,10 @@ from twopc.drivers.runtime import Asyncio
 from twopc.errors import DeliveryError
 from twopc.lsn import lsn_value
 from twopc.publisher.log_reader.wal import LOG_READERS
-from twopc.publisher.posting import stored_message
+from twopc.publisher.posted_messages import stored_message
 from twopc.sim.replay.topology import TopologyAddress
 from twopc.sim.topology import Topology
-from twopc.sim.topology.blocking import blocking
+from twopc.sim.topology.blocking_twin import blocking
 
 #: How long agents of other processes may take at the end.
 DELIVERED_WITHIN_S = 60.0

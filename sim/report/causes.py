@@ -15,7 +15,7 @@ from twopc.sim.report.dependencies import across_nodes, is_locking_read
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.merge_reports import reports
-from twopc.sim.report.merged import conflict_text
+from twopc.sim.report.merge_sessions import conflict_text
 from twopc.sim.report.phrases import result_text
 from twopc.sim.report.sentences import counted, listed, refused_because, transaction_of, waited_for
 from twopc.sim.report.transactions import Author

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from twopc.sim.report.phrases import moment_text
-from twopc.sim.report.played import PlayedOrder
+from twopc.sim.report.recorded_orders import PlayedOrder
 from twopc.sim.report.sequence import Diagram, Note, SequenceMessage, sequence
 
 #: Columns for the time, before the first lane.

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import HistoryRecord
-from twopc.sim.report.played import played
+from twopc.sim.report.recorded_orders import played
 from twopc.sim.report.transactions import Author
 
 #: Elle's names for them.

@@ -18,7 +18,7 @@ from twopc.sim.report.groups import ReportGroup, groups, skipped_twins
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.junit import junit
 from twopc.sim.report.mermaid import markdown, mermaid
-from twopc.sim.report.played import PlayedOrder
+from twopc.sim.report.recorded_orders import PlayedOrder
 from twopc.sim.report.timeline import draw, timeline
 from twopc.sim.report.verdict import verdict, word
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from twopc.sim.report.behaviour import fingerprint
 from twopc.sim.report.history import HistoryRecord, by_order
-from twopc.sim.report.judged import Verdict, word, worst
-from twopc.sim.report.played import PlayedOrder
+from twopc.sim.report.judgement import Verdict, word, worst
+from twopc.sim.report.recorded_orders import PlayedOrder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

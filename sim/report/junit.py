@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 from twopc.sim.report.causes import because_of
 from twopc.sim.report.groups import ReportGroup, groups
 from twopc.sim.report.history import HistoryRecord
-from twopc.sim.report.played import PlayedOrder
+from twopc.sim.report.recorded_orders import PlayedOrder
 from twopc.sim.report.terminal import console
 from twopc.sim.report.timeline import draw, timeline
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from twopc.sim.report.history import ENDS, HistoryRecord
 from twopc.sim.report.phrases import WORDS, nameless, refusal
-from twopc.sim.report.played import PlayedOrder
+from twopc.sim.report.recorded_orders import PlayedOrder
 from twopc.sim.report.timeline import LaneEntry, timeline
 from twopc.sim.report.transactions import WRITES
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from twopc.names import VERSION_COLUMN
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.moments import NodeState, NodeTable, UncommittedRow, state_at
-from twopc.sim.report.played import PlayedOrder
+from twopc.sim.report.recorded_orders import PlayedOrder
 from twopc.sim.report.timeline import STYLES
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from twopc.sim.report.phrases import (
     style_of,
     why,
 )
-from twopc.sim.report.played import PlayedOrder
+from twopc.sim.report.recorded_orders import PlayedOrder
 from twopc.sim.report.timeline import RECOVERY
 
 #: Of more items than these only a window is drawn, around what went wrong.

@@ -16,7 +16,7 @@ from twopc.sim.report.dependencies import across_nodes, is_locking_read
 from twopc.sim.report.fold import AgentDelivery, Fold, Settlement, causal
 from twopc.sim.report.history import ENDS, HistoryRecord
 from twopc.sim.report.merge_reports import brings, reports
-from twopc.sim.report.merged import (
+from twopc.sim.report.merge_sessions import (
     conflict_text,
     generations,
     lineage_text,

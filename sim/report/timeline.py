@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from twopc.sim.report.fold import AgentDelivery, Fold
 from twopc.sim.report.history import ENDS, HistoryRecord
 from twopc.sim.report.merge_reports import brings, summary
-from twopc.sim.report.merged import conflict_text, generations, lineages_short, why_text
+from twopc.sim.report.merge_sessions import conflict_text, generations, lineages_short, why_text
 from twopc.sim.report.phrases import (
     HAPPENINGS,
     WORDS,

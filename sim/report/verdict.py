@@ -10,7 +10,7 @@ from typing import Any
 
 from twopc.sim.report.groups import groups
 from twopc.sim.report.history import HistoryRecord
-from twopc.sim.report.judged import EXIT_CODES, Verdict, order_verdict, word, worst
+from twopc.sim.report.judgement import EXIT_CODES, Verdict, order_verdict, word, worst
 
 __all__ = [
     "EXIT_CODES",

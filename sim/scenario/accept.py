@@ -15,8 +15,8 @@ from typing import Any
 from twopc.errors import ScenarioError
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.scenario.judging import FailedCheck
+from twopc.sim.scenario.judging.case_expectations import CaseExpectations
 from twopc.sim.scenario.judging.compare import as_expected, as_rows, holder, outcome_text
-from twopc.sim.scenario.judging.expected import CaseExpectations
 from twopc.sim.scenario.judging.runs import Runs, StepRun
 from twopc.sim.scenario.text import Document, Map
 from twopc.sim.scenario.values import Case, Path

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Mapping
 
 from twopc.sim.report.history import OrderHistory
-from twopc.sim.scenario.judging.expected import CaseExpectations
+from twopc.sim.scenario.judging.case_expectations import CaseExpectations
 from twopc.sim.scenario.lane import Lane, StepOutcome, StepPlay
 from twopc.sim.scenario.meaning import sqlstate_of
 from twopc.sim.scenario.model import Session

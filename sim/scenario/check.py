@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from twopc.sim.scenario import matrix, reading, sources, text
+from twopc.sim.scenario import matrix, scenario_files, sources, text
 from twopc.sim.scenario.expect_meaning import check_cells
 from twopc.sim.scenario.meaning import check_meaning
 from twopc.sim.scenario.model import Scenario
@@ -75,7 +75,7 @@ def examine_text(source: str, path: str) -> tuple[Document, LoadedScenario | Non
 def _spec(path: str | Path) -> Document:
     from twopc.sim.scenario.spec import convert  # most files are none
 
-    return convert.document(reading.content(path), str(path))
+    return convert.document(scenario_files.content(path), str(path))
 
 
 def _without_errors(document: Document, loaded: LoadedScenario | None) -> LoadedScenario:

@@ -10,8 +10,8 @@ from twopc.merge.partitions import PartitionOption
 from twopc.merge.protections import MergeProtection
 from twopc.sim.merge.shape import MergeTree
 from twopc.sim.model.builder import blaming
-from twopc.sim.model.merge.filtering import ModelMergedTable
-from twopc.sim.model.merge.merging import ModelMerging
+from twopc.sim.model.merge.merge_nodes import ModelMerging
+from twopc.sim.model.merge.table_filters import ModelMergedTable
 from twopc.sim.model.system import System
 from twopc.sim.model.values import ModelSpec, TableSpec
 from twopc.sim.scenario.merge_filters import publish_order

@@ -9,7 +9,7 @@ from uuid import UUID
 from twopc.drivers.points import Points
 from twopc.sim.faults.merge import MergeFaults
 from twopc.sim.faults.plans import plans_of
-from twopc.sim.model.merge.merging import ModelMerging
+from twopc.sim.model.merge.merge_nodes import ModelMerging
 from twopc.sim.model.merge.site import RecordedConflict
 from twopc.sim.model.system import System
 from twopc.sim.scenario.faults import Fault

@@ -16,15 +16,15 @@ from types import MappingProxyType
 from twopc.drivers.points import MERGE_POINTS
 from twopc.errors import ScenarioError
 from twopc.sim.report.history import ENDS, History, HistoryRecord
-from twopc.sim.report.merged import conflict_text
+from twopc.sim.report.merge_sessions import conflict_text
 from twopc.sim.report.phrases import row_text
 from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.expectations import Expect
 from twopc.sim.scenario.faults import Fault
-from twopc.sim.scenario.generated import Generate
 from twopc.sim.scenario.judging import judge
 from twopc.sim.scenario.model import Order, OrderItem, Scenario
 from twopc.sim.scenario.model_theatre import ModelTheatre
+from twopc.sim.scenario.order_generation import Generate
 from twopc.sim.scenario.ordering import courses
 from twopc.sim.scenario.run import begin, header
 from twopc.sim.scenario.runner import Runner

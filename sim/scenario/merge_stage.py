@@ -30,7 +30,7 @@ from twopc.sim.scenario.merge_setup import ON_THE_WAY_DOWN, make_snapshots, set_
 from twopc.sim.scenario.merge_watch import MergeWatch, NodeKnowledge
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.outages import cut, restore
-from twopc.sim.scenario.postgres_looking import answer, read_only
+from twopc.sim.scenario.postgres_inspection import answer, read_only
 from twopc.sim.scenario.postgres_setup import take_down
 from twopc.sim.scenario.stage import (
     AGENTS,

@@ -18,8 +18,8 @@ from pydantic import Field, model_validator
 
 from twopc.sim.scenario.expectations import Expect
 from twopc.sim.scenario.faults import Fault
-from twopc.sim.scenario.generated import Generate
 from twopc.sim.scenario.merge_parts import AddedColumn, ColumnChange, DroppedColumn, WidenedColumn
+from twopc.sim.scenario.order_generation import Generate
 from twopc.sim.scenario.parts import (
     EVERY_NODE,
     ONE_OR_MORE,

@@ -14,7 +14,7 @@ from typing import Any
 from twopc.drivers.points import Points
 from twopc.sim.model.builder import BuildError
 from twopc.sim.model.kernel import SimpyKernel
-from twopc.sim.model.merge.merging import ModelMerging
+from twopc.sim.model.merge.merge_nodes import ModelMerging
 from twopc.sim.model.ports import RecorderPort
 from twopc.sim.model.sql import parse
 from twopc.sim.model.system import System, build

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 
 from twopc.sim.scenario.columns_meaning import ColumnWalk
-from twopc.sim.scenario.generated import Generate
 from twopc.sim.scenario.merge_parts import ColumnChange
 from twopc.sim.scenario.model import Order, OrderItem, Scenario
+from twopc.sim.scenario.order_generation import Generate
 from twopc.sim.scenario.reach import check_agent, check_sync
 from twopc.sim.scenario.steps import OF_AGENTS
 from twopc.sim.scenario.text import Document, suggestion

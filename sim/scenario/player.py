@@ -26,9 +26,9 @@ from twopc.sim.scenario.observe import (
     settled,
     state_after,
 )
+from twopc.sim.scenario.open_changes import write_uncommitted
 from twopc.sim.scenario.stage import AGENTS, SetUpError, Stage
 from twopc.sim.scenario.steps import OF_AGENTS
-from twopc.sim.scenario.uncommitted import write_uncommitted
 from twopc.sim.scenario.values import Case, CaseLesson
 from twopc.sim.sessions.waits import LOOK_EVERY_S
 

@@ -20,7 +20,7 @@ from twopc.sim.sessions.scripts import failure, printable, send_script
 from twopc.sim.topology import Topology
 from twopc.sim.topology.initial import rows_of
 from twopc.sql import fragments as f
-from twopc.subscriber import loading, tables
+from twopc.subscriber import initial_load, tables
 from twopc.subscriber.distribution_agent import Profile
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ async def _bring(topology: Topology, scenario: Scenario, name: str) -> None:
         columns = [column.name for column in article.value_columns]
         async with await publisher.connect() as there:
             into = sql.SQL("{} ({})").format(f.table_of(article), f.identifiers(columns))
-            await loading.copy_in(
+            await initial_load.copy_in(
                 await topology.admin(name), into, rows_of(there, article, columns)
             )
 

@@ -11,9 +11,9 @@ from twopc.protocol.events import Event
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.merge_parts import ColumnChange
 from twopc.sim.scenario.outages import cut, restore
-from twopc.sim.scenario.postgres_looking import StageInspection
-from twopc.sim.scenario.postgres_prepared import PreparedTopology
+from twopc.sim.scenario.postgres_inspection import StageInspection
 from twopc.sim.scenario.postgres_setup import subscribe
+from twopc.sim.scenario.postgres_topologies import PreparedTopology
 from twopc.sim.scenario.stage import AGENTS, EndedMergeSession, StageDelivery
 from twopc.sim.scenario.values import FaultStrike, NotPlayableError
 from twopc.sim.sessions.any_client import AnyClientSession

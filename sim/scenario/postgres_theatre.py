@@ -22,21 +22,21 @@ import psycopg
 from twopc.errors import ConfigurationError, ServerError
 from twopc.merge.protections import MergeProtection
 from twopc.server import EmbeddedServer, ExternalServer, choose
-from twopc.server.ahead import ServerAhead, start_in_thread
 from twopc.server.choice import EMBEDDED, kind_of
+from twopc.server.early_start import ServerAhead, start_in_thread
 from twopc.sim.faults.capabilities import IN_PROCESS, ON_POSTGRES, WHY_NOT, WHY_ON
 from twopc.sim.scenario.model import Scenario
-from twopc.sim.scenario.postgres_prepared import PreparedTopologies, PreparedTopology, Printed
 from twopc.sim.scenario.postgres_setup import clear, refuse_existing, set_up, take_down
 from twopc.sim.scenario.postgres_stage import PostgresStage
+from twopc.sim.scenario.postgres_topologies import PreparedTopologies, PreparedTopology, Printed
 from twopc.sim.scenario.stage import SetUpError
 from twopc.sim.scenario.values import Capabilities, Case
 from twopc.sim.sessions.waits import Observer
 from twopc.sim.topology import Topology
+from twopc.sim.topology.leftovers import sweep
 from twopc.sim.topology.nodes import AnyServer, fresh_name
 from twopc.sim.topology.owner import prefix
 from twopc.sim.topology.protections import SUPPORTED, switch_off
-from twopc.sim.topology.sweeping import sweep
 
 if TYPE_CHECKING:
     from twopc.sim.scenario.merge_stage import MergeStage

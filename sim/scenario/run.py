@@ -54,7 +54,7 @@ class RunVerdict:
 
     @property
     def kind(self) -> str:
-        """The worst of what is wrong; empty if all passed. See `twopc.sim.report.judged.EXIT_CODES`."""
+        """The worst of what is wrong; empty if all passed. See `twopc.sim.report.judgement.EXIT_CODES`."""
         return str(self.facts["kind"] or "")
 
     def as_json(self) -> dict[str, Any]:
@@ -173,11 +173,11 @@ class _Run:
         if workload is None:
             limit_ms = self._selection.step_timeout_ms
             return await Runner(case, stage, own, step_timeout_ms=limit_ms).play()
-        from twopc.sim.workload import playing  # most files are none
+        from twopc.sim.workload import load_play  # most files are none
 
         text = self._selection.seed
         seed = text if text is not None else workload.seed
-        return await playing.play(
+        return await load_play.play(
             case,
             stage,
             own,

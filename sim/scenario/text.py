@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from twopc.errors import ScenarioError
-from twopc.sim.scenario import reading
-from twopc.sim.scenario.reading import BYTES_MAX
+from twopc.sim.scenario import scenario_files
+from twopc.sim.scenario.scenario_files import BYTES_MAX
 
 _TAG = "tag:yaml.org,2002:"
 #: As many as a file has at most that writes each of its values out: one takes two bytes.
@@ -263,7 +263,7 @@ def read(path: str | Path, *, foreign: bool = False) -> Document:
     Raises:
         ScenarioError: it cannot be read at all.
     """
-    source = reading.of_file(path) if foreign else reading.content(path)
+    source = scenario_files.of_file(path) if foreign else scenario_files.content(path)
     return parse(source, str(path), foreign=foreign)
 
 

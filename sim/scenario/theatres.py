@@ -15,7 +15,7 @@ from twopc.errors import ConfigurationError
 from twopc.sim.scenario.stage import Theatre
 
 if TYPE_CHECKING:
-    from twopc.server.ahead import ServerAhead
+    from twopc.server.early_start import ServerAhead
 
 __all__ = ["BOTH", "THEATRES", "VIRTUAL", "TheatreOptions", "played", "standing_still", "theatre"]
 

@@ -10,7 +10,7 @@ import psycopg
 
 from twopc.errors import LocalProtocolError, MergeError, RejectedError
 from twopc.sim.model.clients import PublisherClient
-from twopc.sim.model.merge.merging import ModelMerging
+from twopc.sim.model.merge.merge_nodes import ModelMerging
 from twopc.sim.model.values import SqlError
 from twopc.sim.sessions.interface import SyncError
 from twopc.sim.sessions.merge import NO_SUBSCRIPTIONS, Around

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from twopc.sim.pytest_plugin.factory import topology
     from twopc.sim.sessions.results import Result, Rows
     from twopc.sim.testing.asynchronous import AsyncTestTopology
-    from twopc.sim.testing.blocking import TestNode, TestTopology
-    from twopc.sim.testing.loading import publisher_url
+    from twopc.sim.testing.bench_tables import publisher_url
+    from twopc.sim.testing.blocking_bench import TestNode, TestTopology
     from twopc.sim.testing.machine import TopologyMachine as TopologyMachine
+    from twopc.sim.testing.merge_doubles import AsyncTestMerge, TestMerge
     from twopc.sim.testing.merge_machine import MergeMachine as MergeMachine
-    from twopc.sim.testing.merging import AsyncTestMerge, TestMerge
     from twopc.sim.testing.orders import OrderRun, Orders
     from twopc.sim.testing.servers import Server
     from twopc.sim.testing.session import Started, TestSession, Watched
@@ -58,7 +58,7 @@ __all__ = [
 #: Where each name is, and how it is called there.
 _PLACES = {
     "AlembicMigrations": ("twopc.sim.testing.templates", "AlembicMigrations"),
-    "AsyncTestMerge": ("twopc.sim.testing.merging", "AsyncTestMerge"),
+    "AsyncTestMerge": ("twopc.sim.testing.merge_doubles", "AsyncTestMerge"),
     "AsyncTestTopology": ("twopc.sim.testing.asynchronous", "AsyncTestTopology"),
     "Conflict": ("twopc.errors", "ConflictError"),
     "DjangoMigrations": ("twopc.sim.testing.templates", "DjangoMigrations"),
@@ -72,13 +72,13 @@ _PLACES = {
     "SqlAlchemyTables": ("twopc.sim.testing.templates", "SqlAlchemyTables"),
     "SqlScript": ("twopc.sim.testing.templates", "SqlScript"),
     "Started": ("twopc.sim.testing.session", "Started"),
-    "TestMerge": ("twopc.sim.testing.merging", "TestMerge"),
-    "TestNode": ("twopc.sim.testing.blocking", "TestNode"),
+    "TestMerge": ("twopc.sim.testing.merge_doubles", "TestMerge"),
+    "TestNode": ("twopc.sim.testing.blocking_bench", "TestNode"),
     "TestSession": ("twopc.sim.testing.session", "TestSession"),
-    "TestTopology": ("twopc.sim.testing.blocking", "TestTopology"),
+    "TestTopology": ("twopc.sim.testing.blocking_bench", "TestTopology"),
     "TopologyMachine": ("twopc.sim.testing.machine", "TopologyMachine"),
     "Watched": ("twopc.sim.testing.session", "Watched"),
-    "publisher_url": ("twopc.sim.testing.loading", "publisher_url"),
+    "publisher_url": ("twopc.sim.testing.bench_tables", "publisher_url"),
     "topology": ("twopc.sim.pytest_plugin.factory", "topology"),
 }
 

@@ -14,7 +14,7 @@ from twopc.errors import ConflictError, InDoubtError, RejectedError
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.sessions.results import Result, Rows
 from twopc.sim.sessions.waits import ObservedClient
-from twopc.sim.testing.blocking import TestTopology
+from twopc.sim.testing.blocking_bench import TestTopology
 from twopc.sim.testing.live import LiveSession, LiveStatement
 from twopc.sim.testing.loop_calls import LoopCalls
 from twopc.sim.testing.session import (
@@ -156,7 +156,7 @@ class AsyncWatched:
 
 
 class AsyncTestNode:
-    """See `twopc.sim.testing.blocking.TestNode`."""
+    """See `twopc.sim.testing.blocking_bench.TestNode`."""
 
     __test__ = False  # not a test, whatever its name says
 
@@ -177,7 +177,7 @@ class AsyncTestNode:
 
 
 class AsyncTestTopology:
-    """See `twopc.sim.testing.blocking.TestTopology`; `blocking` is that one, for what a thread plays."""
+    """See `twopc.sim.testing.blocking_bench.TestTopology`; `blocking` is that one, for what a thread plays."""
 
     __test__ = False  # not a test, whatever its name says
 

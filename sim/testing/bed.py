@@ -20,7 +20,7 @@ from twopc.sim.report.history import HistoryRecord
 from twopc.sim.sessions.results import Rows
 from twopc.sim.sessions.servers import PublisherSession, SubscriberSession
 from twopc.sim.sessions.waits import LOOK_EVERY_S, ObservedClient, Observer
-from twopc.sim.testing import loading
+from twopc.sim.testing import bench_tables
 from twopc.sim.testing.addresses import NodeAddress
 from twopc.sim.testing.live import LiveSession, refused_as_psycopg
 from twopc.sim.testing.recording import Recorder
@@ -152,9 +152,9 @@ class Bed:
 
     async def create(self, texts: Sequence[str], publish: Sequence[str] | None) -> None:
         """Run SQL at the Publisher, publish the tables and subscribe everybody."""
-        await loading.statements(self.topology, *texts)
-        await loading.publish_all(self.topology, publish or None)
-        await loading.open_to_all(self.topology, self._open_to_all)
+        await bench_tables.statements(self.topology, *texts)
+        await bench_tables.publish_all(self.topology, publish or None)
+        await bench_tables.open_to_all(self.topology, self._open_to_all)
 
     async def rows(self, node: str, table: str) -> Rows:
         """A table's rows at a node by key, without their versions."""

@@ -14,9 +14,9 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from psycopg import sql
 
 from twopc.errors import ConfigurationError
-from twopc.sim.testing import loading, servers
+from twopc.sim.testing import bench_tables, servers
 from twopc.sim.testing.bed import Bed
-from twopc.sim.testing.loading import Load
+from twopc.sim.testing.bench_tables import Load
 from twopc.sim.topology import Topology, owner
 from twopc.sim.topology.pool import How, TopologyPool
 
@@ -148,8 +148,8 @@ class Bench:
                 )
 
         async def prepare(topology: Topology) -> None:
-            await loading.load(topology, requested.load, publish=requested.publish)
-            await loading.open_to_all(topology, requested.open_to_all)
+            await bench_tables.load(topology, requested.load, publish=requested.publish)
+            await bench_tables.open_to_all(topology, requested.open_to_all)
 
         return TopologyPool(
             self.server,

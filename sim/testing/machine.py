@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from hypothesis.strategies import data
 
 from twopc.errors import RejectedError
-from twopc.sim.testing.blocking import TestTopology
+from twopc.sim.testing.blocking_bench import TestTopology
 from twopc.sim.testing.session import TestSession
 from twopc.sim.topology.checkpoint import Checkpoint, checkpoint, rewind
 

@@ -23,10 +23,10 @@ from twopc.sim.merge.knowledge import unknown_changes
 from twopc.sim.sessions.merge import MergeLocalSession
 from twopc.sim.sessions.results import Rows
 from twopc.sim.sessions.waits import Observer
-from twopc.sim.testing import loading
+from twopc.sim.testing import bench_tables
 from twopc.sim.testing.addresses import NodeAddress
+from twopc.sim.testing.bench_tables import Load
 from twopc.sim.testing.live import LiveSession, refused_as_psycopg
-from twopc.sim.testing.loading import Load
 from twopc.sim.testing.recording import Recorder
 from twopc.sim.testing.surroundings import Surroundings
 from twopc.sim.topology.nodes import AnyServer
@@ -102,13 +102,13 @@ class MergeBed:
         )
         await topology.__aenter__()
         try:
-            await loading.make(topology, requested.load)
+            await bench_tables.make(topology, requested.load)
             tables = requested.publish
             if tables is None:
                 rows = await topology.execute(topology.publisher, _TABLES)
                 tables = {f"{schema}.{table}": {} for schema, table in rows}
             for each, options in tables.items():
-                schema, table = loading.split(each)
+                schema, table = bench_tables.split(each)
                 await topology.publish(
                     table, schema=schema, **{"tracking": requested.tracking, **options}
                 )
@@ -188,7 +188,7 @@ class MergeBed:
 
     async def rows(self, node: str, table: str) -> Rows:
         """A table's rows at a node by key, without the column by which merge replication knows them."""
-        schema, name = loading.split(table)
+        schema, name = bench_tables.split(table)
         where = sql.Identifier(schema, name)
         connection = await self.topology.admin(node)
         keys = await self.topology.execute(node, _KEY, (where.as_string(connection),))
@@ -205,7 +205,7 @@ class MergeBed:
         )
 
     async def _article(self, table: str) -> StoredMergeArticle:
-        schema, name = loading.split(table)
+        schema, name = bench_tables.split(table)
         for stored in await stored_articles(await self.topology.admin(self.publisher)):
             if (stored.source_schema, stored.source_object) == (schema, name):
                 return stored
@@ -216,7 +216,7 @@ class MergeBed:
         return self._address(node, application_name).dsn
 
     def url(self, node: str, driver: str = "psycopg", *, application_name: str = "") -> str:
-        """The same as SQLAlchemy writes it; see `twopc.sim.testing.blocking.TestTopology.url`."""
+        """The same as SQLAlchemy writes it; see `twopc.sim.testing.blocking_bench.TestTopology.url`."""
         return self._address(node, application_name).url(driver)
 
     def _address(self, node: str, application_name: str) -> NodeAddress:

@@ -14,7 +14,7 @@ from psycopg import sql
 
 from twopc.drivers.points import MERGE_POINTS
 from twopc.errors import MergeError
-from twopc.sim.testing.merging import TestMerge
+from twopc.sim.testing.merge_doubles import TestMerge
 
 #: Where a session may be cut off.
 _POINTS = tuple(each.removesuffix("(node)") for each in MERGE_POINTS)

@@ -27,7 +27,7 @@ from twopc.sim.topology.checkpoint import Checkpoint, RewindError, checkpoint, r
 from twopc.waits import OpenTransaction
 
 if TYPE_CHECKING:
-    from twopc.sim.testing.blocking import TestTopology
+    from twopc.sim.testing.blocking_bench import TestTopology
 
 Callables = Mapping[str, Sequence[Callable[..., Any]]]
 
@@ -95,7 +95,7 @@ def run_orders(
     limit: int,
     check: Callable[[OrderRun], None] | None,
 ) -> Orders:
-    """See `twopc.sim.testing.blocking.TestTopology.run_orders`."""
+    """See `twopc.sim.testing.blocking_bench.TestTopology.run_orders`."""
     __tracebackhide__ = True
     steps = {name: [f"{name}{n}" for n in range(len(each))] for name, each in callables.items()}
     known = {step: name for name, each in steps.items() for step in each}

@@ -17,7 +17,7 @@ from twopc.log import get_logger
 from twopc.server import EmbeddedServer as EmbeddedServer
 from twopc.server import ExternalServer
 from twopc.server.choice import choose
-from twopc.sim.topology.sweeping import KEPT, sweep
+from twopc.sim.topology.leftovers import KEPT, sweep
 
 _log = get_logger(__name__)
 

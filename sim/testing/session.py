@@ -13,7 +13,7 @@ from twopc.sim.sessions.waits import ObservedClient
 from twopc.sim.testing.live import LiveSession, LiveStatement
 
 if TYPE_CHECKING:
-    from twopc.sim.testing.blocking import TestTopology
+    from twopc.sim.testing.blocking_bench import TestTopology
 
 T = TypeVar("T")
 #: What an application works in, as far as a test knows it.

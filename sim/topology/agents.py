@@ -11,14 +11,14 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
-from twopc.distributed import DistributedArticle
+from twopc.distributed_article import DistributedArticle
 from twopc.errors import ArticleError, ConfigurationError
 from twopc.log import get_logger
 from twopc.lsn import lsn_text, lsn_value
 from twopc.proc_execution import ProcArticle
 from twopc.publisher.distribution import registry
 from twopc.publisher.log_reader import LogReader
-from twopc.publisher.posting import post_message, stored_message
+from twopc.publisher.posted_messages import post_message, stored_message
 from twopc.sim.topology.other_processes import OtherProcesses
 from twopc.sim.topology.registration import Registration
 from twopc.sim.topology.wiring import TopologyWiring

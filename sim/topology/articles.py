@@ -10,11 +10,11 @@ from contextlib import AsyncExitStack
 
 from twopc import names
 from twopc.articles import Article
-from twopc.distributed import DistributedArticle
+from twopc.distributed_article import DistributedArticle
 from twopc.errors import ArticleError
 from twopc.propagation import Propagation
 from twopc.publisher import publication
-from twopc.sim.topology import initial, warned
+from twopc.sim.topology import initial, routine_warnings
 from twopc.sim.topology.agents import Agents
 from twopc.sim.topology.grants import grant_tables
 from twopc.sim.topology.installer import Installer
@@ -73,7 +73,7 @@ class Articles:
             connection, schema, table, self._wiring.node(self._wiring.publisher).app_role
         )
         self._published.append((schema, table))
-        await warned.tell(connection)
+        await routine_warnings.tell(connection)
         if await self._registration.has_subscriptions():
             await self._registration.register()
         return article
@@ -171,7 +171,7 @@ class Articles:
                     [each for each in changed if each.article_id in own_ids],
                     {changed[0].article.name: scripts},
                 )
-        await warned.tell(here)
+        await routine_warnings.tell(here)
         return propagation
 
     async def script_procedure(self, script: str, table: str, *, schema: str = "public") -> str:

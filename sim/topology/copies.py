@@ -13,7 +13,7 @@ from typing import Any, Literal
 from psycopg import AsyncConnection
 
 from twopc.articles import Article
-from twopc.distributed import DistributedArticle
+from twopc.distributed_article import DistributedArticle
 from twopc.drivers.install import install_participant
 from twopc.drivers.points import Points
 from twopc.drivers.runtime import Asyncio

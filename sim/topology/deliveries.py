@@ -11,7 +11,7 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from twopc.distributed import DistributedArticle, command_words
+from twopc.distributed_article import DistributedArticle, command_words
 from twopc.names import BranchId
 from twopc.proc_execution import (
     BESIDE,

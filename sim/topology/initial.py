@@ -19,8 +19,8 @@ from twopc.sim.topology.grants import grant_tables
 from twopc.sql import fragments as f
 from twopc.sql import path
 from twopc.sql.describe import describe
-from twopc.subscriber import loading, tables
-from twopc.subscriber.changing import changing
+from twopc.subscriber import initial_load, tables
+from twopc.subscriber.table_changes import changing
 
 Connection = AsyncConnection[Any]
 
@@ -61,7 +61,7 @@ async def bring(
             )
         if rows:
             columns = tables.copied_columns(article, held)
-            await loading.fill(here, article, columns, rows_of(publisher, article, columns))
+            await initial_load.fill(here, article, columns, rows_of(publisher, article, columns))
         await grant_tables(here, article.schema, article.table, role, read_only=read_only)
     await here.execute("set local session_replication_role to default")
     for article, copy in zip(articles, copies, strict=True):
@@ -127,7 +127,7 @@ async def bring_again(publisher: Connection, here: Connection, articles: Sequenc
         columns = tables.copied_columns(article, held)
         async with changing(here, article) as change:
             await change(sql.SQL("delete from {}").format(f.table_of(article)))
-        await loading.fill(here, article, columns, rows_of(publisher, article, columns))
+        await initial_load.fill(here, article, columns, rows_of(publisher, article, columns))
     await here.execute("set local session_replication_role to default")
 
 

@@ -22,7 +22,7 @@ from twopc.publisher.distribution import (
     counting_unread,
     readers,
 )
-from twopc.publisher.posting import PostedMessage
+from twopc.publisher.posted_messages import PostedMessage
 from twopc.publisher.slot import SlotState
 from twopc.sim import validation
 from twopc.sim.topology import deliveries

@@ -10,13 +10,13 @@ from typing import Any
 
 from psycopg import AsyncConnection, sql
 
-from twopc.distributed import DistributedArticle
+from twopc.distributed_article import DistributedArticle
 from twopc.errors import SubscriptionError
 from twopc.proc_execution import ProcArticle
 from twopc.publisher import publication, subscriptions
-from twopc.sim.topology import warned
+from twopc.sim.topology import routine_warnings
 from twopc.sim.topology.agents import Agents
-from twopc.sim.topology.naming import by_article
+from twopc.sim.topology.article_names import by_article
 from twopc.sim.topology.registration import Registration
 from twopc.sim.topology.wiring import TopologyWiring
 from twopc.subscriber import proc_execution, propagation, subscription
@@ -60,7 +60,7 @@ class Installer:
                 await publication.unpublish_part(here, part)
             raise
         if parts - before:
-            await warned.tell(here)
+            await routine_warnings.tell(here)
         if parts:
             everything = await publication.distributed_articles(here)
         chosen: dict[str, DistributedArticle] = {}

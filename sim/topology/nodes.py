@@ -24,8 +24,8 @@ from twopc.doctor.checks import version_finding
 from twopc.drivers.database import DURABLE
 from twopc.errors import ConfigurationError, ServerError
 from twopc.server import EmbeddedServer, ExternalServer
-from twopc.server.ahead import start_in_thread
 from twopc.server.connection_strings import plain_dsns
+from twopc.server.early_start import start_in_thread
 from twopc.sim.topology import roles
 from twopc.sql import path
 from twopc.sql.passwords import verifier

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from twopc.errors import DeliveryError
 from twopc.lsn import lsn_value
 from twopc.publisher import slot
-from twopc.publisher.posting import post_message, stored_message
+from twopc.publisher.posted_messages import post_message, stored_message
 from twopc.sim.topology.registration import Registration
 from twopc.sim.topology.wiring import TopologyWiring
 

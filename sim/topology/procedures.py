@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from twopc.proc_execution import ProcArticle, ProcType, beside
 from twopc.publisher import proc_execution
 from twopc.publisher.distribution import routines
-from twopc.sim.topology import warned
+from twopc.sim.topology import routine_warnings
 from twopc.sim.topology.agents import Agents
 from twopc.sim.topology.registration import Registration
 from twopc.sim.topology.wiring import TopologyWiring
@@ -56,14 +56,14 @@ class Procedures:
             commits=commits,
             replicate_ddl=replicate_ddl,
         )
-        warned.log(article.identity, article.warnings)
+        routine_warnings.log(article.identity, article.warnings)
         if await self._registration.has_subscriptions():
             await self._registration.register()
         return article
 
     async def published(self) -> tuple[ProcArticle, ...]:
         """Every routine that is published, with what may differ after a call as things are now."""
-        await warned.tell(await self._wiring.admin(self._wiring.publisher))
+        await routine_warnings.tell(await self._wiring.admin(self._wiring.publisher))
         return await proc_execution.proc_articles(await self._wiring.admin(self._wiring.publisher))
 
     async def alter(

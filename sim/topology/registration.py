@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from twopc import names
-from twopc.distributed import DistributedArticle
+from twopc.distributed_article import DistributedArticle
 from twopc.errors import ConfigurationError, ServerError
 from twopc.proc_execution import ProcArticle, beside
 from twopc.publisher import proc_execution, publication, slot, subscriptions

@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 
 import psycopg
 
-from twopc.distributed import DistributedArticle
+from twopc.distributed_article import DistributedArticle
 from twopc.drivers.install import install_participant
 from twopc.errors import SubscriptionError
 from twopc.proc_execution import ProcArticle
 from twopc.publisher.proc_execution import proc_articles
 from twopc.sim.script import SyncScript, Trial, script_synctran_commands
 from twopc.sim.topology.agents import Agents
+from twopc.sim.topology.article_names import by_article
 from twopc.sim.topology.copies import Copies, ServerCopyTarget
 from twopc.sim.topology.grants import grant_tables
 from twopc.sim.topology.installer import Installer
-from twopc.sim.topology.naming import by_article
 from twopc.sim.topology.registration import Registration
 from twopc.sim.topology.wiring import TopologyWiring
 from twopc.sql.describe import describe
@@ -27,8 +27,8 @@ from twopc.subscriber import (
     tables,
 )
 from twopc.subscriber.distribution_agent.profile import Profile
-from twopc.subscriber.firing import Obstacle
 from twopc.subscriber.objects import install_texts
+from twopc.subscriber.trigger_order import Obstacle
 
 
 class SubscriptionScripts:

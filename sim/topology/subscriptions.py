@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
-from twopc.distributed import DistributedArticle
+from twopc.distributed_article import DistributedArticle
 from twopc.errors import ConfigurationError, SubscriptionError
 from twopc.names import article_name
 from twopc.proc_execution import ProcArticle
 from twopc.publisher import proc_execution
 from twopc.publisher.distribution import registry
 from twopc.publisher.distribution.update_modes import UpdateMode
-from twopc.sim.topology import warned
+from twopc.sim.topology import routine_warnings
 from twopc.sim.topology.agents import Agents
+from twopc.sim.topology.article_names import by_article
 from twopc.sim.topology.copies import Copies, FirstCopy, ServerCopyTarget, SyncType
 from twopc.sim.topology.installer import Installer
-from twopc.sim.topology.naming import by_article
 from twopc.sim.topology.registration import Registration
 from twopc.sim.topology.subscription_scripts import SubscriptionScripts
 from twopc.sim.topology.wiring import TopologyWiring
@@ -195,7 +195,7 @@ class Subscriptions:
             The articles and routines that each has got.
         """
         done: dict[str, list[str]] = {}
-        await warned.tell(await self._wiring.admin(self._wiring.publisher))
+        await routine_warnings.tell(await self._wiring.admin(self._wiring.publisher))
         published = await proc_execution.proc_articles(
             await self._wiring.admin(self._wiring.publisher)
         )

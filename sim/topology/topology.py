@@ -26,7 +26,7 @@ from twopc.sim.topology.inspection import Inspection
 from twopc.sim.topology.installer import Installer
 from twopc.sim.topology.nodes import AnyServer, Node
 from twopc.sim.topology.procedures import Procedures
-from twopc.sim.topology.regenerating import Regeneration
+from twopc.sim.topology.regeneration import Regeneration
 from twopc.sim.topology.registration import Registration
 from twopc.sim.topology.removal import SubscriptionRemoval
 from twopc.sim.topology.subscription_scripts import SubscriptionScripts
@@ -165,9 +165,9 @@ class Topology:
         """The same for code without an event loop: ``with Topology.blocking(...) as topology:``.
 
         Every method is there, under its name, to be called without ``await``; so are those of the
-        transactions, cursors and connections that it hands out (see `twopc.sim.topology.blocking`).
+        transactions, cursors and connections that it hands out (see `twopc.sim.topology.blocking_twin`).
         """
-        from twopc.sim.topology.blocking import blocking  # with anyio, and most await
+        from twopc.sim.topology.blocking_twin import blocking  # with anyio, and most await
 
         return blocking(cls(**options))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twopc.sim.up.keeping import down, remove, up
+from twopc.sim.up.setup import down, remove, up
 from twopc.sim.up.state import State, StateNode, default_folder, load, tour_folder
 
 __all__ = ["State", "StateNode", "default_folder", "down", "load", "remove", "tour_folder", "up"]

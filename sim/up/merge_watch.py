@@ -9,7 +9,7 @@ from typing import Any
 
 from twopc.drivers.merge.status import WAITING
 from twopc.merge.decision import ConflictType
-from twopc.sim.merge.wording import kind_words
+from twopc.sim.merge.conflict_texts import kind_words
 
 #: Of each neighbour: when the last session has ended, and how many rows wait for it.
 NEIGHBOURS = f"""

@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from twopc.errors import ConfigurationError
-from twopc.sim.up.keeping import DISTRIBUTION
+from twopc.sim.up.setup import DISTRIBUTION
 from twopc.sim.up.state import State
 from twopc.sim.up.watch import TopologyState, TopologyWatch
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import psutil
 
 from twopc.errors import ServerError
-from twopc.server.waiting import wait_for
-from twopc.sim.merge.attaching import attach as attach_merge
+from twopc.server.polling import wait_for
+from twopc.sim.merge.attachment import attach as attach_merge
 from twopc.sim.operate import attach
 from twopc.sim.up.state import State
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from twopc import log
 from twopc.drivers.merge.engine import MergeReport
 from twopc.errors import MergeError, TwopcError
-from twopc.sim import standing
+from twopc.sim import agent_processes
 from twopc.sim.merge.agent import keep_merging
-from twopc.sim.merge.attaching import attach
+from twopc.sim.merge.attachment import attach
 from twopc.sim.up import parts
 from twopc.sim.up.state import State, load
 from twopc.subscriber.distribution_agent import main as run_agent
@@ -35,15 +35,15 @@ def main(folder: str, kind: str, node: str = "") -> None:
         sys.stderr.flush()
 
     if kind == "log-reader":
-        asyncio.run(standing.read_log(state.dsns, running=runs))
+        asyncio.run(agent_processes.read_log(state.dsns, running=runs))
     elif kind == "agent":
         config = asyncio.run(
-            standing.agent_config(state.dsns, node, publisher=state.publisher, once=False)
+            agent_processes.agent_config(state.dsns, node, publisher=state.publisher, once=False)
         )
         run_agent(config, running=runs)
     elif kind == "resolver":
         asyncio.run(
-            standing.resolve(
+            agent_processes.resolve(
                 state.dsns,
                 coordinator=state.name,
                 newcomers=state.subscribers,
@@ -58,7 +58,7 @@ def main(folder: str, kind: str, node: str = "") -> None:
         asyncio.run(metrics.serve(state, running=runs))
     else:
         asyncio.run(
-            standing.remove_delivered(
+            agent_processes.remove_delivered(
                 state.dsns,
                 every_s=_CLEAN_UP_EVERY_S,
                 running=runs,
@@ -78,7 +78,7 @@ async def _merge(state: State, subscriber: str, runs: Callable[[], None]) -> Non
     async with await attach(state.dsns, partly=True) as topology:
         await keep_merging(
             partial(topology.sync, subscriber),
-            standing.stopped_by_signals(runs),
+            agent_processes.stopped_by_signals(runs),
             every_s=state.merge_every_s or 0,
             tell=tell,
         )

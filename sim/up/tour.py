@@ -17,7 +17,7 @@ from typing import Any
 from twopc.errors import ConfigurationError
 from twopc.server.cache import FileLock
 from twopc.sim.up import parts
-from twopc.sim.up.keeping import remove
+from twopc.sim.up.setup import remove
 from twopc.sim.up.state import State
 from twopc.sim.up.watch import TopologyState, TopologyWatch
 from twopc.waits import link_prefix

@@ -24,8 +24,8 @@ from twopc.publisher import slot
 from twopc.publisher.distribution import AgentStatus, agents, counting_unread, readers
 from twopc.publisher.slot import SlotState
 from twopc.sim.up import parts
-from twopc.sim.up.keeping import DISTRIBUTION, server_of
 from twopc.sim.up.merge_watch import CONFLICTS, NEIGHBOURS, WatchedMerge, conflict_text, merges_of
+from twopc.sim.up.setup import DISTRIBUTION, server_of
 from twopc.sim.up.state import State
 from twopc.sql import path
 from twopc.together import together

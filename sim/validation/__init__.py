@@ -27,7 +27,7 @@ from typing import Any
 
 from psycopg import AsyncConnection, sql
 
-from twopc.distributed import DistributedArticle
+from twopc.distributed_article import DistributedArticle
 from twopc.errors import SubscriptionError
 from twopc.lsn import lsn_value
 from twopc.names import BranchId, branch_gid, further_branch, node_of
@@ -36,7 +36,7 @@ from twopc.publisher import membership
 from twopc.publisher import validation as publisher_end
 from twopc.publisher.distribution import kept
 from twopc.publisher.distribution.update_modes import update_modes
-from twopc.publisher.posting import PostedMessage
+from twopc.publisher.posted_messages import PostedMessage
 from twopc.sim.validation.rows import buckets, by_key, merged_rows, rows_of
 from twopc.sql import path
 from twopc.sql.checksum import ChecksumTexts

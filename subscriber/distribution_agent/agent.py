@@ -22,9 +22,9 @@ from twopc.errors import DeliveryError, TwopcError
 from twopc.log import get_logger
 from twopc.lsn import lsn_text, lsn_value
 from twopc.subscriber.distribution_agent import steps as s
+from twopc.subscriber.distribution_agent.batch_failure import Mending
 from twopc.subscriber.distribution_agent.delivery import Delivery, DeliveryCounts
 from twopc.subscriber.distribution_agent.failures import may_pass
-from twopc.subscriber.distribution_agent.mending import Mending
 from twopc.subscriber.distribution_agent.patience import RetryPatience
 from twopc.subscriber.distribution_agent.planner import BatchPlanner
 from twopc.subscriber.distribution_agent.ports import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from twopc.distributed import DistributedArticle, read_command
+from twopc.distributed_article import DistributedArticle, read_command
 from twopc.drivers.lean import ServerReport
 from twopc.errors import DeliveryError, conflict_facts
 from twopc.lsn import lsn_text

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable, 
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from twopc.distributed import DistributedArticle
+from twopc.distributed_article import DistributedArticle
 from twopc.drivers.lean import ServerReport
 from twopc.errors import DeliveryError
 from twopc.names import StreamId

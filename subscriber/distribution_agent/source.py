@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from psycopg import pq
 
-from twopc.distributed import DistributedArticle
+from twopc.distributed_article import DistributedArticle
 from twopc.errors import DeliveryError, SubscriptionError
 from twopc.lsn import lsn_text, lsn_value
 from twopc.proc_execution import ProcArticle

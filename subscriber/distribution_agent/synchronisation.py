@@ -1,7 +1,7 @@
 """Brings Subscribers to where the Publisher is: has its log read, and agents deliver, or waits for those that run.
 
 `Synchronisation` is the same on servers (`twopc.sim.topology.agents`) and in virtual time
-(`twopc.sim.model.distribution.distributing`). It must not know how a log reader or an agent works.
+(`twopc.sim.model.distribution.system_distribution`). It must not know how a log reader or an agent works.
 """
 
 from __future__ import annotations

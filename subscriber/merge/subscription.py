@@ -26,7 +26,7 @@ from twopc.sql import path
 from twopc.sql.describe import describe
 from twopc.sql.merge_filter_texts import FilterTexts
 from twopc.sql.merge_texts import TrackingTexts
-from twopc.subscriber.loading import add_rows, copy_in, fill
+from twopc.subscriber.initial_load import add_rows, copy_in, fill
 from twopc.subscriber.tables import create_table, foreign_key_text, unique_key_texts
 
 Connection = AsyncConnection[Any]

@@ -18,7 +18,7 @@ from twopc.errors import SubscriptionError
 from twopc.log import get_logger
 from twopc.proc_execution import ProcArticle
 from twopc.sql import fragments as f
-from twopc.sql.printing import full_names
+from twopc.sql.catalog_texts import full_names
 from twopc.subscriber.objects import owner_role
 from twopc.subscriber.proc_execution.texts import (
     apply_call_function,

@@ -21,12 +21,12 @@ from twopc.sql import fragments as f
 from twopc.sql.describe import describe
 from twopc.sql.render import render
 from twopc.sql.table_role import drop_text
-from twopc.subscriber.changing import grant_sequences
 from twopc.subscriber.objects import owner_role
 from twopc.subscriber.propagation.calls import SubscriberSide
 from twopc.subscriber.propagation.custom import CustomRoutine, find_routine
 from twopc.subscriber.propagation.images import drop_images, fit_images
 from twopc.subscriber.propagation.texts import VALUES_MAX, PropagationTexts, drop_texts
+from twopc.subscriber.table_changes import grant_sequences
 
 Connection = AsyncConnection[Any]
 

@@ -1,5 +1,5 @@
 -- msrepl.change_<table>: changes a subscribed table for an administrator, in the name of the table's role.
--- called by: twopc.subscriber.changing, in whose transaction it lives
+-- called by: twopc.subscriber.table_changes, in whose transaction it lives
 -- tables:    the subscribed table
 -- holes:     function, runs_as, path_stays, owner, comment
 --

@@ -12,7 +12,7 @@ import pytest
 from psycopg import AsyncConnection
 
 from tests.fix_topology import MakeTopology
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 from twopc.sim.topology import Topology
 from twopc.waits import link_name
 

@@ -16,7 +16,7 @@ import pytest
 from tests.cli.in_process import twopc
 from tests.cli.shops import ROOT
 from twopc.server import EmbeddedServer
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 from twopc.sim.topology import Topology
 
 UPDATE = "update account set balance = balance + 1 where id = 1"

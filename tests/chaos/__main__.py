@@ -32,11 +32,11 @@ import psycopg
 
 from tests.chaos.worker import ACCOUNTS
 from twopc.errors import TwopcError
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 from twopc.sim.operate import attach
 from twopc.sim.up import State, remove, up
-from twopc.sim.up.keeping import server_of
 from twopc.sim.up.parts import running
+from twopc.sim.up.setup import server_of
 
 TABLES = ("account", "ledger")
 PARTS = ("log-reader", "agent", "resolver", "clean-up")

@@ -53,7 +53,7 @@ def test_as_a_process(tmp_path):
     [
         (f"sys.argv = ['twopc', 'check', {str(LOST_UPDATE)!r}]; main()", {"psycopg", "asyncio"}),
         (
-            "import twopc.sim.cli.playing, twopc.sim.scenario.postgres_theatre; sys.exit()",
+            "import twopc.sim.cli.play, twopc.sim.scenario.postgres_theatre; sys.exit()",
             {"anyio"},
         ),
     ],

@@ -14,7 +14,7 @@ import pytest
 from tests.cli.in_process import twopc
 from tests.cli.shops import ROOT
 from twopc.server import EmbeddedServer
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 from twopc.sim import Topology
 
 BALANCES = "select id, balance from account order by id"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from twopc.server import EmbeddedServer
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 from twopc.sim import MergeTopology
 
 _TWOPC = (sys.executable, "-m", "twopc.sim")

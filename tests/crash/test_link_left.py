@@ -20,7 +20,7 @@ from tests.grid.process import CoordinatorProcess
 from tests.grid.program import ROLLBACK, WORKED
 from tests.grid.rig import PUBLISHER, SUBSCRIBER, Rig
 from twopc.errors import LocalProtocolError, RejectedError
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 from twopc.waits import link_name
 
 FREE = "select id from account where id = %s for update nowait"

@@ -15,7 +15,7 @@ import pytest
 from tests.grid.cells import Kind, Seen
 from tests.grid.process import CoordinatorProcess
 from tests.grid.rig import LOG, PUBLISHER, Rig
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 
 NATIVE = "native"
 _PREPARED = (

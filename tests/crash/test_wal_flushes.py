@@ -19,7 +19,7 @@ from tests.grid.program import NO_PUBLISHER, NO_SUBSCRIBER
 from tests.grid.rig import LOG, NODES, PUBLISHER, SUBSCRIBER, Rig
 from twopc.drivers import PostgresCoordinator
 from twopc.errors import RejectedError
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 
 FLUSHES = """
 select coalesce(sum(fsyncs), 0)::int from pg_stat_io

@@ -21,7 +21,7 @@ from tests.grid.rig import GATE, PUBLISHER, SITES, SUBSCRIBER, Rig
 from twopc.drivers import PostgresCoordinator, Transaction
 from twopc.errors import TransactionError, TwopcError
 from twopc.protocol import events as e
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 from twopc.waits import link_name
 
 Connection = AsyncConnection[Any]

@@ -7,7 +7,7 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from twopc.distributed import DistributedArticle
+from twopc.distributed_article import DistributedArticle
 from twopc.publisher import publication
 from twopc.publisher.commands import Belonging, Command, CommandBuilder
 from twopc.publisher.filters import RowFilters

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from twopc.articles import Article, Column
-from twopc.distributed import DistributedArticle, default_procedures
+from twopc.distributed_article import DistributedArticle, default_procedures
 from twopc.names import VERSION_COLUMN
 from twopc.propagation import Propagation, parse_method
 from twopc.publisher.pgoutput import RelationColumn, RelationMessage, RowMessage

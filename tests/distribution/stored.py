@@ -7,7 +7,7 @@ from typing import Any
 from psycopg import AsyncConnection
 
 from tests.distribution.blocks import moment_us, write_blocks
-from twopc.distributed import DistributedArticle
+from twopc.distributed_article import DistributedArticle
 from twopc.lsn import lsn_value
 from twopc.publisher import distribution
 from twopc.publisher.log_reader.rows import LoggedTransaction

@@ -20,7 +20,7 @@ from tests.distribution.made import (
 )
 from tests.distribution.stored import register, store, store_commands, store_in_part
 from twopc.articles import Column
-from twopc.distributed import read_command
+from twopc.distributed_article import read_command
 from twopc.errors import ConfigurationError
 from twopc.propagation import CommandType
 from twopc.publisher import distribution, publication

@@ -9,7 +9,7 @@ import pytest
 
 from tests.distribution.logged import Logged
 from tests.distribution.made import propagation
-from twopc.distributed import DistributedArticle
+from twopc.distributed_article import DistributedArticle
 from twopc.propagation import changed_columns, record_values
 from twopc.publisher import publication
 from twopc.publisher.commands import Command

@@ -10,7 +10,7 @@ from tests.sql.articles import ACCOUNT, LINE, ODD, table_of
 from tests.sql.test_golden import OWNER, whole
 from twopc.articles import Article
 from twopc.publisher import distribution
-from twopc.publisher.distributing import filter_texts
+from twopc.publisher.distribution_setup import filter_texts
 from twopc.sql.render import render
 
 

@@ -16,7 +16,7 @@ from tests.distribution.blocks import moment_us, write_blocks
 from tests.fix_server import Database
 from tests.propagation.here import call, propagation
 from twopc.articles import Article
-from twopc.distributed import DistributedArticle, default_procedures
+from twopc.distributed_article import DistributedArticle, default_procedures
 from twopc.lsn import lsn_text, lsn_value
 from twopc.propagation import TYPE_OF, Format
 from twopc.publisher import distribution

@@ -13,10 +13,10 @@ from psycopg import sql
 from tests.fix_server import Database, MakeDatabase
 from twopc.drivers import heuristics
 from twopc.drivers.database import Database as Connection
-from twopc.drivers.decided import DecisionReader
 from twopc.drivers.install import install_decision_log, install_participant
 from twopc.drivers.participant import ParticipantAddress, ServerParticipant
 from twopc.drivers.points import Points
+from twopc.drivers.recorded_decisions import DecisionReader
 from twopc.drivers.recovery import Recovery, SettledBranch
 from twopc.names import SCHEMA
 from twopc.sql import render

@@ -20,7 +20,7 @@ from twopc.sim.model.explore.programs import Script, ScriptRun
 from twopc.sim.model.explore.results import Budget
 from twopc.sim.model.wiring import Wiring
 from twopc.sim.scenario.check import load
-from twopc.sim.scenario.searching import script_of
+from twopc.sim.scenario.search_program import script_of
 
 #: So many pairs of a run are tried.
 _PAIRS = 4

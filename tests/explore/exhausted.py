@@ -18,7 +18,7 @@ from twopc.sim.model.explore.results import Budget, SearchFigures
 from twopc.sim.model.explore.search import exhaust
 from twopc.sim.model.wiring import Wiring
 from twopc.sim.scenario.check import load
-from twopc.sim.scenario.searching import script_of
+from twopc.sim.scenario.search_program import script_of
 
 KINDS = ("coordinator", "publisher", "subscriber", "log")
 

@@ -13,7 +13,7 @@ from twopc.sim.model.explore.search import exhaust
 from twopc.sim.model.plants.protections import wiring_for
 from twopc.sim.model.wiring import Wiring
 from twopc.sim.scenario.check import load
-from twopc.sim.scenario.searching import script_of
+from twopc.sim.scenario.search_program import script_of
 
 FILE = Path(__file__).parents[2] / "scenarios" / "proc_execution" / "max_serializable.twopc.yaml"
 

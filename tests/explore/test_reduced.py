@@ -15,7 +15,7 @@ from twopc.sim.model.explore.results import Budget
 from twopc.sim.model.explore.search import exhaust
 from twopc.sim.model.wiring import Wiring
 from twopc.sim.scenario.check import load
-from twopc.sim.scenario.searching import script_of
+from twopc.sim.scenario.search_program import script_of
 
 TWO_ROWS = Path(__file__).parent / "data" / "two_rows.twopc.yaml"
 LOST_UPDATE = Path(__file__).parents[2] / "scenarios" / "immediate" / "lost_update.twopc.yaml"

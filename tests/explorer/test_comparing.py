@@ -13,8 +13,8 @@ import pytest
 
 from tests.fix_sample import Sample, drawn
 from twopc.sim.explore.bases import SwitchError
-from twopc.sim.explore.comparing import compared
-from twopc.sim.explore.describing import content
+from twopc.sim.explore.description import content
+from twopc.sim.explore.difference import compared
 from twopc.sim.explore.plays import play
 from twopc.sim.explore.wire import PlayVariant, WireScenario
 from twopc.sim.scenario.check import LoadedScenario, examine_text

@@ -11,15 +11,15 @@ from tests.explorer.test_comparing import SHIPPED, scenario
 from tests.explorer.test_long_tables import TEXT as LONG
 from tests.fix_sample import Sample
 from twopc.errors import ScenarioError
-from twopc.sim.explore.describing import content
-from twopc.sim.explore.exporting import export
+from twopc.sim.explore.description import content
+from twopc.sim.explore.export import export
 from twopc.sim.explore.wire import ExportedText, PlayVariant
 from twopc.sim.report.history import History
 from twopc.sim.scenario.check import examine_text, parse
 from twopc.sim.scenario.judging import OrderVerdict
 from twopc.sim.scenario.model import Scenario
-from twopc.sim.scenario.reading import BYTES_MAX
 from twopc.sim.scenario.run import run
+from twopc.sim.scenario.scenario_files import BYTES_MAX
 from twopc.sim.scenario.theatres import TheatreOptions, played, theatre
 
 #: A row that stands in the file twice, and a third time in what is expected.

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from twopc.sim.explore import describing
+from twopc.sim.explore import description
 from twopc.sim.explore.every_order import play_every
-from twopc.sim.explore.exporting import export
+from twopc.sim.explore.export import export
 from twopc.sim.explore.lessons.answers import variant
 from twopc.sim.explore.lessons.parts import Lesson
 from twopc.sim.explore.lessons.source import lessons
@@ -44,7 +44,7 @@ def scenario(path: Path) -> LoadedScenario:
 def listed(loaded: LoadedScenario) -> list[ListedOrder]:
     """What the page offers; nothing of a load."""
     return (
-        [] if loaded.scenario.workload is not None else describing.scenario(loaded)["orders"]
+        [] if loaded.scenario.workload is not None else description.scenario(loaded)["orders"]
     )  # fmt: skip
 
 

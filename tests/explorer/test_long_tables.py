@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.explorer.browsing import ExplorerPage
-from twopc.sim.explore.comparing import compared
+from twopc.sim.explore.difference import compared
 from twopc.sim.explore.plays import OrderPlay, play
 from twopc.sim.explore.wire import PlayVariant
 from twopc.sim.scenario import check

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.explorer.browsing import ExplorerPage
 from tests.explorer.server import WAIT_S, ExploreProcess, explored
 from tests.report.browser.chromium import Browser
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 
 LOST_UPDATE = "immediate/lost_update.twopc.yaml"
 #: The model's databases are called as their nodes, those of servers are not.

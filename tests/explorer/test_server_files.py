@@ -24,7 +24,7 @@ from twopc.sim.explore.folder import (
     version_of,
 )
 from twopc.sim.explore.model_worker import ModelBench
-from twopc.sim.scenario.reading import BYTES_MAX
+from twopc.sim.scenario.scenario_files import BYTES_MAX
 
 LOST = (SHIPPED / "immediate/lost_update.twopc.yaml").read_text(encoding="utf-8")
 #: A user who owns nothing.

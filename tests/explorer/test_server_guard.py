@@ -15,7 +15,7 @@ import pytest
 
 from tests.explorer.server import WAIT_S, ExploreProcess, explored, left
 from tests.explorer.test_server import LOST, WAITS
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 
 #: Of CPU, that a process has used only if it plays something endless: more than its start takes.
 _BUSY_S = 2.0

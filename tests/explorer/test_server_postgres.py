@@ -11,7 +11,7 @@ import pytest
 from tests.explorer.conftest import SHIPPED
 from tests.explorer.server import WAIT_S, ExploreProcess, explored, left
 from tests.explorer.test_server import LOST, WAITS, cards
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 
 SKEW = "immediate/write_skew.twopc.yaml"
 

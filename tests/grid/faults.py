@@ -16,7 +16,7 @@ from tests.grid.invariants import Evidence
 from tests.grid.process import CoordinatorProcess
 from tests.grid.program import Task
 from tests.grid.rig import LOG, NODES, PUBLISHER, SUBSCRIBER, Rig
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 from twopc.waits import link_name
 
 Strike = Callable[[Rig, CoordinatorProcess], bool]

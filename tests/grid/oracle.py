@@ -27,7 +27,7 @@ from twopc.protocol import Coordinator
 from twopc.protocol import effects as x
 from twopc.protocol import events as e
 from twopc.protocol.effects import Outcome, Timer
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 
 CLIENTS = 4
 #: How soon nothing may be in doubt any more when all is mended.

@@ -16,7 +16,7 @@ from tests.grid.faults import Fault
 from tests.grid.process import CoordinatorProcess
 from tests.grid.rig import NODES, Rig
 from twopc.names import PREFIX
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 
 _OF_COORDINATOR = """
 select pg_terminate_backend(pid, 5000) from pg_stat_activity

@@ -20,7 +20,7 @@ from tests.grid.program import Task
 from twopc.drivers import ParticipantAddress
 from twopc.names import PREFIX
 from twopc.server import EmbeddedServer
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 from twopc.sim.topology import Node, Topology
 
 PUBLISHER = "pub"

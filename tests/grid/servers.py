@@ -18,7 +18,7 @@ from tests.grid.process import CoordinatorProcess
 from tests.grid.rig import LOG, SITES, Rig
 from twopc.errors import ServerError
 from twopc.names import PREFIX, branch_gid
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 
 _LOOK_EVERY_S = 0.02
 

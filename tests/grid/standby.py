@@ -18,7 +18,7 @@ import psycopg
 from tests.grid.rig import Rig
 from twopc.server import EmbeddedServer
 from twopc.server.binaries import find_binaries
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 
 _NAME = "standby"
 _numbers = itertools.count(1)

@@ -24,7 +24,7 @@ from tests.distribution.made import (
     update,
 )
 from twopc.articles import Column
-from twopc.distributed import DistributedArticle
+from twopc.distributed_article import DistributedArticle
 from twopc.errors import RemoteProtocolError
 from twopc.publisher.commands import Command, CommandBuilder, CommandReader
 from twopc.publisher.pgoutput import (
@@ -65,7 +65,7 @@ def learning(after: int = 1, lengths: int = 16) -> Iterator[None]:
         patch("twopc.publisher.commands.reader._LEARNED_AFTER", after),
         patch("twopc.publisher.commands.reader._LEARNED_AFTER_PER_COLUMN", 0),
         patch("twopc.publisher.commands.reader._SAMPLED", 1),
-        patch("twopc.publisher.commands.learned._LENGTHS_MAX", lengths),
+        patch("twopc.publisher.commands.learned_shapes._LENGTHS_MAX", lengths),
     ):
         yield
 

@@ -10,7 +10,7 @@ from tests.log_reader.rig import ROLE, Rig, rows, value
 from twopc.propagation import record_values
 from twopc.publisher.log_reader import LogReaderProfile
 from twopc.publisher.log_reader.planner import LogPlanner
-from twopc.publisher.posting import post_message
+from twopc.publisher.posted_messages import post_message
 
 NASTY = {
     "datestyle": "German, DMY",

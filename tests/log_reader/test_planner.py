@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.log_reader.unpacked import checked, unpacked
 from twopc.articles import Article, Column
-from twopc.distributed import DistributedArticle, default_procedures
+from twopc.distributed_article import DistributedArticle, default_procedures
 from twopc.names import VERSION_COLUMN
 from twopc.publisher.commands import CommandBuilder
 from twopc.publisher.log_reader import rows

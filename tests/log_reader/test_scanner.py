@@ -14,7 +14,7 @@ from tests.fix_core import compiled, plain
 from tests.log_reader.rig import SLOT, Rig, rows
 from tests.log_reader.test_command_reader import ARTICLES, DAMAGE, HERE, V1, V2, damaged, messages
 from twopc.articles import Column
-from twopc.distributed import DistributedArticle
+from twopc.distributed_article import DistributedArticle
 from twopc.errors import RemoteProtocolError
 from twopc.publisher.commands import Command, CommandBuilder
 from twopc.publisher.commands import rows as commands_rows

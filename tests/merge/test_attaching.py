@@ -7,7 +7,7 @@ import pytest
 from tests.fix_merge import customer
 from twopc.errors import ConfigurationError, SubscriptionError
 from twopc.sim.merge import MergeTopology, subscriptions
-from twopc.sim.merge.attaching import attach
+from twopc.sim.merge.attachment import attach
 
 
 async def test_two_processes_run_sessions_in_turn(merge_shop: MergeTopology) -> None:

@@ -10,7 +10,7 @@ from tests.agreement.test_catalogue import on_model
 from twopc.sim.checkers import nothing_lost
 from twopc.sim.report.history import History
 from twopc.sim.report.html.facts import facts
-from twopc.sim.report.played import played
+from twopc.sim.report.recorded_orders import played
 from twopc.sim.report.story import story
 from twopc.sim.report.timeline import timeline
 from twopc.sim.scenario.agree import compare

@@ -15,7 +15,7 @@ from twopc.merge.decision import ConflictType
 from twopc.publisher.merge import publication
 from twopc.server import EmbeddedServer
 from twopc.sim.merge import MergeTopology, logins
-from twopc.sim.merge.attaching import attach
+from twopc.sim.merge.attachment import attach
 from twopc.sim.merge.logins import AgentLogin
 
 

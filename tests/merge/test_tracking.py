@@ -8,7 +8,7 @@ import pytest
 
 from tests.fix_server import Database
 from tests.merge.nodes import tracked
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 
 ITEM = "create table item (id int primary key, name text, amount numeric)"
 

@@ -14,7 +14,7 @@ from tests.merge.test_histories import ServerNodes
 from twopc.errors import ConfigurationError, SubscriptionError
 from twopc.server import EmbeddedServer
 from twopc.sim.merge import MergeTopology
-from twopc.sim.merge.attaching import attach
+from twopc.sim.merge.attachment import attach
 
 NODES = {"pub": ["anna", "depot"], "depot": ["van"]}
 

@@ -10,7 +10,7 @@ import pytest
 from tests.plugin.running import Project
 from twopc.server import EmbeddedServer
 from twopc.sim.testing.bench import Bench, TopologyRequest
-from twopc.sim.testing.blocking import TestTopology
+from twopc.sim.testing.blocking_bench import TestTopology
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from tests.plugin.running import Project
 from twopc.errors import ConfigurationError
 from twopc.sim.testing.bench import Bench, TopologyRequest
-from twopc.sim.testing.blocking import TestTopology
+from twopc.sim.testing.blocking_bench import TestTopology
 
 pytest_plugins = ["pytester"]
 

@@ -12,9 +12,9 @@ import psycopg
 import pytest
 
 from tests.plugin.running import Project
-from twopc.sim.testing import asynchronous, blocking, session
+from twopc.sim.testing import asynchronous, blocking_bench, session
 from twopc.sim.testing.asynchronous import AsyncTestTopology
-from twopc.sim.testing.blocking import TestTopology
+from twopc.sim.testing.blocking_bench import TestTopology
 from twopc.sim.testing.loop_calls import LoopCalls
 
 pytest_plugins = ["pytester"]
@@ -23,8 +23,8 @@ GIVE = "update account set balance = balance + 1 where id = 1"
 #: The way from one thread to another, which is nobody's business in a test: of the one, and of the other.
 PLUMBING = ({"bed", "call", "submit"}, {"blocking", "call"})
 TWINS = [
-    (blocking.TestTopology, asynchronous.AsyncTestTopology),
-    (blocking.TestNode, asynchronous.AsyncTestNode),
+    (blocking_bench.TestTopology, asynchronous.AsyncTestTopology),
+    (blocking_bench.TestNode, asynchronous.AsyncTestNode),
     (session.TestSession, asynchronous.AsyncTestSession),
     (session.Started, asynchronous.AsyncStarted),
     (session.Watched, asynchronous.AsyncWatched),

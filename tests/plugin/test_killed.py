@@ -17,7 +17,7 @@ import pytest
 from tests.fix_sample import Sample
 from tests.plugin.running import BANK, ROOT, arguments
 from twopc.server import EmbeddedServer, ExternalServer
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 from twopc.sim.testing import servers
 from twopc.sim.testing.bench import Bench, TopologyRequest
 from twopc.sim.topology import owner

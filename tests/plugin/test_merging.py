@@ -13,8 +13,8 @@ from hypothesis.strategies import integers
 from twopc.errors import ConfigurationError
 from twopc.sim.testing.bench import Bench
 from twopc.sim.testing.merge_bed import MergeBed, request_of
+from twopc.sim.testing.merge_doubles import TestMerge
 from twopc.sim.testing.merge_machine import MergeMachine
-from twopc.sim.testing.merging import TestMerge
 
 CUSTOMER = (
     "create table customer (id int primary key, credit int)",

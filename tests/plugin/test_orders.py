@@ -16,7 +16,7 @@ from hypothesis.strategies import integers
 
 from twopc.errors import ConfigurationError
 from twopc.sim.pytest_plugin.sections import timeline
-from twopc.sim.testing.blocking import TestTopology
+from twopc.sim.testing.blocking_bench import TestTopology
 from twopc.sim.testing.machine import TopologyMachine
 from twopc.sim.testing.orders import OrderRun
 from twopc.sim.testing.strategies import isolation, orders

@@ -21,7 +21,7 @@ from twopc.errors import (
 )
 from twopc.sim.faults.wires import Fate, ServerWire
 from twopc.sim.report import phrases
-from twopc.sim.testing.blocking import TestTopology
+from twopc.sim.testing.blocking_bench import TestTopology
 
 STALE = "update account set balance = 80 where id = 1"
 

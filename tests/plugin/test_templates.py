@@ -12,7 +12,7 @@ from sqlalchemy import CheckConstraint, Column, Integer, MetaData, Table
 from tests.plugin.running import Project
 from twopc.errors import ConfigurationError
 from twopc.sim.testing.bench import Bench, TopologyRequest
-from twopc.sim.testing.loading import publisher_url
+from twopc.sim.testing.bench_tables import publisher_url
 from twopc.sim.testing.templates import AlembicMigrations, DjangoMigrations, SqlAlchemyTables
 
 pytest_plugins = ["pytester"]

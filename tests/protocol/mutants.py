@@ -16,8 +16,8 @@ from twopc.protocol import events as e
 from twopc.protocol import recovery
 from twopc.protocol.coordinator import Coordinator
 from twopc.protocol.effects import COORDINATOR, Message, Outcome, Record, RecordKind, log, send
-from twopc.protocol.finishing import BranchProgress
 from twopc.protocol.participant import Participant
+from twopc.protocol.second_phase import BranchProgress
 from twopc.protocol.states import COORDINATOR as TABLE
 from twopc.protocol.states import CoordinatorState, ParticipantState, Transition
 from twopc.protocol.variants import (

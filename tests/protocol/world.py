@@ -16,8 +16,8 @@ from twopc.protocol import events as e
 from twopc.protocol import recovery
 from twopc.protocol.coordinator import Coordinator
 from twopc.protocol.effects import COORDINATOR, Effect, Message, Outcome, Timer
-from twopc.protocol.finishing import BranchProgress
 from twopc.protocol.participant import Participant
+from twopc.protocol.second_phase import BranchProgress
 from twopc.protocol.states import CoordinatorState, ParticipantState
 
 #: What happens next: its kind (a method of `tests.protocol.step.Step`), and to whom.

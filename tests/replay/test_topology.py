@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 
 from twopc.names import VERSION_COLUMN
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 from twopc.sim.replay.engine import RecordedTransaction
 from twopc.sim.replay.topology import Commands, TopologyTarget, TransactionOutcome, ledger
 from twopc.sim.topology import Topology

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from twopc.sim.report.history import HistoryRecord, by_order, read
-from twopc.sim.report.played import PlayedOrder, played
+from twopc.sim.report.recorded_orders import PlayedOrder, played
 
 HISTORIES = Path(__file__).parent / "histories"
 NAMES = sorted(path.stem for path in HISTORIES.glob("*.jsonl"))

@@ -7,7 +7,7 @@ from twopc.sim.report.diagram import diagram, text
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.html import page
 from twopc.sim.report.moments import NodeState, TimelineRow, moments, states
-from twopc.sim.report.played import PlayedOrder, played
+from twopc.sim.report.recorded_orders import PlayedOrder, played
 
 
 def at(order: PlayedOrder, text: str) -> int:

@@ -11,7 +11,7 @@ from tests.report.recorded import HOSTILE, NAMES, ended, first, made, records, s
 from twopc.sim.report.diagram import diagram, text
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.mermaid import markdown, mermaid
-from twopc.sim.report.played import PlayedOrder, played
+from twopc.sim.report.recorded_orders import PlayedOrder, played
 from twopc.sim.report.sequence import Note, SequenceMessage, sequence
 
 

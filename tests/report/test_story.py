@@ -13,7 +13,7 @@ from twopc.sim.report.diagram import diagram, text
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import HistoryRecord, by_order
 from twopc.sim.report.phrases import shorten
-from twopc.sim.report.played import played
+from twopc.sim.report.recorded_orders import played
 from twopc.sim.report.story import story
 from twopc.sim.report.timeline import timeline
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.report.recorded import HISTORIES, NAMES, records
-from twopc.sim.report.played import played
+from twopc.sim.report.recorded_orders import played
 from twopc.sim.report.verdict import EXIT_CODES, assemble, verdict, worst
 
 

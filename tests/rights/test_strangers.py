@@ -15,7 +15,7 @@ from psycopg import AsyncConnection
 from tests.rights.table import READING, UPDATING, one_of_everything
 from twopc.errors import TwopcError
 from twopc.server import EmbeddedServer
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 from twopc.sim.topology import Topology
 
 _SQL = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ import pytest
 
 from twopc.sim.scenario.cases import groups
 from twopc.sim.scenario.check import parse
-from twopc.sim.scenario.judging.expected import CaseExpectations
+from twopc.sim.scenario.judging.case_expectations import CaseExpectations
 from twopc.sim.scenario.values import Selection
 
 FILE = """\

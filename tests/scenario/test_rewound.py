@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from twopc.sim.report.history import History
-from twopc.sim.scenario import postgres_prepared
+from twopc.sim.scenario import postgres_topologies
 from twopc.sim.scenario.check import load, parse
 from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 from twopc.sim.scenario.run import run
@@ -98,9 +98,9 @@ twin:
 
 async def test_rewinding_that_fails_is_made_up_for(server, monkeypatch):
     async def refused(*_):
-        raise postgres_prepared.TwopcError("in use")
+        raise postgres_topologies.TwopcError("in use")
 
-    monkeypatch.setattr(postgres_prepared, "rewind", refused)
+    monkeypatch.setattr(postgres_topologies, "rewind", refused)
     _, databases = await played(
         server,
         HEAD + SESSIONS + "orders: [{name: one, steps: [write]}, {name: two, steps: [write]}]",

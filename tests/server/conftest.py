@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from twopc.server.cache import CACHE_VARIABLE
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 
 ROOT = Path(__file__).parents[2]
 

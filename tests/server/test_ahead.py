@@ -9,8 +9,8 @@ import pytest
 
 from twopc.errors import ServerError
 from twopc.server import EmbeddedServer
-from twopc.server.ahead import ServerAhead, start_in_thread
-from twopc.server.waiting import wait_for
+from twopc.server.early_start import ServerAhead, start_in_thread
+from twopc.server.polling import wait_for
 
 
 def test_one_that_nobody_took_is_stopped() -> None:

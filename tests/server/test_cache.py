@@ -12,7 +12,7 @@ from tests.server.conftest import MakeChild
 from twopc.errors import ServerError
 from twopc.server.cache import CACHE_VARIABLE, FileLock, cache_directory
 from twopc.server.cluster import _prune
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 
 
 def test_lock_excludes(tmp_path: Path) -> None:

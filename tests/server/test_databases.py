@@ -11,7 +11,7 @@ from psycopg import sql
 from tests.fix_server import Database
 from twopc.errors import ConfigurationError, ServerError
 from twopc.server import EmbeddedServer, ExternalServer
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 
 NAME = 'a "quoted" näme'
 

@@ -14,9 +14,9 @@ from psycopg import sql
 from tests.fix_server import Database
 from tests.server.conftest import is_alive
 from twopc.errors import ConfigurationError, ServerError
-from twopc.server import ClusterContents, EmbeddedServer, embedded
+from twopc.server import ClusterContents, EmbeddedServer, embedded_server
+from twopc.server.polling import wait_for
 from twopc.server.supervisor import processes_of
-from twopc.server.waiting import wait_for
 
 
 @pytest.fixture(scope="module")
@@ -187,8 +187,8 @@ def test_restart_waits_for_its_port(victim: EmbeddedServer) -> None:
 
 def test_start_takes_another_port_if_one_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        ports = iter([taken.getsockname()[1], embedded.free_port()])
-        monkeypatch.setattr(embedded, "free_port", lambda: next(ports))
+        ports = iter([taken.getsockname()[1], embedded_server.free_port()])
+        monkeypatch.setattr(embedded_server, "free_port", lambda: next(ports))
         with EmbeddedServer.start() as server:
             assert server.port != taken.getsockname()[1]
 

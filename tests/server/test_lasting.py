@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 from twopc.server.binaries import find_binaries
-from twopc.server.lasting import LastingServer
-from twopc.server.waiting import wait_for
+from twopc.server.persistent import LastingServer
+from twopc.server.polling import wait_for
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from tests.server.conftest import OWNER, ROOT, MakeChild, is_alive, wait_until_g
 from twopc.errors import ServerError
 from twopc.server import EmbeddedServer, run_directory, supervisor, sweep
 from twopc.server.cache import CACHE_VARIABLE
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 
 #: The System V segments of this machine, where they can be listed.
 SHARED_MEMORY = Path("/proc/sysvipc/shm")

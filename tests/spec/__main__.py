@@ -15,8 +15,8 @@ from pathlib import Path
 from twopc import log
 from twopc.errors import ScenarioError
 from twopc.server import EmbeddedServer
-from twopc.sim.scenario.spec.expected import SpecAgreement, agreement
-from twopc.sim.scenario.spec.playing import SETTINGS, play
+from twopc.sim.scenario.spec.expected_output import SpecAgreement, agreement
+from twopc.sim.scenario.spec.play import SETTINGS, play
 
 
 async def compared(path: Path, expected: Path, server: EmbeddedServer) -> SpecAgreement | str:

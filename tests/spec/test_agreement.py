@@ -18,8 +18,8 @@ from twopc.sim.scenario.check import from_document
 from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 from twopc.sim.scenario.run import run
 from twopc.sim.scenario.spec import convert
-from twopc.sim.scenario.spec.expected import agreement
-from twopc.sim.scenario.spec.playing import DATABASE, SETTINGS, play
+from twopc.sim.scenario.spec.expected_output import agreement
+from twopc.sim.scenario.spec.play import DATABASE, SETTINGS, play
 
 SPECS = Path(__file__).parent / "specs"
 EXPECTED = sorted(SPECS.glob("*.out"))

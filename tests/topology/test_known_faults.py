@@ -14,7 +14,7 @@ from psycopg import AsyncConnection
 
 from tests.topology.test_topology import shop
 from twopc.errors import DeliveryError
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 from twopc.sim import Topology
 
 MakeTopology = Callable[..., Awaitable[Topology]]

@@ -11,7 +11,7 @@ from psycopg import AsyncConnection
 from tests.topology.test_topology import ACCOUNT, BALANCES, ROWS
 from twopc.errors import ArticleError, ConfigurationError, SubscriptionError
 from twopc.sim import Topology, operate
-from twopc.sim.standing import agent_config
+from twopc.sim.agent_processes import agent_config
 from twopc.sim.topology import other_processes
 from twopc.subscriber.distribution_agent import Profile
 

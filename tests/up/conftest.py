@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 from tests.cli.in_process import twopc as run_command
-from twopc.server.embedded import free_port
-from twopc.server.waiting import wait_for
+from twopc.server.embedded_server import free_port
+from twopc.server.polling import wait_for
 from twopc.sim.up import State, load
 
 PREPARED = "select count(*) from pg_prepared_xacts where database = current_database()"

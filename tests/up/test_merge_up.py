@@ -9,7 +9,7 @@ import psutil
 import psycopg
 
 from tests.up.conftest import Command, suspend
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 from twopc.sim.up import State, load
 from twopc.sim.up.parts import TopologyPart, running
 

@@ -11,11 +11,11 @@ import pytest
 
 from tests.cli.in_process import twopc
 from twopc.errors import ConfigurationError
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 from twopc.sim.survey import Answer, presumed
 from twopc.sim.up import State
-from twopc.sim.up.keeping import server_of
 from twopc.sim.up.parts import TopologyPart, running
+from twopc.sim.up.setup import server_of
 
 
 def prepare(state: State, node: str, epoch: int) -> str:

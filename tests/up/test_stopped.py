@@ -10,7 +10,7 @@ import pytest
 
 from tests.up.conftest import Command, suspend, wait_until_equal
 from tests.up.test_nodes_down import metrics
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 from twopc.sim.up import State
 from twopc.sim.up.parts import TopologyPart, running
 

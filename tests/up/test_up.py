@@ -23,10 +23,10 @@ from tests.any_client.test_programs import program
 from tests.cli.in_process import twopc
 from tests.cli.shops import ROOT
 from tests.up.conftest import Standing, wait_until_equal
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 from twopc.sim.up import State, load
-from twopc.sim.up.keeping import server_of
 from twopc.sim.up.parts import running
+from twopc.sim.up.setup import server_of
 from twopc.sim.up.watch import TopologyState, TopologyWatch
 from twopc.waits import WAITS_SQL
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twopc.articles import Article, Column
-from twopc.distributed import DistributedArticle, default_procedures
+from twopc.distributed_article import DistributedArticle, default_procedures
 from twopc.propagation import FORMATS, Format, Method, Propagation
 from twopc.publisher.commands import CommandBuilder
 from twopc.publisher.pgoutput import RelationColumn, RelationMessage, RowMessage

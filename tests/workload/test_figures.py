@@ -8,7 +8,7 @@ from hdrh.histogram import HdrHistogram
 from twopc.sim.report.load import in_short, lines
 from twopc.sim.scenario.workload import Threshold
 from twopc.sim.workload.figures import STRETCHES, Figures
-from twopc.sim.workload.playing import compared
+from twopc.sim.workload.load_play import compared
 from twopc.sim.workload.ports import AttemptOutcome
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from twopc.protocol.events import BranchAborted, BranchCommitted, CommitAsked, VotedYes
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.scenario.agree import compare
-from twopc.sim.workload.playing import BranchTimes
+from twopc.sim.workload.load_play import BranchTimes
 
 
 def test_from_the_vote_to_the_end():

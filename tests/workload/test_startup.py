@@ -13,7 +13,7 @@ from tests.cli.in_process import twopc
 ROOT = Path(__file__).parents[2]
 _LOOK = """
 import sys
-import twopc.sim.cli.playing, twopc.sim.scenario.run, twopc.sim.scenario.postgres_theatre
+import twopc.sim.cli.play, twopc.sim.scenario.run, twopc.sim.scenario.postgres_theatre
 from twopc.sim.scenario.cases import groups
 from twopc.sim.scenario.check import load
 groups(load(sys.argv[1]))

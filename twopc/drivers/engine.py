@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from twopc.drivers import asking, oneshot
+from twopc.drivers import oneshot, vote_requests
 from twopc.drivers.hub import Hub
 from twopc.drivers.implementation import Implementation
 from twopc.drivers.oneshot import RunResult
@@ -251,7 +251,7 @@ class CoordinatorEngine:
         self, transaction: Transaction, session: LinkedSession
     ) -> None:
         """Commit in one phase if nothing was changed, else in two."""
-        over, failure = await asking.commit_what_read_only(session.lean)
+        over, failure = await vote_requests.commit_what_read_only(session.lean)
         if not over:
             await self._drive(transaction, (session,), self._driver(transaction, session))
             return

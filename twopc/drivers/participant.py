@@ -15,7 +15,7 @@ from psycopg import sql
 from twopc.drivers.database import ANSWER_TIMEOUT_S, Database
 from twopc.drivers.lean import is_unsynced
 from twopc.drivers.ports import PreparedBranch
-from twopc.drivers.settling import settle
+from twopc.drivers.settlement import settle
 from twopc.protocol.effects import Outcome
 from twopc.waits import link_name
 

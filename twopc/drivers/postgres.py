@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Final
 
 from psycopg import pq
 
-from twopc.drivers import asking, deciding, votes
-from twopc.drivers.deciding import RESEND_FIRED
+from twopc.drivers import decision_effects, vote_requests, votes
+from twopc.drivers.decision_effects import RESEND_FIRED
 from twopc.drivers.hub import Hub, pause, settle
 from twopc.drivers.lean import ServerReport
 from twopc.drivers.sessions import LinkedSession
@@ -154,11 +154,13 @@ class Driver:
         return self.tells[effect.message](self, effect.to)
 
     def _log(self, effect: x.Log) -> Awaitable[e.Event | None]:
-        return deciding.write(self._hub, self.ids.epoch, self._sequence, effect)
+        return decision_effects.write(self._hub, self.ids.epoch, self._sequence, effect)
 
     async def _read_back(self, effect: x.ReadBack) -> e.Event:
         until = self._deadline()
-        return await deciding.read_back(self._hub, self.ids.epoch, self._sequence, effect, until)
+        return await decision_effects.read_back(
+            self._hub, self.ids.epoch, self._sequence, effect, until
+        )
 
     async def _timer(self, effect: x.Effect) -> None:
         """Deadlines are kept where the waiting is: by the server, the connection, and recovery."""
@@ -188,8 +190,8 @@ class Driver:
     async def _collect_votes(self) -> None:
         """Ask both for their votes."""
         lean, ballot = self._session.lean, self._ballot
-        call, last = asking.question(self.gid, ballot, self.ids.prove, self._session.pid)
-        results = await asking.ask(self._hub.points, lean, ballot, self._work + call, last)
+        call, last = vote_requests.question(self.gid, ballot, self.ids.prove, self._session.pid)
+        results = await vote_requests.ask(self._hub.points, lean, ballot, self._work + call, last)
         self.results = results
         read = self._read(results)
         self.failure, self.good = read.failure, read.good
@@ -226,7 +228,9 @@ class Driver:
         points = self._hub.points  # it is the only participant
         if points.armed:
             await points.reach(f"coordinator.before_commit({name})")
-        vote, self.failure = await asking.ask_to_decide(self._session.lean, self._ballot, name)
+        vote, self.failure = await vote_requests.ask_to_decide(
+            self._session.lean, self._ballot, name
+        )
         return vote
 
     async def _commit(self, name: str) -> e.Event:

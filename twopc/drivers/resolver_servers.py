@@ -23,16 +23,16 @@ from twopc.drivers.database import (
     connect_timeout,
     cut_after,
 )
-from twopc.drivers.decided import DecisionReader
-from twopc.drivers.hand import SerialConnection
 from twopc.drivers.lean import report
 from twopc.drivers.participant import ParticipantAddress, ServerParticipant
 from twopc.drivers.points import Points
+from twopc.drivers.recorded_decisions import DecisionReader
 from twopc.drivers.recovery import Recovery
 from twopc.drivers.resolver import Resolver
 from twopc.drivers.resolver_lock import ServerLock
 from twopc.drivers.resolver_watch import ResolverLoop
 from twopc.drivers.runtime import Asyncio
+from twopc.drivers.spare_connection import SerialConnection
 from twopc.log import get_logger
 from twopc.names import PREFIX
 from twopc.sql import path

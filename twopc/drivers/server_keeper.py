@@ -11,7 +11,6 @@ from contextlib import suppress
 
 from twopc.drivers.database import Database
 from twopc.drivers.deadlock import DeadlockDetector, ServerWaits
-from twopc.drivers.decided import DecisionReader
 from twopc.drivers.decision_log import DecisionLog
 from twopc.drivers.engine import CoordinatorEngine
 from twopc.drivers.keeper import Keeper
@@ -19,6 +18,7 @@ from twopc.drivers.lean import Lean
 from twopc.drivers.marker_retention import MarkerRetention
 from twopc.drivers.participant import ParticipantAddress, ServerParticipant
 from twopc.drivers.points import Points
+from twopc.drivers.recorded_decisions import DecisionReader
 from twopc.drivers.recovery import Recovery
 from twopc.drivers.runtime import Asyncio
 from twopc.log import get_logger

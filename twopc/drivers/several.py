@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from psycopg import AsyncCursor, pq
 
-from twopc.drivers import asking, votes
+from twopc.drivers import vote_requests, votes
 from twopc.drivers.hub import Hub
 from twopc.drivers.lean import ServerReport
 from twopc.drivers.plan import SETTINGS, TransactionPlan
@@ -237,7 +237,7 @@ class SeveralTransaction(Transaction):
 
 def participants(own: str, branches: Sequence[str]) -> str:
     """The statement that tells a Subscriber's transaction its branches: `own` is that at the Publisher."""
-    return f"set local msrepl.participants = '{asking.array(_from(own, branches))}'"
+    return f"set local msrepl.participants = '{vote_requests.array(_from(own, branches))}'"
 
 
 def _from(own: str, branches: Sequence[str]) -> list[str]:
@@ -295,7 +295,7 @@ class SeveralDriver(Driver):
         for ballot in asked:
             lean = self._session_of(ballot.publisher).lean
             results.append(
-                await asking.ask(self._hub.points, lean, ballot, *self._question(ballot))
+                await vote_requests.ask(self._hub.points, lean, ballot, *self._question(ballot))
                 if armed
                 else await lean.answer()
             )
@@ -305,7 +305,7 @@ class SeveralDriver(Driver):
             await self._note(ballot, read.publisher, read.subscriber, read.failure)
 
     def _question(self, ballot: votes.Ballot) -> tuple[bytes, bytes]:
-        return asking.question(
+        return vote_requests.question(
             self.gid,
             ballot,
             self.ids.prove,
@@ -318,7 +318,7 @@ class SeveralDriver(Driver):
         if self._wrote[ballot.publisher]:
             return False
         session = self._session_of(ballot.publisher)
-        over, failure = await asking.commit_what_read_only(session.lean)
+        over, failure = await vote_requests.commit_what_read_only(session.lean)
         if not over:
             return False
 

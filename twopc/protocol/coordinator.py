@@ -9,7 +9,7 @@ from __future__ import annotations
 from twopc.protocol import effects as x
 from twopc.protocol import events as e
 from twopc.protocol.effects import NOTHING, Message, Outcome, RecordKind, Timer, log, send, send_all
-from twopc.protocol.finishing import BranchProgress, Finishing
+from twopc.protocol.second_phase import BranchProgress, Finishing
 from twopc.protocol.states import COORDINATOR, CoordinatorState
 
 _C = CoordinatorState

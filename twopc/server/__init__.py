@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from twopc.server.choice import choose
 from twopc.server.databases import create_databases, drop_databases
-from twopc.server.embedded import ClusterContents, EmbeddedServer
+from twopc.server.embedded_server import ClusterContents, EmbeddedServer
 from twopc.server.external import ExternalServer
 from twopc.server.run_directory import Leftover, sweep
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from twopc.errors import ServerError
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 
 #: Overrides the place of the cache.
 CACHE_VARIABLE = "TWOPC_CACHE_DIR"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from twopc.server.embedded import ClusterContents, EmbeddedServer
+from twopc.server.embedded_server import ClusterContents, EmbeddedServer
 from twopc.server.external import ExternalServer
 
 EMBEDDED = "embedded"

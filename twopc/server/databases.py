@@ -15,7 +15,7 @@ from psycopg import conninfo, errors, sql
 
 from twopc.errors import ServerError
 from twopc.names import KEEP
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 from twopc.sql import path
 
 _DROP_TIMEOUT_S = 10.0

@@ -1,5 +1,5 @@
 -- The role that writes one published or subscribed table: in whose name its owner's expressions and triggers run.
--- called by: twopc.publisher.making, twopc.subscriber.subscription, twopc.subscriber.propagation
+-- called by: twopc.publisher.article_setup, twopc.subscriber.subscription, twopc.subscriber.propagation
 -- tables:    none
 -- holes:     role, role_text, schema, table_schema, table, privileges, comment
 --

@@ -10,7 +10,7 @@ from psycopg.rows import dict_row, tuple_row
 
 from twopc.articles import Check, Column, ForeignKey, Table, UniqueKey, UserTrigger
 from twopc.errors import ArticleError
-from twopc.sql.printing import full_names
+from twopc.sql.catalog_texts import full_names
 from twopc.sql.user_types import types_of_table
 
 # `regular` is the type behind a domain; an array is as comparable as its elements. Geometric types

@@ -13,7 +13,7 @@ from typing import Final, LiteralString
 
 from psycopg import conninfo
 
-from twopc.sql.printing import PRINTED
+from twopc.sql.catalog_texts import PRINTED
 
 PATH: LiteralString = "pg_catalog, pg_temp"
 #: How values are printed and read.

@@ -13,7 +13,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 
 from twopc.articles import UserType
-from twopc.sql.printing import full_names
+from twopc.sql.catalog_texts import full_names
 
 # Types of the server itself have numbers below 16384 (FirstNormalObjectId).
 # A type is needed by a column, or by a type that is needed: element, base, attribute, subtype.

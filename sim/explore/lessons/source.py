@@ -24,7 +24,7 @@ from twopc.sim.explore.lessons.parts import (
     LessonText,
     LessonValue,
 )
-from twopc.sim.scenario import reading, text
+from twopc.sim.scenario import scenario_files, text
 from twopc.sim.scenario.text import Document, Map, Mark
 from twopc.sim.scenario.text import Sequence as MarkedList
 
@@ -79,7 +79,7 @@ def read(path: Path) -> Lesson:
     Raises:
         ScenarioError: every mistake, with its place.
     """
-    return parse(reading.content(path), str(path))
+    return parse(scenario_files.content(path), str(path))
 
 
 def parse(source: str, path: str) -> Lesson:

@@ -12,7 +12,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from twopc.distributed import DistributedArticle
+from twopc.distributed_article import DistributedArticle
 from twopc.lsn import lsn_text
 from twopc.proc_execution import CALL_TYPE, DEFINITION_TYPE, ProcArticle, base_of
 from twopc.proc_execution import ProcCall as RoutineCall

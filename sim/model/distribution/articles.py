@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from twopc.articles import Article, Column
-from twopc.distributed import DistributedArticle, default_procedures
+from twopc.distributed_article import DistributedArticle, default_procedures
 from twopc.names import VERSION_COLUMN
 from twopc.proc_execution import ProcArticle, ProcType, beside
 from twopc.propagation import Propagation

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twopc.distributed import DistributedArticle
+from twopc.distributed_article import DistributedArticle
 from twopc.propagation import changed_columns, parameters, record_values
 from twopc.sim.model.node.heap import HeapTable
 from twopc.sim.model.node.node import ModelNode

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from functools import partial
 from typing import Any, TypeVar
 
-from twopc.distributed import DistributedArticle
+from twopc.distributed_article import DistributedArticle
 from twopc.drivers.points import Points
 from twopc.drivers.snapshot_agent import CopyMoment, SnapshotAgent, UnseenTransaction
 from twopc.drivers.virtual import AwaitableSteps, VirtualTime, steps

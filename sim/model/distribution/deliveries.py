@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from twopc.distributed import DistributedArticle, command_words
+from twopc.distributed_article import DistributedArticle, command_words
 from twopc.lsn import lsn_text
 from twopc.proc_execution import (
     CALL_TYPE,

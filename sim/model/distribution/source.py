@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from twopc.distributed import DistributedArticle
+from twopc.distributed_article import DistributedArticle
 from twopc.proc_execution import ProcArticle
 from twopc.sim.model.distribution.articles import Registry
 from twopc.sim.model.distribution.processes import Connection, Process, at_once

@@ -31,7 +31,7 @@ FAULTS: Mapping[str, str] = {
 }
 
 _TRAVELS = frozenset((Cause.MESSAGE, Cause.REPLY))
-#: Whoever looks at what is prepared: see `twopc.sim.model.node.prepared.PreparedTransaction.changed`.
+#: Whoever looks at what is prepared: see `twopc.sim.model.node.prepared_transactions.PreparedTransaction.changed`.
 _LOOKED = "branches "
 #: The decision log, as labels speak of it and as connections do.
 _OF_LOG = ("node log", f"node {LOG}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from twopc.sim.model.node import prepared
+from twopc.sim.model.node import prepared_transactions
 from twopc.sim.model.node.transactions import PREPARED, TopXact
 from twopc.sim.model.values import Cause, Label, RequestLostError, Steps
 
@@ -60,7 +60,7 @@ def crash(node: ModelNode, kept_lsn: int | None) -> None:
         if not branch.valid:
             node.branches.pop(branch.gid, None)
         else:
-            prepared.recover(node, branch)
+            prepared_transactions.recover(node, branch)
 
 
 def _lose(node: ModelNode, kind: str, top: TopXact, undo: list[object]) -> None:

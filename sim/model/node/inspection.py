@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from twopc.sim.model.node import prepared
+from twopc.sim.model.node import prepared_transactions
 from twopc.sim.model.node.transactions import TopXact
 from twopc.sim.model.values import CommittedTransaction, LockWait, MarkerRow
 from twopc.waits import OpenTransaction as WaitRow
@@ -171,7 +171,9 @@ def digest(node: ModelNode) -> int:
             if row.queue:
                 parts.append([(name(wait.xact.top), wait.mode) for wait in row.queue])
     for gid, branch in node.branches.items():
-        parts.append((gid, branch.busy, str(prepared.state_of(branch)), name(branch.top)))
+        parts.append(
+            (gid, branch.busy, str(prepared_transactions.state_of(branch)), name(branch.top))
+        )
     for session in node.sessions.values():
         tx = session.tx
         parts.append(

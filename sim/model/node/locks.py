@@ -16,9 +16,9 @@ from typing import Any
 
 from twopc.sim.model.clocks import right
 from twopc.sim.model.node.heap import HeapRow, HeapTable, Version
+from twopc.sim.model.node.lock_waits import LockQueueWait, Queue
 from twopc.sim.model.node.modes import CONFLICTS, ROW_EXCLUSIVE, SHARE, TABLE_CONFLICTS, TABLE_SHARE
 from twopc.sim.model.node.transactions import ABORTED, RUNNING, TopXact, Xact
-from twopc.sim.model.node.waiting import LockQueueWait, Queue
 from twopc.sim.model.ports import Kernel
 from twopc.sim.model.values import Cause, Delay, Label, RequestLostError, SqlError, Steps
 

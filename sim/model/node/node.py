@@ -12,11 +12,11 @@ from typing import Any
 from twopc.protocol import Participant
 from twopc.protocol.variants import Settings
 from twopc.sim.model.clocks import Clock, right
-from twopc.sim.model.node import crash, inspection, prepared
+from twopc.sim.model.node import crash, inspection, prepared_transactions
 from twopc.sim.model.node.advisory import Advisory
 from twopc.sim.model.node.heap import HeapTable
 from twopc.sim.model.node.locks import Locks
-from twopc.sim.model.node.prepared import PreparedTransaction
+from twopc.sim.model.node.prepared_transactions import PreparedTransaction
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.node.snapshots import CommitSnapshot
 from twopc.sim.model.node.ssi import Ssi
@@ -96,7 +96,7 @@ class ModelNode:
         """Told of each transaction that has changed something, as others begin to see it."""
         self.keeps_snapshots = False
         """Somebody will ask what a transaction has seen."""
-        self.branches: dict[str, prepared.PreparedTransaction] = {}
+        self.branches: dict[str, prepared_transactions.PreparedTransaction] = {}
         self.open: dict[TopXact, None] = {}
         self.sessions: dict[int, NodeSession] = {}
         self.advisory = Advisory()
@@ -339,9 +339,9 @@ class ModelNode:
             self.looked()
         return inspection.markers(self)
 
-    def prepared(self) -> dict[str, prepared.PreparedTransaction]:
+    def prepared(self) -> dict[str, prepared_transactions.PreparedTransaction]:
         """By gid, oldest first: each with `owner`, `prepared_at`, `xid`."""
-        self.tell("branches", changed=True)  # see `prepared.Branch.changed`
+        self.tell("branches", changed=True)  # see `prepared_transactions.Branch.changed`
         return {gid: branch for gid, branch in self.branches.items() if branch.valid}
 
     def prepared_by(self, owner: str) -> list[PreparedTransaction]:
@@ -357,7 +357,7 @@ class ModelNode:
 
     def fence(self, gid: str, sites: Sequence[str]) -> Steps[str]:
         """``msrepl.fence_branch``: ``prepared``, ``committed`` or ``fenced``; 55P03 while it is under way."""
-        return (yield from prepared.fence(self, gid, tuple(sites)))
+        return (yield from prepared_transactions.fence(self, gid, tuple(sites)))
 
     def log(self, after_lsn: int) -> Sequence[CommittedTransaction]:
         """What was committed after a position, in commit order, durable only."""

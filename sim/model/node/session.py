@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 
-from twopc.sim.model.node import prepared
+from twopc.sim.model.node import prepared_transactions
+from twopc.sim.model.node.lock_waits import LockQueueWait
 from twopc.sim.model.node.locks import terminated
 from twopc.sim.model.node.transactions import ABORTED, TopXact
 from twopc.sim.model.node.tx import OpenTx
-from twopc.sim.model.node.waiting import LockQueueWait
 from twopc.sim.model.sql.control import Control
 from twopc.sim.model.values import (
     Cause,
@@ -367,11 +367,11 @@ class NodeSession:
         """Do what it says; the tag."""
         verb, name = what.verb, what.name
         if verb == "prepare":
-            return prepared.prepare(self, name)
+            return prepared_transactions.prepare(self, name)
         if verb in ("commit prepared", "rollback prepared"):
             if self.failed_tx:
                 raise _failed()
-            return prepared.finish(self, name, commit=verb == "commit prepared")
+            return prepared_transactions.finish(self, name, commit=verb == "commit prepared")
         if verb in ("commit", "rollback"):
             return self._finish(verb == "commit")
         return self._savepoint(verb, name)

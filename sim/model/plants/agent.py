@@ -11,9 +11,9 @@ from twopc.sim.model.explore.results import Budget, PlantedBug
 from twopc.sim.model.wiring import Plant, Wiring
 from twopc.subscriber.distribution_agent import steps as s
 from twopc.subscriber.distribution_agent.arrays import numbers, texts
+from twopc.subscriber.distribution_agent.batch_failure import Mending
 from twopc.subscriber.distribution_agent.delivery import Delivery
 from twopc.subscriber.distribution_agent.loads import BatchLoad, StreamPart, part_of
-from twopc.subscriber.distribution_agent.mending import Mending
 from twopc.subscriber.distribution_agent.planner import Batch, BatchPlanner, OwnCommands
 from twopc.subscriber.distribution_agent.ports import PendingGroup, TargetPort, perform
 from twopc.subscriber.distribution_agent.streams import Streams

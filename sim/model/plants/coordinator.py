@@ -17,7 +17,7 @@ from twopc.protocol import Coordinator
 from twopc.protocol import effects as x
 from twopc.protocol import events as e
 from twopc.protocol.effects import Message, Outcome, RecordKind
-from twopc.protocol.finishing import BranchProgress
+from twopc.protocol.second_phase import BranchProgress
 from twopc.protocol.states import CoordinatorState
 from twopc.sim.model.application import ModelLinkedSession
 from twopc.sim.model.explore.results import Budget, PlantedBug

@@ -11,12 +11,12 @@ from typing import Any
 
 from twopc.sim.model.node.heap import HeapTable
 from twopc.sim.model.node.tx import OpenTx
-from twopc.sim.model.replication import held, statements
+from twopc.sim.model.replication import pending_rows, statements
 from twopc.sim.model.replication.articles import ModelArticle
 from twopc.sim.model.replication.behaviour import Behaviour
 from twopc.sim.model.replication.calls import Operation, SyncCall
-from twopc.sim.model.replication.held import HeldRow
 from twopc.sim.model.replication.link import Link
+from twopc.sim.model.replication.pending_rows import HeldRow
 from twopc.sim.model.replication.shipping import Shipping
 from twopc.sim.model.values import RowChange, SqlError, Steps, Values
 
@@ -40,10 +40,12 @@ class CaptureTriggers:
 
     def send_held(self, tx: OpenTx) -> Steps[None]:
         """Send what is held, if no statement is open any more."""
-        made = held.calls(held.released(tx, self.link(tx)), self.articles, self.behaviour)
+        made = pending_rows.calls(
+            pending_rows.released(tx, self.link(tx)), self.articles, self.behaviour
+        )
         if not made:
             return
-        yield from self.shipping.queue(tx, held.in_message(made))
+        yield from self.shipping.queue(tx, pending_rows.in_message(made))
         taking = any(
             self.articles[one.article].writes_back and one.operation != "del" for one in made
         )
@@ -113,10 +115,10 @@ class Capture:
         pairs = self._pairs(changes)
         if self._may_hold:
             ends = not self._by_row
-            place = held.leave(tx, table, operation, ends=ends, may_act=self._acts)
+            place = pending_rows.leave(tx, table, operation, ends=ends, may_act=self._acts)
             if place:
                 rows = [self._held(place, old, new) for old, new in pairs]
-                held.hold(tx, shared.link(tx), rows)
+                pending_rows.hold(tx, shared.link(tx), rows)
                 yield from shared.send_held(tx)
                 return None
         if not pairs:
@@ -168,7 +170,7 @@ class Open:
 
     def fire(self, tx: Any, table: str, changes: Sequence[RowChange]) -> Answer:
         """Note it."""
-        held.enter(tx, table, self._operation)
+        pending_rows.enter(tx, table, self._operation)
         return None
         yield  # a trigger may wait
 
@@ -187,7 +189,7 @@ class Close:
 
     def fire(self, tx: Any, table: str, changes: Sequence[RowChange]) -> Answer:
         """Send what waits, if it was the last one."""
-        held.leave(tx, table, self._operation, ends=True, may_act=True)
+        pending_rows.leave(tx, table, self._operation, ends=True, may_act=True)
         yield from self._shared.send_held(tx)
         return None
 

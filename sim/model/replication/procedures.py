@@ -18,7 +18,7 @@ from twopc.sim.model.replication.articles import ModelArticle
 from twopc.sim.model.replication.behaviour import Behaviour
 from twopc.sim.model.replication.calls import DeferKeys, GenerateCall, Procedure, SyncCall
 from twopc.sim.model.replication.checks import Checks
-from twopc.sim.model.replication.stored import StoredProcedures
+from twopc.sim.model.replication.stored_values import StoredProcedures
 from twopc.sim.model.values import SqlError, StatementResult, Steps, Values
 
 #: unique_violation and exclusion_violation.

@@ -1,6 +1,6 @@
 """Subscriptions put in place: triggers and functions at a Subscriber, and what the Publisher has beside its procedures.
 
-The meaning of `twopc.subscriber.subscription`, `twopc.subscriber.triggers`, `twopc.subscriber.firing` and `twopc.publisher.witness`. Triggers
+The meaning of `twopc.subscriber.subscription`, `twopc.subscriber.triggers`, `twopc.subscriber.trigger_order` and `twopc.publisher.witness`. Triggers
 fire by name: ours come first, and the row's version is stamped last.
 """
 
@@ -36,7 +36,7 @@ from twopc.sim.model.replication.capture import (
 from twopc.sim.model.replication.link import Link
 from twopc.sim.model.replication.procedures import ModelProcedures
 from twopc.sim.model.replication.shipping import MARKER, AnyClientsPort, Guard, Shipping
-from twopc.sim.model.replication.stored import Witness
+from twopc.sim.model.replication.stored_values import Witness
 from twopc.sim.model.replication.versions import Births
 from twopc.sim.model.sql.plpgsql import SqlTrigger
 from twopc.sim.model.values import Steps

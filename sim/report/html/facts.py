@@ -11,7 +11,7 @@ from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.html.markup import Content, Markup, join, signs, tag
 from twopc.sim.report.kinds import KINDS_TABLE
 from twopc.sim.report.merge_reports import figures, reports
-from twopc.sim.report.merged import generations, lineage_text
+from twopc.sim.report.merge_sessions import generations, lineage_text
 from twopc.sim.report.mermaid import mermaid
 from twopc.sim.report.phrases import (
     because,
@@ -23,7 +23,7 @@ from twopc.sim.report.phrases import (
     row_text,
     style_of,
 )
-from twopc.sim.report.played import PlayedOrder
+from twopc.sim.report.recorded_orders import PlayedOrder
 from twopc.sim.report.story import story
 from twopc.sim.report.timeline import AGENTS
 

@@ -14,7 +14,7 @@ from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.html.markup import Markup, join, signs, tag
 from twopc.sim.report.moments import TimelineRow
 from twopc.sim.report.phrases import moment_text, style_of
-from twopc.sim.report.played import PlayedOrder
+from twopc.sim.report.recorded_orders import PlayedOrder
 from twopc.sim.report.timeline import AGENTS, RECOVERY, LaneEntry, timeline
 
 #: The first row of the grid that is a happening: above it stand the names.

@@ -7,7 +7,7 @@ from typing import Any
 
 from twopc.sim.report.html.markup import Content, Markup, tag
 from twopc.sim.report.load import TIMED, in_short, share
-from twopc.sim.report.played import PlayedOrder
+from twopc.sim.report.recorded_orders import PlayedOrder
 
 #: Of a chart in its own units; it is drawn as wide as there is room.
 _WIDTH, _HEIGHT = 420, 150

@@ -12,7 +12,7 @@ from typing import Any
 from twopc.names import VERSION_COLUMN
 from twopc.sim.report.html.markup import Content, Markup, join, signs, tag
 from twopc.sim.report.moments import NodeState, NodeTable, SessionState
-from twopc.sim.report.played import PlayedOrder
+from twopc.sim.report.recorded_orders import PlayedOrder
 
 #: Rows of a table that are shown.
 ROWS_MAX = 20

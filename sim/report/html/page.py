@@ -24,7 +24,7 @@ from twopc.sim.report.html.top import SIGNS, badge, header, marks
 from twopc.sim.report.load import of as load_of
 from twopc.sim.report.moments import TimelineRow, moments, states
 from twopc.sim.report.phrases import took_text
-from twopc.sim.report.played import PlayedOrder
+from twopc.sim.report.recorded_orders import PlayedOrder
 from twopc.sim.report.timeline import timeline
 from twopc.sim.report.verdict import Verdict, verdict, word
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from twopc.sim.report.behaviour import fingerprint
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.scenario import choices
-from twopc.sim.scenario.judging import calls, counts, merging, twins
+from twopc.sim.scenario.judging import calls, counts, merge_expectations, twins
+from twopc.sim.scenario.judging.case_expectations import CaseExpectations
 from twopc.sim.scenario.judging.compare import holder, in_short, outcome_text
-from twopc.sim.scenario.judging.expected import CaseExpectations
 from twopc.sim.scenario.judging.invariants import invariants, not_judged
 from twopc.sim.scenario.judging.lapses import lapses
 from twopc.sim.scenario.judging.rows import tables
@@ -68,7 +68,7 @@ def _failures(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[Fa
     yield from invariants(case, expected, runs)
     yield from calls.commands(expected, runs)
     yield from calls.diverged(expected, runs)
-    yield from merging.conflicts(expected, runs)
+    yield from merge_expectations.conflicts(expected, runs)
 
 
 def _notes(runs: Runs) -> Iterator[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from twopc.sim.checkers import LAST_SYNC
 from twopc.sim.checkers.records import by_key, content, of_kind, states
 from twopc.sim.report.history import HistoryRecord
-from twopc.sim.scenario.judging.expected import CaseExpectations
+from twopc.sim.scenario.judging.case_expectations import CaseExpectations
 from twopc.sim.scenario.judging.runs import Runs
 from twopc.sim.scenario.judging.verdicts import FailedCheck
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from twopc.sim.scenario.expectations import Count
-from twopc.sim.scenario.judging.expected import CaseExpectations
+from twopc.sim.scenario.judging.case_expectations import CaseExpectations
 from twopc.sim.scenario.judging.runs import Runs
 from twopc.sim.scenario.judging.verdicts import FailedCheck
 from twopc.sim.scenario.values import Case, Path

@@ -7,7 +7,7 @@ from typing import Any
 
 from twopc.sim.checkers import CHECKS, defaults, unjudged
 from twopc.sim.scenario.expectations import NOT_JUDGED
-from twopc.sim.scenario.judging.expected import CaseExpectations
+from twopc.sim.scenario.judging.case_expectations import CaseExpectations
 from twopc.sim.scenario.judging.runs import Runs
 from twopc.sim.scenario.judging.verdicts import FailedCheck
 from twopc.sim.scenario.values import Case, Path

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from twopc.sim.checkers import LAST_SYNC
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.scenario.faults import Fault
+from twopc.sim.scenario.judging.case_expectations import CaseExpectations
 from twopc.sim.scenario.judging.compare import wanted_text
-from twopc.sim.scenario.judging.expected import CaseExpectations
 from twopc.sim.scenario.judging.runs import Runs
 from twopc.sim.scenario.judging.verdicts import FailedCheck
 from twopc.sim.scenario.text import listed

@@ -12,7 +12,7 @@ from typing import Any
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.load import in_short, of
 from twopc.sim.scenario.judging import counts
-from twopc.sim.scenario.judging.expected import CaseExpectations
+from twopc.sim.scenario.judging.case_expectations import CaseExpectations
 from twopc.sim.scenario.judging.invariants import invariants, not_judged
 from twopc.sim.scenario.judging.lapses import stuck, without_faults
 from twopc.sim.scenario.judging.rows import tables

@@ -9,8 +9,8 @@ from twopc.names import VERSION_COLUMN
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.phrases import rows_text
 from twopc.sim.scenario.expectations import EVERYWHERE, NodeRows
+from twopc.sim.scenario.judging.case_expectations import CaseExpectations
 from twopc.sim.scenario.judging.compare import as_rows, only, unmatched
-from twopc.sim.scenario.judging.expected import CaseExpectations
 from twopc.sim.scenario.judging.runs import Runs
 from twopc.sim.scenario.judging.verdicts import FailedCheck
 from twopc.sim.scenario.values import Case, Path

@@ -8,7 +8,8 @@ from typing import Any
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.phrases import rows_text
 from twopc.sim.scenario.expectations import StepExpect
-from twopc.sim.scenario.judging import merging
+from twopc.sim.scenario.judging import merge_expectations
+from twopc.sim.scenario.judging.case_expectations import CaseExpectations
 from twopc.sim.scenario.judging.compare import (
     as_expected,
     as_rows,
@@ -20,7 +21,6 @@ from twopc.sim.scenario.judging.compare import (
     row_equal,
     wanted_text,
 )
-from twopc.sim.scenario.judging.expected import CaseExpectations
 from twopc.sim.scenario.judging.runs import WELL, Runs, StepRun
 from twopc.sim.scenario.judging.verdicts import FailedCheck
 from twopc.sim.scenario.model import OrderItem, sync_name
@@ -190,9 +190,12 @@ class _Steps:
     ) -> Iterator[FailedCheck]:
         """What a merge session did otherwise than it is said."""
         for field, requested in expected.of_merge.items():
-            got = merging.reported(ended, field)
+            got = merge_expectations.reported(ended, field)
             if got != requested:
-                texts = merging.in_words(field, requested), merging.in_words(field, got)
+                texts = (
+                    merge_expectations.in_words(field, requested),
+                    merge_expectations.in_words(field, got),
+                )
                 yield self._failure(name, (*path, field), *texts, got)
 
     def _rows(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 
-from twopc.sim.scenario.generated import Generate
 from twopc.sim.scenario.model import Order, OrderItem, Scenario
+from twopc.sim.scenario.order_generation import Generate
 from twopc.sim.scenario.ordering.enumerate import Space
 from twopc.sim.scenario.ordering.search import LOOK_AT_MAX, OrderSearch
 from twopc.sim.scenario.values import CaseCounts, CaseLesson

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from twopc.errors import ScenarioError
-from twopc.sim.scenario.generated import Generate
+from twopc.sim.scenario.order_generation import Generate
 from twopc.sim.scenario.ordering.enumerate import Space
 from twopc.sim.scenario.spec.lexer import KEYWORDS
 

@@ -13,7 +13,7 @@ import psycopg
 from psycopg import sql
 
 from twopc.names import SCHEMA
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 from twopc.sim.spark.errors import PipelineError
 from twopc.sql.render import render
 

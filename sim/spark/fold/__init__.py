@@ -8,7 +8,7 @@ order (`fold.ordered`); only they are.
 
 from __future__ import annotations
 
-from twopc.sim.spark.fold.shaping import newest, unfoldable
+from twopc.sim.spark.fold.shape_plan import newest, unfoldable
 from twopc.sim.spark.fold.state import folded, seqno_at, state_of
 
 __all__ = ["folded", "newest", "seqno_at", "state_of", "unfoldable"]

@@ -17,9 +17,9 @@ from twopc.sim.spark import shapes
 from twopc.sim.spark.decode import decoded
 from twopc.sim.spark.errors import ArchiveError
 from twopc.sim.spark.fold.bases import ArticleBase, bases_of, chosen, ends_of, remaining, rows_of
-from twopc.sim.spark.fold.called import called
-from twopc.sim.spark.fold.ordered import fold_in_order
-from twopc.sim.spark.fold.shaping import checked, newest, placed, unfoldable
+from twopc.sim.spark.fold.called_tables import called
+from twopc.sim.spark.fold.key_order import fold_in_order
+from twopc.sim.spark.fold.shape_plan import checked, newest, placed, unfoldable
 from twopc.sim.spark.routines import without_calls
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from twopc.sim.spark.archive.files import fresh_id
 from twopc.sim.spark.errors import PipelineError
 from twopc.sim.spark.fold import unfoldable
 from twopc.sim.spark.fold.bases import ArticleBase, ends_of
-from twopc.sim.spark.fold.shaping import checked
+from twopc.sim.spark.fold.shape_plan import checked
 from twopc.sim.spark.replay.report import ReplayReport, counted, frame_of
 from twopc.sim.spark.replay.rows import NothingError
 from twopc.sim.spark.replay.target import ReplayTopology

@@ -9,7 +9,7 @@ from typing import Any
 
 from hdrh.histogram import HdrHistogram
 
-from twopc.sim.report.judged import EXIT_CODES
+from twopc.sim.report.judgement import EXIT_CODES
 from twopc.sim.spark.sweep.grid import Point
 from twopc.sim.spark.sweep.trial import BROKEN, add
 
@@ -88,7 +88,7 @@ class Summary:
     """The first rows that did not pass, by point and seed."""
     failed: int
     exit_code: int
-    """The worst of all trials' verdicts: `twopc.sim.report.judged.EXIT_CODES`; 70 if one broke off."""
+    """The worst of all trials' verdicts: `twopc.sim.report.judgement.EXIT_CODES`; 70 if one broke off."""
     missing: int = 0
     """Trials that were asked for and not played."""
 

@@ -173,7 +173,7 @@ create or replace trigger "trg_mssync_truncate_t"
     for each statement execute function msrepl.refuse_truncate();
 
 -- The role that writes one published or subscribed table: in whose name its owner's expressions and triggers run.
--- called by: twopc.publisher.making, twopc.subscriber.subscription, twopc.subscriber.propagation
+-- called by: twopc.publisher.article_setup, twopc.subscriber.subscription, twopc.subscriber.propagation
 -- tables:    none
 -- holes:     role, role_text, schema, table_schema, table, privileges, comment
 --

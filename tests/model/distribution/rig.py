@@ -9,7 +9,7 @@ from typing import Any
 from twopc.drivers.points import Points
 from twopc.protocol import Participant
 from twopc.protocol.variants import VARIANTS, Settings
-from twopc.sim.model.distribution.distributing import Distribution
+from twopc.sim.model.distribution.system_distribution import Distribution
 from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode

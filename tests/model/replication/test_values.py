@@ -12,7 +12,7 @@ import pytest
 
 from twopc.errors import KINDS, from_sqlstate
 from twopc.sim.model.replication import facts
-from twopc.sim.model.replication.held import HeldRow, net_effect
+from twopc.sim.model.replication.pending_rows import HeldRow, net_effect
 from twopc.sim.model.values import Values
 
 VERSION = UUID(int=7)

@@ -10,8 +10,8 @@ import pytest
 from tests.topology.test_topology import ACCOUNT, BALANCES, CATALOG, ROWS
 from twopc.drivers import Points
 from twopc.drivers.database import Database
-from twopc.drivers.decided import DecisionReader
 from twopc.drivers.participant import ServerParticipant
+from twopc.drivers.recorded_decisions import DecisionReader
 from twopc.drivers.recovery import Recovery
 from twopc.errors import ConfigurationError, SubscriptionError
 from twopc.names import VERSION_COLUMN

@@ -16,7 +16,7 @@ import psycopg
 
 from tests.fix_spark import OWN_SPARK
 from tests.spark.archive.made import content
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 from twopc.sim.spark.archive import Archive
 from twopc.sim.topology import Topology
 

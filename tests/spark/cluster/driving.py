@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 from twopc.sim.spark.archive import Archive, writer
 from twopc.sim.spark.archive.load import LoadRequest, accumulate, opened
 from twopc.sim.spark.session import SparkOptions, session

@@ -17,7 +17,7 @@ import pytest
 
 from tests.fix_spark import INTERPRETED, OWN_SPARK
 from tests.spark.sweep.test_trial import SMALL
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 from twopc.sim.spark.java import find_java
 from twopc.sim.topology import Topology
 

@@ -19,7 +19,7 @@ from tests.fix_server import MakeDatabase
 from tests.fix_spark import OWN_SPARK
 from tests.spark.archive.test_accumulate import _COMMANDS, asked
 from tests.spark.source.filled import filled
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 from twopc.sim.spark.java import find_java
 
 pytestmark = OWN_SPARK

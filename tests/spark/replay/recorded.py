@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from twopc.publisher.log_reader.wal import LOG_READERS
 from twopc.server import EmbeddedServer
-from twopc.server.waiting import wait_for
+from twopc.server.polling import wait_for
 from twopc.sim.spark.archive import Archive, load, writer
 from twopc.sim.spark.source.facts import facts
 from twopc.sim.topology import Topology

@@ -18,8 +18,8 @@ from uuid import UUID
 
 import psycopg
 
+from twopc.drivers.merge.article_resolver import resolver_of
 from twopc.drivers.merge.ports import MergeEndPort, SessionArticle, SliceOutcome
-from twopc.drivers.merge.resolving import resolver_of
 from twopc.drivers.merge.tally import SessionTally
 from twopc.drivers.points import Points
 from twopc.errors import MergeError

@@ -18,13 +18,6 @@ from psycopg import AsyncConnection, sql
 from psycopg.pq import TransactionStatus
 
 from twopc import names
-from twopc.drivers.merge.judging import (
-    APPLY,
-    JudgedRows,
-    apply_arguments,
-    apply_rows,
-    taken_of,
-)
 from twopc.drivers.merge.packed_rows import adapt_packed, arrays, packed_slices
 from twopc.drivers.merge.ports import (
     ConflictRecord,
@@ -36,6 +29,13 @@ from twopc.drivers.merge.ports import (
 from twopc.drivers.merge.row_texts import RowTexts
 from twopc.drivers.merge.schema_changes import changes_of
 from twopc.drivers.merge.server_ranges import ServerRanges
+from twopc.drivers.merge.slice_rows import (
+    APPLY,
+    JudgedRows,
+    apply_arguments,
+    apply_rows,
+    taken_of,
+)
 from twopc.errors import MergeError
 from twopc.merge.articles import Logging, MergeOptions, Upload
 from twopc.merge.encounters import MergeEncounter

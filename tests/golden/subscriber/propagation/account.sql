@@ -29,7 +29,7 @@ grant usage on type "msrepl"."call_7_del" to "msrepl_agent_0123456789ab";
 comment on type "msrepl"."call_7_del" is 'Values of a command for DELETE in account';
 
 -- The role that writes one published or subscribed table: in whose name its owner's expressions and triggers run.
--- called by: twopc.publisher.making, twopc.subscriber.subscription, twopc.subscriber.propagation
+-- called by: twopc.publisher.article_setup, twopc.subscriber.subscription, twopc.subscriber.propagation
 -- tables:    none
 -- holes:     role, role_text, schema, table_schema, table, privileges, comment
 --

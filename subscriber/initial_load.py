@@ -15,7 +15,7 @@ from psycopg import AsyncConnection, sql
 from twopc.articles import Article
 from twopc.errors import SubscriptionError
 from twopc.sql import fragments as f
-from twopc.subscriber.changing import changing
+from twopc.subscriber.table_changes import changing
 
 Connection = AsyncConnection[Any]
 

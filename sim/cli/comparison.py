@@ -11,7 +11,7 @@ import typer
 
 from twopc.sim.cli.exits import SAFETY, worst
 from twopc.sim.cli.options import RunOptions
-from twopc.sim.cli.playing import play
+from twopc.sim.cli.play import play
 from twopc.sim.report import terminal
 from twopc.sim.report.groups import groups
 from twopc.sim.report.history import HistoryRecord, by_order

@@ -7,8 +7,8 @@ from typing import Any
 
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.phrases import row_text
+from twopc.sim.scenario.judging.case_expectations import CaseExpectations
 from twopc.sim.scenario.judging.compare import as_rows, counted, row_equal
-from twopc.sim.scenario.judging.expected import CaseExpectations
 from twopc.sim.scenario.judging.runs import Runs
 from twopc.sim.scenario.judging.verdicts import FailedCheck
 from twopc.sim.scenario.merge_parts import MergeConflictExpect

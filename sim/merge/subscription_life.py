@@ -24,7 +24,7 @@ from twopc.sim.merge.logins import AgentLogin
 from twopc.sim.merge.snapshot_agent import Tell
 from twopc.sim.merge.snapshot_checks import OUTDATED, check_snapshot
 from twopc.sim.merge.snapshot_files import StoredManifest, read_manifest
-from twopc.sim.merge.snapshotting import MergeSnapshots
+from twopc.sim.merge.snapshots import MergeSnapshots
 from twopc.sim.merge.subscriptions import MergePair, SubscriptionKind
 
 Connection = AsyncConnection[Any]

@@ -9,7 +9,7 @@ from typing import Any
 
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import HistoryRecord, by_order
-from twopc.sim.report.judged import Verdict, order_verdict
+from twopc.sim.report.judgement import Verdict, order_verdict
 
 
 @dataclass(frozen=True, kw_only=True)

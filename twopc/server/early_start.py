@@ -12,7 +12,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self, TypeVar
 
-from twopc.server.embedded import EmbeddedServer
+from twopc.server.embedded_server import EmbeddedServer
 from twopc.server.external import ExternalServer
 
 AnyServer = TypeVar("AnyServer", bound=EmbeddedServer | ExternalServer)

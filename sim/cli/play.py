@@ -23,13 +23,13 @@ import typer
 
 from twopc.errors import ScenarioError
 from twopc.sim.cli.exits import NOTHING, PASS, USAGE, worst
+from twopc.sim.cli.progress_lines import ticking
 from twopc.sim.cli.show_run import Show, broken
-from twopc.sim.cli.ticking import ticking
 from twopc.sim.report import terminal
 from twopc.sim.report.groups import groups as groups_of
 from twopc.sim.report.groups import skipped_twins
 from twopc.sim.report.history import History, HistoryRecord
-from twopc.sim.report.judged import word
+from twopc.sim.report.judgement import word
 from twopc.sim.report.run_files import RunFiles
 from twopc.sim.scenario.cases import groups
 from twopc.sim.scenario.run import run
@@ -39,7 +39,7 @@ from twopc.sim.scenario.values import Selection
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from twopc.server.ahead import ServerAhead
+    from twopc.server.early_start import ServerAhead
     from twopc.sim.cli.options import RunOptions
     from twopc.sim.scenario.check import LoadedScenario
     from twopc.sim.scenario.stage import Theatre

@@ -14,8 +14,6 @@ from twopc.merge.schema_changes import SchemaChange, SchemaChangeKind
 from twopc.merge.snapshots import being_initialised
 from twopc.sim.model.builder import blaming, create_text
 from twopc.sim.model.merge.copies import initialise
-from twopc.sim.model.merge.delivering import ModelSnapshot, ModelSnapshotDelivery, snapshot_of
-from twopc.sim.model.merge.filtering import ModelMergedTable, filters_of, guard_partition
 from twopc.sim.model.merge.partitions import PartitionMappings
 from twopc.sim.model.merge.ranges import begin_ranges, install_ranges
 from twopc.sim.model.merge.records import ModelMergeArticle, ModelNeighbour
@@ -23,6 +21,12 @@ from twopc.sim.model.merge.retention import DAY_S
 from twopc.sim.model.merge.schema_changes import make_change
 from twopc.sim.model.merge.site import MergeSite, RecordedConflict, SiteKnowledge, travelling
 from twopc.sim.model.merge.site_end import SiteMergeEnd
+from twopc.sim.model.merge.snapshot_delivery import (
+    ModelSnapshot,
+    ModelSnapshotDelivery,
+    snapshot_of,
+)
+from twopc.sim.model.merge.table_filters import ModelMergedTable, filters_of, guard_partition
 from twopc.sim.model.node import backups
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.tx import OpenTx

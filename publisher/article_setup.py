@@ -15,7 +15,7 @@ from psycopg import AsyncConnection, sql
 from twopc import names
 from twopc.articles import Article, ForeignKey, Table
 from twopc.errors import ArticleError
-from twopc.publisher import distributing, foreign_keys
+from twopc.publisher import distribution_setup, foreign_keys
 from twopc.publisher.catalog import StoredArticle, find_article, stored_articles
 from twopc.publisher.objects import owner_role, trigger_texts
 from twopc.publisher.procedures import OPERATIONS, ProcedureTexts, drop_texts
@@ -29,9 +29,9 @@ from twopc.publisher.rights import (
 )
 from twopc.publisher.row_filter import read_filter
 from twopc.publisher.selection import article_of, known_references
+from twopc.sql.catalog_texts import full_names
 from twopc.sql.describe import describe
 from twopc.sql.fragments import qualified
-from twopc.sql.printing import full_names
 from twopc.sql.sequences import column_sequences
 from twopc.sql.table_role import drop_text
 
@@ -56,7 +56,7 @@ async def describe_article(connection: Connection, stored: StoredArticle) -> tup
         )
     article = article_of(described, columns=stored.columns, row_filter=stored.filter_clause)
     published = {(a.schema, a.table) for a in await stored_articles(connection, "")}
-    parts = await distributing.parts_of(connection, stored.article_id)
+    parts = await distribution_setup.parts_of(connection, stored.article_id)
     return described, dataclasses.replace(known_references(article, published), parts=parts)
 
 
@@ -73,7 +73,7 @@ async def generate(connection: Connection, stored: StoredArticle) -> Article:
     )
     await connection.execute(";\n".join(objects).encode())
     await grant_links(connection, article.schema, article.table)
-    await distributing.fit(
+    await distribution_setup.fit(
         connection, stored, described, article, owner_role(connection.info.dbname)
     )
     await connection.execute(
@@ -118,7 +118,7 @@ async def filter_again(connection: Connection, stored: StoredArticle) -> None:
     texts = ProcedureTexts(article, owner, await trigger_path(connection, described))
     await connection.execute(";\n".join(texts.changes()).encode())
     await grant_links(connection, article.schema, article.table)
-    await distributing.fit(connection, stored, described, article, owner)
+    await distribution_setup.fit(connection, stored, described, article, owner)
 
 
 async def drop_objects(connection: Connection, stored: StoredArticle) -> None:
@@ -129,7 +129,7 @@ async def drop_objects(connection: Connection, stored: StoredArticle) -> None:
     )
     texts = drop_texts(stored.source_schema, stored.source_object)
     await connection.execute(";\n".join(texts).encode())
-    await distributing.drop_objects(connection, stored.article_id)
+    await distribution_setup.drop_objects(connection, stored.article_id)
     if stored.schema is None or stored.table is None:
         return
     described = await describe(connection, stored.schema, stored.table)
@@ -164,7 +164,7 @@ async def grant(
             row_filter = await read_filter(connection, table, article.row_filter)
         filter_columns = row_filter.columns
         needed += row_filter.needs
-    parts = await distributing.filter_needs(connection, stored.article_id, table)
+    parts = await distribution_setup.filter_needs(connection, stored.article_id, table)
     filter_columns += parts.columns
     needed += parts.needs
     for sequence in (await identity_sequences(connection, article)).values():

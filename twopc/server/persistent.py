@@ -30,7 +30,8 @@ from twopc.server.cluster import (
     copy_cluster,
 )
 from twopc.server.databases import create_databases
-from twopc.server.embedded import HOST, free_port
+from twopc.server.embedded_server import HOST, free_port
+from twopc.server.polling import wait_for
 from twopc.server.settings import configuration
 from twopc.server.supervisor import (
     end_processes,
@@ -38,7 +39,6 @@ from twopc.server.supervisor import (
     processes_of,
     remove_shared_memory,
 )
-from twopc.server.waiting import wait_for
 
 _READY_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 30.0

@@ -21,7 +21,7 @@ from twopc.sim.topology.registration import Registration
 from twopc.sim.topology.wiring import TopologyWiring
 from twopc.sim.validation.same_versions import Apart, ArticleRows
 from twopc.subscriber import subscription
-from twopc.subscriber.firing import Obstacle
+from twopc.subscriber.trigger_order import Obstacle
 from twopc.validation import Key
 
 Connection = AsyncConnection[Any]

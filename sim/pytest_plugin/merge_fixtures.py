@@ -13,7 +13,7 @@ from twopc.sim.pytest_plugin.sections import TOPOLOGIES
 
 if TYPE_CHECKING:
     from twopc.sim.testing.bench import Bench
-    from twopc.sim.testing.merging import AsyncTestMerge, TestMerge
+    from twopc.sim.testing.merge_doubles import AsyncTestMerge, TestMerge
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +36,7 @@ def twopc_merge(
     """
     from twopc.errors import TwopcError
     from twopc.sim.testing.merge_bed import MergeBed, request_of
-    from twopc.sim.testing.merging import TestMerge
+    from twopc.sim.testing.merge_doubles import TestMerge
 
     options: dict[str, Any] = {}
     for mark in reversed(list(request.node.iter_markers("twopc_merge"))):
@@ -60,6 +60,6 @@ def twopc_merge(
 @pytest.fixture
 def twopc_merge_async(twopc_merge: TestMerge) -> AsyncTestMerge:
     """The same, to be awaited: for tests with an event loop, whoever runs that."""
-    from twopc.sim.testing.merging import AsyncTestMerge
+    from twopc.sim.testing.merge_doubles import AsyncTestMerge
 
     return AsyncTestMerge(twopc_merge)

@@ -17,7 +17,7 @@ from psycopg import AsyncConnection, sql
 
 from twopc import names
 from twopc.articles import Article, Table
-from twopc.distributed import DistributedArticle, default_procedures
+from twopc.distributed_article import DistributedArticle, default_procedures
 from twopc.errors import ArticleError
 from twopc.propagation import Format, Propagation
 from twopc.publisher import logical_publication
@@ -26,8 +26,8 @@ from twopc.publisher.logical_publication import LogRequirements
 from twopc.publisher.rights import RequiredObject
 from twopc.publisher.row_filter import read_filter
 from twopc.sql import fragments as f
+from twopc.sql.catalog_texts import full_names
 from twopc.sql.describe import describe
-from twopc.sql.printing import full_names
 from twopc.sql.render import render
 
 Connection = AsyncConnection[Any]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from twopc.errors import ConfigurationError, ScenarioError, ServerError
 from twopc.names import is_node_name
-from twopc.server.lasting import LastingServer
+from twopc.server.persistent import LastingServer
 from twopc.sim.merge import MergeTopology
 from twopc.sim.scenario import check
 from twopc.sim.scenario.merge_setup import set_up_merge
