@@ -10,6 +10,7 @@ import builtins
 import re
 import subprocess
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import psycopg
@@ -212,6 +213,24 @@ def test_docstrings() -> None:
                 and not ast.get_docstring(node)
             ]
     assert not offenders, "\n".join(offenders)
+
+
+def test_a_docstring_follows_what_it_describes() -> None:
+    """A line that is put between an attribute and its docstring takes the docstring for itself."""
+    offenders = [
+        f"{name_of(path)}:{second.lineno}"
+        for path in SOURCES
+        for node in nodes_of(path)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        for first, second in pairwise(node.body)
+        if is_text(first) and is_text(second)
+    ]
+    assert not offenders, "\n".join(offenders)
+
+
+def is_text(node: ast.AST) -> bool:
+    """A statement that is nothing but a string."""
+    return isinstance(node, ast.Expr) and isinstance(getattr(node.value, "value", None), str)
 
 
 def test_nothing_is_left_over() -> None:

@@ -91,9 +91,9 @@ class ModelNode:
         self.procedures: dict[str, Any] = {}
         """Functions written in SQL and PL/pgSQL, by name."""
         self.on_commit: Callable[[TopXact], None] | None = None
+        """Told of each transaction that has changed something, as others begin to see it."""
         self.on_notice: Callable[[], None] | None = None
         """Who listens: is told of every commit that notifies, on whatever channel."""
-        """Told of each transaction that has changed something, as others begin to see it."""
         self.keeps_snapshots = False
         """Somebody will ask what a transaction has seen."""
         self.branches: dict[str, prepared_transactions.PreparedTransaction] = {}

@@ -80,9 +80,9 @@ class NodeSession:
         self.idle_since = 0.0
         """By the kernel's time, when the last statement ended."""
         self.on_link = False
+        """It waits for the answer of its link; whoever has the link says so."""
         self.victim: float | None = None
         """When the transaction began that was chosen to end a deadlock across servers."""
-        """It waits for the answer of its link; whoever has the link says so."""
         self.link: Any = None
         """Its link to another node, once it has one: `interrupt()` while it waits for it, `close()` at the end."""
         self.told_to_end = False
