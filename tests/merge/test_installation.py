@@ -19,6 +19,7 @@ from twopc.errors import ArticleError, TwopcError
 from twopc.names import table_roles
 from twopc.publisher import publication as updating
 from twopc.publisher.merge import publication
+from twopc.publisher.merge.filters import Filters
 from twopc.server import EmbeddedServer
 from twopc.sim.merge import MergeTopology
 
@@ -40,6 +41,7 @@ TABLES = (
     " mood sales.mood default 'good', n sales.amount, twice int generated always as (n * 2) stored, place point)",
     "create table sales.visit (known uuid primary key, customer int references sales.customer, data json)",
     "create table plain (id int primary key, n int unique deferrable)",
+    "create function sales.is_known(n int) returns boolean immutable return n > 0",
     *HOSTILE,
 )
 
@@ -71,7 +73,8 @@ async def test_nothing_is_left(fresh_database: Database, level: str) -> None:
         await tracking.install(node.connection)
         await node.publish("sales.customer", tracking_level=level)
         await node.publish("sales.visit", tracking_level=level, rowguid="known")
-        await node.publish("plain", tracking_level=level)
+        known = Filters(row_filter="sales.is_known(n)")
+        await node.publish("plain", tracking_level=level, filters=known)
         await publication.publish(
             node.connection, 'the "odd" one', "t%s{}'$$", tracking_level=level
         )
@@ -83,11 +86,25 @@ async def test_nothing_is_left(fresh_database: Database, level: str) -> None:
             'delete from "the ""odd"" one"."t%s{}\'$$"',
         )
         assert len(await node.run("select 1 from msrepl.msmerge_metadata")) == 2
+        await node.run(f"grant select on plain to {owner}")  # by a user, and nobody takes it back
         for stored in await tracking.stored_articles(node.connection):
             await publication.unpublish(node.connection, str(stored.schema), str(stored.table))
         await tracking.uninstall(node.connection)
         assert dump(fresh_database) == before
         assert await node.run(roles) == []
+
+
+@pytest.mark.parametrize("row_filter", ["n > 1", "n > extract(year from now())"])
+async def test_a_filter_leaves_no_copy_of_its_table(
+    fresh_database: Database, row_filter: str
+) -> None:
+    """The session that has published a table with a row filter goes on with the table itself, and may do so again."""
+    async with tracked(fresh_database, "create table t (id int primary key, n int)") as node:
+        await node.run("insert into t values (1, 1)")
+        for _ in range(2):
+            await node.publish("t", filters=Filters(row_filter=row_filter))
+            assert await node.run("select id, n from t") == [(1, 1)]
+            await publication.unpublish(node.connection, "public", "t")
 
 
 REFUSED = {

@@ -18,6 +18,9 @@ CUSTOMER = """create table customer (
 ROWS = """insert into customer (name, region, secret) values
     ('a', 'west', 's1'), ('b', 'west', 's2'), ('c', 'east', 's3'), ('d', null, 's4')"""
 WEST = "region = 'west'"
+#: Of what changes the table at the Publisher.
+BODIES = """select proname, md5(prosrc) from pg_proc
+    where pronamespace = 'msrepl'::regnamespace and proname ~ '_customer$' order by 1"""
 
 
 async def assert_not_in_partition(pair: Pair, statement: str, key: dict[str, Any]) -> None:
@@ -330,3 +333,27 @@ async def test_a_part_of_an_article(make_topology: MakeTopology) -> None:
     await topology.unsubscribe("west")
     assert await topology.execute("pub", "select from msrepl.sysfilteredarticles") == []
     assert len(await publication.articles(await topology.admin("pub"))) == 1
+
+
+async def test_a_part_that_is_taken_back(make_topology: MakeTopology) -> None:
+    """Nothing looks at its filter any more: the role of the table has lost the rights to what only that filter reads."""
+    topology = await make_topology(subscribers=("west", "all"))
+    await topology.execute("pub", CUSTOMER)
+    await topology.execute("pub", ROWS)
+    await topology.publish("customer", columns=["id", "name", "credit"])
+    before = await topology.execute("pub", BODIES)
+    await topology.subscribe("all")
+    await topology.subscribe("west", filters={"customer": WEST})
+    assert await topology.execute("pub", BODIES) != before
+    await topology.unsubscribe("west")
+    assert await topology.execute("pub", BODIES) == before
+    pair = Pair(topology, "all")
+    await pair.open()
+    await pair.run(
+        "update customer set credit = 5 where id = 1",
+        "delete from customer where id = 2",
+        "insert into customer (id, name) values (9, 'i')",
+    )
+    await pair.app.close()
+    assert await topology.execute("pub", "select id, credit from customer order by 1") == [
+        (1, 5), (3, 100), (4, 100), (9, 100)]  # fmt: skip

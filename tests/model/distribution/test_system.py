@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.system import build
@@ -49,3 +52,31 @@ def test_a_publishers_change_reaches_everybody() -> None:
     ]
     assert system.take_deliveries() == []
     assert system.quiet()
+
+
+@pytest.mark.parametrize("poll_s", [0.0, 0.1])
+def test_it_is_not_quiet_while_a_change_travels(poll_s: float) -> None:
+    """Whether agents run by themselves or somebody has them brought up to date: no transaction is open then."""
+    kernel = SimpyKernel()
+    system = build(replace(SPEC, agent_poll_s=poll_s), kernel=kernel, recorder=Silent())
+
+    def office() -> Steps[None]:
+        session = system.session("office", "pub")
+        yield from session.begin()
+        yield from session.execute("update stock set pieces = 4 where item = 'nut'", {})
+        yield from session.commit()
+
+    kernel.run(kernel.spawn(office(), "office"))
+    if not poll_s:
+        assert system.quiet()  # nobody has asked for it yet
+        kernel.spawn(system.sync(), "sync")
+    seen = []
+    for _ in range(2000):
+        arrived = all(
+            {"pieces": "4"} in node.rows("stock", ["pieces"]) for node in system.nodes.values()
+        )
+        seen.append((system.quiet(), arrived))
+        kernel.run(kernel.now + 0.001)
+    assert (False, False) in seen
+    assert (True, False) not in seen[1:]
+    assert seen[-1] == (True, True)

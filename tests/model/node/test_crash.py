@@ -113,6 +113,24 @@ def test_open_transactions_and_those_who_wait() -> None:
     assert _balance(w) == "101"
 
 
+def test_who_waits_for_a_prepared_branch_goes_down_with_the_node() -> None:
+    """The branch and its lock outlive the crash; whoever has waited for it does not."""
+    w = world(ACCOUNT)
+    w.do(*PREPARE)
+    b = w.player("b")
+    b.play("update account set balance = balance + 1 where id = 1")
+    w.run(0.1)
+    assert w.node.waits()
+    w.node.crash()
+    w.run()
+    assert b.told == ["lost"]
+    _up_again(w)
+    assert not w.node.waits()
+    w.do("rollback prepared 'g'")
+    assert b.told == ["lost"]
+    assert _balance(w) == "100"
+
+
 def test_log_has_what_is_durable_in_commit_order() -> None:
     """A prepared branch is logged where it commits, once, with its gid."""
     w = world(ACCOUNT)

@@ -163,3 +163,22 @@ def test_writes_that_do_not_travel_so(source: str, found: tuple[str, str] | None
     known = DatabaseRoutines(narrow={"t": narrow})
     warned = warnings_of(source, tables={"t": False}, known=known)
     assert [(each.kind, each.object) for each in warned] == ([found] if found else [])
+
+
+@pytest.mark.parametrize(
+    ("source", "stays"),
+    [
+        ("insert into t values (1)", True),
+        ("if found then insert into app.t as x (id) select 1; end if", True),
+        ("merge into t using s on t.id = s.id when not matched then insert values (1)", True),
+        ("delete from t; insert into other values (1)", False),
+        ("update t set id = 1", False),
+    ],
+)
+def test_inserts_that_do_not_travel(source: str, stays: bool) -> None:
+    """Of the article's own table, however its name is written."""
+    known = DatabaseRoutines(narrow={"t": ArticleLimits(stays=frozenset({"ins"}))})
+    warned = warnings_of(source, tables={"t": False}, known=known)
+    assert [(each.kind, each.object, each.text[:17]) for each in warned] == (
+        [("stays", "t", "INSERT of table t")] if stays else []
+    )
