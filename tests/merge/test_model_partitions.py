@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from uuid import UUID
 
 import pytest
 
-from tests.merge.model_partitions import COURSES, JOINS, play_filtered
+from tests.merge.model_partitions import COURSES, JOINS, TABLES, PartitionNodes, play_filtered
 from twopc.merge.protections import MergeProtection
 from twopc.sim.scenario.check import parse
 from twopc.sim.scenario.model_check import unknown
@@ -48,6 +49,23 @@ def test_without_a_protection(protection: MergeProtection) -> None:
 
     with pytest.raises(AssertionError):
         asyncio.run(found())
+
+
+@pytest.mark.parametrize("comes_again", [True, False])
+def test_what_is_touched_in_a_partition(comes_again: bool) -> None:
+    """A row that belongs there is sent again only where that is asked for; one that does not is to leave again."""
+    nodes = PartitionNodes(column_tracking=False, is_precomputed=True)
+    above, inside, outside = nodes.nodes["pub"], UUID(int=3 << 64), UUID(int=6 << 64)
+    above.write(TABLES[0], inside, (0, 0, 0))
+    above.write(TABLES[0], outside, (1, 1, 0))
+    newest = above.close().number
+    partition = above.neighbours["anna"].partition
+    assert above.mappings is not None and partition is not None
+    above.mappings.touch(TABLES[0], partition, [inside, outside], newest, comes_again=comes_again)
+    upto = above.close().number
+    on_its_way = above.outgoing(TABLES[0], "anna", newest, upto)
+    expected = [(inside, False)] * comes_again + [(outside, True)]
+    assert [(each.rowguid, each.leaves) for each in on_its_way] == expected
 
 
 FILE = """

@@ -125,6 +125,11 @@ def _outcome(tag: str, text: str, rows: Iterable[Sequence[Any]] | None) -> str:
     return f"{tag} {' '.join(shown)}"
 
 
+def _refusal(sqlstate: str, detail: str) -> str:
+    """With the key that is taken: the rest of what servers say is their own."""
+    return f"{sqlstate} {detail}" if sqlstate == "23505" else sqlstate
+
+
 def _role(session: str) -> str:
     return APP if session.startswith(APP) else "postgres"
 
@@ -180,7 +185,7 @@ class ModelRun:
             result: StatementResult = yield from self.sessions[session].execute(text)
             told = _outcome(result.tag, text, result.rows)
         except SqlError as error:
-            told = error.sqlstate
+            told = _refusal(error.sqlstate, error.detail)
         except UnsupportedError as error:
             told = str(error)
         del self.busy[session]
@@ -296,7 +301,7 @@ class _PostgresRun:
             rows = await cursor.fetchall() if cursor.description is not None else None
             told = _outcome(str(cursor.statusmessage or ""), text, rows)
         except psycopg.Error as error:
-            told = str(error.sqlstate)
+            told = _refusal(str(error.sqlstate), str(error.diag.message_detail))
         del self.busy[session]
         self.ended[step] = told
 
