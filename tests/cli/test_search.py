@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from twopc.sim.cli import exits
@@ -90,6 +92,9 @@ def test_wrong_usage(twopc, both, wrong) -> None:
 
 
 def test_what_it_does_not_know(twopc, both) -> None:
-    both.write_text(SOURCE.replace("{a1: begin}", "{a1: {pause: {agent: sub1}}}"), encoding="utf-8")
+    source = SOURCE.replace("{a1: begin}", "{a0: {pause: agent sub1}}, {a1: begin}")
+    both.write_text(source, encoding="utf-8")
     done = twopc("search", both, "--all")
     assert done.returncode == exits.USAGE
+    message = r"both\.twopc\.yaml:6:\d+: a search does not know step a0: it knows begin, commit"
+    assert re.search(message, " ".join(done.stderr.split()))

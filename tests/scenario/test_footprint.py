@@ -207,6 +207,22 @@ def test_a_snapshot_sees_everything_of_its_node():
 
 
 @pytest.mark.parametrize(
+    ("level", "reads"),
+    [
+        ("read committed", "sub1.u"),
+        ("repeatable read", "sub1.u"),
+        ("serializable", "sub1.t sub1.u pub.t pub.u"),
+    ],
+)
+def test_a_later_change_sees_the_publisher_again_if_that_may_be_refused(level, reads):
+    """Serializable alone refuses for what is seen after the first change."""
+    steps = "[a: begin, b: {sql: update t set n = 1}, c: {sql: update u set n = 1}, d: commit]"
+    scenario = scenario_of(f"  alice: {{node: sub1, steps: {steps}}}\n", level=level)
+    found = footprints(scenario, scenario.orders[0])
+    assert found["c"] == Footprint(reads=at(*reads.split()), writes=at("sub1.u", "pub.u"))
+
+
+@pytest.mark.parametrize(
     "more",
     [
         "  v: {columns: {id: int primary key, t: int references t}, rows: []}\n",

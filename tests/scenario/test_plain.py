@@ -55,6 +55,9 @@ orders:
         head=ALONE,
     )
     assert played.failures == []
+    assert played.of("setup") == []  # a statement without rows has nothing to show
+    shown = [result["rows"] for each in played.of("teardown") for result in each.data["results"]]
+    assert shown == [[["1"]], [["1"]]]
 
 
 async def test_what_scripts_leave_behind(play):

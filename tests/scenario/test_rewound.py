@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from twopc.sim.report.history import History
@@ -67,6 +68,19 @@ orders:
     apart, databases = await played(server, text, rewinds=False)
     assert len(set(databases)) == 3
     assert apart == behaviours
+
+
+async def test_nothing_is_left_on_a_server_that_stays(server):
+    """Neither of a topology that was kept for the next case, nor of one that nobody could use any more."""
+    text = HEAD + SESSIONS + "orders: [{name: one, steps: [o_make]}, {name: two, steps: [write]}]"
+    async with await psycopg.AsyncConnection.connect(
+        server.superuser_dsn("postgres")
+    ) as connection:
+        listed = "select datname from pg_database order by 1"
+        before = await (await connection.execute(listed)).fetchall()
+        _, databases = await played(server, text)
+        assert len(set(databases)) == 2
+        assert await (await connection.execute(listed)).fetchall() == before
 
 
 @pytest.mark.parametrize("trace", ["o_make", "o_set", "{cut: sub2}"])

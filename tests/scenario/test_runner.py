@@ -145,6 +145,9 @@ orders:
   - name: in the middle
     steps: [a_begin, a_one, b_begin, b_one, {wait: b_one done}, a_end, b_end]
     expect: {steps: {b_one: {blocked_by: alice, then: {error: lock_not_available}}}}
+  - name: by its SQLSTATE
+    steps: [a_begin, a_one, b_begin, b_one, {wait: b_one done}, a_end, b_end]
+    expect: {steps: {b_one: {blocked_by: alice, then: {error: 55P03}}}}
 """,
         head=head,
     )

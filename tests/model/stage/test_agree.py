@@ -81,6 +81,17 @@ def test_what_counts(place, change, about):
     assert f"{about}: on here" in differences[0].text("here", "there") or len(differences) > 1
 
 
+def test_what_transactions_are_called():
+    """By whose they are, and at which node where it is a branch."""
+    whole = facts(story())
+    assert "alice's first at pub" in whole["marked at pub at the end"]
+    assert whole["what the agent of sub2 did"].startswith("applied alice's first ")
+    other = story()
+    gids = [f"{GID.format(1)}:pub", GID.format(9), "by hand"]
+    other[7] = dataclasses.replace(other[7], data={"gids": gids})
+    assert facts(other)["prepared at pub at the end"] == "alice's first at pub, by hand, somebody's"
+
+
 def test_a_version_that_one_node_has_and_the_other_has_not():
     """The names of versions tell which rows have the same one."""
     other = story()
