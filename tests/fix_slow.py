@@ -21,9 +21,8 @@ import pytest
 from tests.fix_sample import SEED
 
 DURATIONS = Path("tests", "durations.json")
-#: With four workers on two idle cores, tests that are not slow and these took 9 to 14 minutes: what is drawn varies, and
-#: so does the machine.
-SLOW_S = 1100.0
+#: With four workers on two idle cores, tests that are not slow and these take at most ten minutes, whatever is drawn.
+SLOW_S = 900.0
 _SLOW_FROM_S = 0.5
 
 
