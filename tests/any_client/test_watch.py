@@ -9,6 +9,7 @@ import pytest
 from tests.any_client.conftest import Clients
 from twopc.drivers import resolver_watch
 from twopc.drivers.resolver import Resolver
+from twopc.drivers.resolver_lock import ServerLock
 
 UPDATE = "update account set balance = balance + 1 where id = {}"
 ASLEEP = """
@@ -53,6 +54,18 @@ async def test_awake_it_misses_nothing(clients: Clients) -> None:
     await asyncio.gather(*(work(row) for row in (1, 2, 3, 4)))
     await clients.settled()
     assert await clients.balances() == [125] * 4
+
+
+async def test_a_lock_that_a_client_shares_is_not_taken(clients: Clients) -> None:
+    """Asleep without it, the resolver would not be told of that client's commit. At the Publisher no resolver has it."""
+    client = await clients.client("pub")
+    lock = ServerLock(lambda: clients.client("pub"), "notices")
+    await lock.open()
+    await client.execute("select pg_advisory_lock_shared(1836282471, 0)")
+    assert not await lock.try_lock()
+    await client.execute("select pg_advisory_unlock_all()")
+    assert await lock.try_lock()
+    await lock.close()
 
 
 @pytest.mark.parametrize("how", ["shared", "exclusively"])

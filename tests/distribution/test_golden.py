@@ -1,4 +1,4 @@
-"""The SQL that distribution installs at the Publisher's end, whole; ``--rewrite-golden`` writes it anew."""
+"""The SQL that distribution installs at the Publisher's end for an article; ``--rewrite-golden`` writes it anew."""
 
 from __future__ import annotations
 
@@ -9,17 +9,8 @@ from tests.fix_golden import Golden
 from tests.sql.articles import ACCOUNT, LINE, ODD, table_of
 from tests.sql.test_golden import OWNER, whole
 from twopc.articles import Article
-from twopc.publisher import distribution
 from twopc.publisher.distribution_setup import filter_texts
 from twopc.sql.render import render
-
-
-def test_distribution_database(golden: Golden) -> None:
-    """Tables, and what the two roles may do there."""
-    golden(
-        "distribution/database.sql",
-        whole(distribution.install_texts("msrepl_logreader_01", "msrepl_agent_01")),
-    )
 
 
 def test_rights_at_the_publisher(golden: Golden) -> None:

@@ -60,6 +60,14 @@ def test_sessions_are_plain_ones_at_the_publisher() -> None:
     assert made.expect.otherwise == "any"
 
 
+def test_sessions_that_are_asked_for_by_name_have_isolationtesters() -> None:
+    """Only they are given one; a name is a constant, whatever the file is called."""
+    spec = """session one
+step look { SELECT count(*) FROM pg_stat_activity WHERE application_name ~ 'isolation/'; }"""
+    made = from_document(convert.document(spec, "it's.spec")).scenario
+    assert made.sessions["one"].setup == ("set application_name = 'isolation/it''s/one'",)
+
+
 def test_without_a_permutation_every_order_is_played() -> None:
     (order,) = scenario("every").orders
 

@@ -10,7 +10,7 @@ the Subscriber's database says which:
 - a client that can share it holds it until its commit can be seen, so that nobody falls asleep over it.
 
 Whoever else takes the lock makes us look more often, or clients notify more often; nothing is missed. The lock is a
-port: `twopc.drivers.resolver_lock` on servers, `twopc.sim.model.any_client` in virtual time. It must not know what is
+port: `twopc.drivers.resolver_lock` on servers, `twopc.sim.model.resolver_lock` in virtual time. It must not know what is
 found, nor what is done with it.
 """
 
