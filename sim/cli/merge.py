@@ -124,8 +124,8 @@ def _refuse_unreachable(topology: MergeTopology, subscriber: str) -> None:
     from twopc.errors import MergeError
 
     for end in (topology.tree.publisher_of(subscriber), subscriber):
-        if end in topology.unreachable:
-            reason = topology.unreachable[end]
+        if end in topology.wiring.unreachable:
+            reason = topology.wiring.unreachable[end]
             raise MergeError(
                 f"no session with {subscriber}: node {end!r} cannot be reached: {reason}",
                 node=end,

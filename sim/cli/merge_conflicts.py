@@ -40,7 +40,7 @@ def conflicts(
     unreachable: dict[str, str] = {}
 
     async def work(topology: MergeTopology) -> list[tuple[str, MergeConflict]]:
-        unreachable.update(topology.unreachable)
+        unreachable.update(topology.wiring.unreachable)
         return await _recorded(topology, table)
 
     recorded = with_merge(nodes, work, folder=folder, partly=True)
@@ -82,11 +82,11 @@ async def _recorded(topology: MergeTopology, table: str | None) -> list[tuple[st
     recorded = [
         (name, each)
         for name in topology.nodes
-        if name not in topology.unreachable
+        if name not in topology.wiring.unreachable
         for each in await topology.conflicts(table, node=name)
     ]
-    if topology.publisher in topology.unreachable:
-        reason = topology.unreachable[topology.publisher]
+    if topology.publisher in topology.wiring.unreachable:
+        reason = topology.wiring.unreachable[topology.publisher]
         raise MergeError(
             f"node {topology.publisher!r}, which records conflicts, cannot be reached: {reason}",
             node=topology.publisher,

@@ -37,7 +37,7 @@ def status(nodes: MergeNodes = None, folder: Folder = None, as_json: Json = Fals
     unreachable: dict[str, str] = {}
 
     async def work(topology: MergeTopology) -> dict[str, NodeStatus]:
-        unreachable.update(topology.unreachable)
+        unreachable.update(topology.wiring.unreachable)
         return await topology.status()
 
     result = with_merge(nodes, work, folder=folder, partly=True)

@@ -39,7 +39,7 @@ async def attach(nodes: Mapping[str, str], *, partly: bool = False) -> MergeTopo
     Args:
         nodes: name to connection string. Names are those under which the nodes were set up.
         partly: nodes that cannot be reached are part of it as well, as long as one can;
-            `MergeTopology.unreachable` says which, and why.
+            `MergeWiring.unreachable` says which, and why.
 
     Raises:
         ConfigurationError: a node cannot be reached, does not merge, or has another name; or it is not known
@@ -73,7 +73,7 @@ async def attach(nodes: Mapping[str, str], *, partly: bool = False) -> MergeTopo
         dsns=dsns,
         attach=True,
     )
-    topology.unreachable = unreachable
+    topology.wiring.unreachable = unreachable
     return topology
 
 

@@ -1,28 +1,23 @@
-"""What a topology of merge replication does about conflicts; `twopc.sim.merge.topology.MergeTopology` is one."""
+"""What a topology of merge replication does about conflicts."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import Any
 from uuid import UUID
 
-from psycopg import AsyncConnection
-
-from twopc.merge.handlers import MergeHandler
 from twopc.sim.merge import by_hand
 from twopc.sim.merge.conflicts import MergeConflict, read_conflicts
+from twopc.sim.merge.wiring import Connection, MergeWiring
 
 
-class ConflictDesk(ABC):
-    """Conflicts that the nodes of a topology have recorded, and who is asked about rows."""
+class ConflictDesk:
+    """Conflicts that the nodes of a topology have recorded."""
 
-    publisher: str
-    handlers: dict[str, MergeHandler]
-    """What sessions ask about each row on its way, by table (``name``, or ``schema.name``)."""
+    def __init__(self, wiring: MergeWiring) -> None:
+        self._wiring = wiring
 
-    @abstractmethod
-    async def admin(self, name: str) -> AsyncConnection[Any]:
-        """The administrator's connection to a node."""
+    async def _admin(self, node: str | None) -> Connection:
+        return await self._wiring.admin(node or self._wiring.tree.root)
 
     async def conflicts(
         self, table: str | None = None, *, node: str | None = None
@@ -33,7 +28,7 @@ class ConflictDesk(ABC):
             table: only those of this table: its name, or ``schema.name``.
             node: None: the Publisher, which records all conflicts, and the changes that failed on the way up.
         """
-        return await read_conflicts(await self.admin(node or self.publisher), table)
+        return await read_conflicts(await self._admin(node), table)
 
     async def resolve(
         self,
@@ -50,7 +45,7 @@ class ConflictDesk(ABC):
             node: that has recorded it; None: the Publisher.
         """
         number = conflict.id if isinstance(conflict, MergeConflict) else conflict
-        connection = await self.admin(node or self.publisher)
+        connection = await self._admin(node)
         await by_hand.resolve(connection, number, keep=keep, row=row, forget=forget)
 
     async def clean_conflicts(self, *, node: str | None = None) -> int:
@@ -59,7 +54,7 @@ class ConflictDesk(ABC):
         Args:
             node: None: the Publisher.
         """
-        connection = await self.admin(node or self.publisher)
+        connection = await self._admin(node)
         cursor = await connection.execute("select msrepl.merge_clean_conflicts()")
         row = await cursor.fetchone()
         assert row is not None

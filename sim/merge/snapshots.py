@@ -1,44 +1,28 @@
-"""The Snapshot Agent of a topology of merge replication; `twopc.sim.merge.topology.MergeTopology` has one."""
+"""The Snapshot Agent of a topology of merge replication."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any
 
 import psycopg
-from psycopg import AsyncConnection
 
 from twopc.drivers.in_doubt import reason_of
 from twopc.drivers.merge import partitions, snapshots
-from twopc.drivers.points import Points
 from twopc.errors import ConfigurationError, MergeError
 from twopc.merge.partitions import check_named
 from twopc.merge.snapshots import PART_BYTES, SnapshotFormat, SnapshotPartition
 from twopc.sim.merge import snapshot_agent
-from twopc.sim.merge.shape import MergeTree
 from twopc.sim.merge.snapshot_agent import SnapshotReport, SnapshotRequest, Tell
 from twopc.sim.merge.snapshot_files import make_folder
 from twopc.sim.merge.subscriptions import MergePair, SubscriptionKind
-from twopc.sim.topology.nodes import Node
-
-Connection = AsyncConnection[Any]
+from twopc.sim.merge.wiring import Connection, MergeWiring
 
 
-class MergeSnapshots(ABC):
-    """What has snapshots in files made."""
+class MergeSnapshots:
+    """Has snapshots in files made."""
 
-    tree: MergeTree
-    """Who subscribes at whom."""
-    points: Points
-
-    @abstractmethod
-    async def admin(self, name: str) -> Connection:
-        """The administrator's connection to a node."""
-
-    @abstractmethod
-    def node(self, name: str) -> Node:
-        """The node of that name."""
+    def __init__(self, wiring: MergeWiring) -> None:
+        self._wiring = wiring
 
     async def snapshot(
         self,
@@ -72,8 +56,8 @@ class MergeSnapshots(ABC):
                 (20698, 20699), or is one at which no filter looks (20672, 20673).
             MergeError: see `twopc.sim.merge.snapshot_agent.generate`.
         """
-        name = publisher or self.tree.root
-        above = await self.admin(name)
+        name = publisher or self._wiring.tree.root
+        above = await self._wiring.admin(name)
         where = folder or (await snapshots.read_settings(above)).folder
         if where is None:
             raise ConfigurationError("name the folder for snapshots: none was written yet")
@@ -90,12 +74,14 @@ class MergeSnapshots(ABC):
             data_format=SnapshotFormat(data_format),
         )
         return await snapshot_agent.generate(
-            above, self.node(name).connect, request, self.points, tell
+            above, self._wiring.node(name).connect, request, self._wiring.points, tell
         )
 
     async def let_subscribers_start_snapshots(self, may: bool = True) -> None:
         """Say whether a Subscriber for which there is no snapshot has one made (``@allow_subscriber_initiated_snapshot``)."""
-        await snapshots.let_subscribers_start(await self.admin(self.tree.root), may=may)
+        await snapshots.let_subscribers_start(
+            await self._wiring.admin(self._wiring.tree.root), may=may
+        )
 
     async def _named_partition(
         self, above: Connection, host_name: str | None, login: str | None
@@ -120,7 +106,7 @@ class MergeSnapshots(ABC):
         held = await partitions.find_partition(above, number)
         return SnapshotPartition(number=number, host_name=held.host_name, login=held.login)
 
-    async def _have_snapshot_made(self, pair: MergePair, kind: SubscriptionKind) -> str:
+    async def make_for(self, pair: MergePair, kind: SubscriptionKind) -> str:
         """Have a snapshot made for a Subscriber; its location.
 
         Raises:
@@ -159,7 +145,7 @@ class MergeSnapshots(ABC):
             initiated_by=pair.subscriber,
         )
         try:
-            made = await snapshot_agent.generate(pair.above, connect, request, self.points)
+            made = await snapshot_agent.generate(pair.above, connect, request, self._wiring.points)
         except MergeError as error:
             if error.number:
                 raise

@@ -1,17 +1,10 @@
-"""Subscriptions of a topology of merge replication: begun, begun anew, and ended.
-
-`twopc.sim.merge.topology.MergeTopology` is one that has them.
-"""
+"""Subscriptions of a topology of merge replication: begun, begun anew, and ended."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
-
-from psycopg import AsyncConnection
 
 from twopc.drivers.merge import neighbours, partitions, snapshots
 from twopc.drivers.merge.engine import MergeReport
@@ -20,14 +13,13 @@ from twopc.merge.ladder import InitialisationMethod, InitialisationStep, Snapsho
 from twopc.merge.partitions import check_value
 from twopc.sim.merge import delivery, subscriptions
 from twopc.sim.merge.delivery import InitialisationReport, Unfinished
-from twopc.sim.merge.logins import AgentLogin
+from twopc.sim.merge.sessions import MergeSessions
 from twopc.sim.merge.snapshot_agent import Tell
 from twopc.sim.merge.snapshot_checks import OUTDATED, check_snapshot
 from twopc.sim.merge.snapshot_files import StoredManifest, read_manifest
 from twopc.sim.merge.snapshots import MergeSnapshots
 from twopc.sim.merge.subscriptions import MergePair, SubscriptionKind
-
-Connection = AsyncConnection[Any]
+from twopc.sim.merge.wiring import MergeWiring
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,27 +34,15 @@ class Reinitialisation:
     """Where the rows of each node came from."""
 
 
-class MergeSubscribing(MergeSnapshots):
-    """What begins and ends subscriptions."""
+class MergeSubscriptions:
+    """Begins and ends subscriptions."""
 
-    _logins: dict[tuple[str, str], AgentLogin]
-    """Of the agent at one node for the other."""
-
-    @abstractmethod
-    async def pair(self, subscriber: str) -> MergePair:
-        """A Subscriber and its Publisher."""
-
-    @abstractmethod
-    def login(self, node: str, other: str) -> AgentLogin:
-        """How the agent at a node for another logs in."""
-
-    @abstractmethod
-    async def sync(self, subscriber: str) -> MergeReport:
-        """A session."""
-
-    @abstractmethod
-    async def merges(self, node: str) -> bool:
-        """Whether a node tracks changes now."""
+    def __init__(
+        self, wiring: MergeWiring, sessions: MergeSessions, snapshots: MergeSnapshots
+    ) -> None:
+        self._wiring = wiring
+        self._sessions = sessions
+        self._snapshots = snapshots
 
     async def subscribe(
         self,
@@ -96,7 +76,7 @@ class MergeSubscribing(MergeSnapshots):
             MergeError: a snapshot in files is not there, not what it should be, or cannot be made; or its delivery was
                 cut off, and the next call goes on with it.
         """
-        pair = await self.pair(subscriber)
+        pair = await self._wiring.pair(subscriber)
         subscriptions.check_encodings(pair)
         await subscriptions.check_kind(subscriber, kind, priority, pair.above, pair.publisher)
         unfinished = await delivery.unfinished(pair.below)
@@ -109,7 +89,7 @@ class MergeSubscribing(MergeSnapshots):
         }
         await self._refuse_part(pair)
         partition = await partitions.partition_of(pair.above, **values)
-        if partition is not None and (below := self.tree.subscribers_of(subscriber)):
+        if partition is not None and (below := self._wiring.tree.subscribers_of(subscriber)):
             raise SubscriptionError(
                 f"{subscriber} would have one partition of {pair.publisher}'s rows, and republish it: subscribe "
                 f"{', '.join(below)} at {pair.publisher}, or publish without filters"
@@ -125,10 +105,10 @@ class MergeSubscribing(MergeSnapshots):
         Raises:
             SubscriptionError: the Publisher of a pair is one.
         """
-        if pair.publisher == self.tree.root:
+        if pair.publisher == self._wiring.tree.root:
             return
-        top = self.tree.publisher_of(pair.publisher)
-        held = await subscriptions.subscription_kind(await self.admin(top), pair.publisher)
+        top = self._wiring.tree.publisher_of(pair.publisher)
+        held = await subscriptions.subscription_kind(await self._wiring.admin(top), pair.publisher)
         if held is not None and held.partition is not None:
             raise SubscriptionError(
                 f"{pair.publisher} has one partition of {top}'s rows, and cannot republish it to {pair.subscriber}: "
@@ -165,25 +145,25 @@ class MergeSubscribing(MergeSnapshots):
         kinds: dict[str, SubscriptionKind] = {}
         whole: set[str] = set()
         for name in order:
-            pair = await self.pair(name)
+            pair = await self._wiring.pair(name)
             held = await subscriptions.subscription_kind(pair.above, name)
-            if held is not None and await self.merges(name):
+            if held is not None and await self._wiring.merges(name):
                 kinds[name] = held
-                order += self.tree.subscribers_of(name)
+                order += self._wiring.tree.subscribers_of(name)
                 if await delivery.unfinished(pair.below) is None:
                     whole.add(name)
             elif name == subscriber:
                 raise SubscriptionError(f"{subscriber} does not subscribe: `subscribe` it")
-        await _refuse_unfinished_publisher(await self.pair(subscriber))
+        await _refuse_unfinished_publisher(await self._wiring.pair(subscriber))
         uploaded = None
         if upload_first and whole == {*kinds}:
             for name in reversed(kinds):
-                uploaded = await self.sync(name)
-        lost = {name: await subscriptions.unsent(await self.admin(name)) for name in kinds}
+                uploaded = await self._sessions.sync(name)
+        lost = {name: await subscriptions.unsent(await self._wiring.admin(name)) for name in kinds}
         initialised = {}
         for name, kind in kinds.items():
             given = snapshot_location if name == subscriber else None
-            pair = await self.pair(name)
+            pair = await self._wiring.pair(name)
             if name in whole:
                 await subscriptions.bring_schema(pair)
             initialised[name] = await self._initialise(pair, kind, given, tell, anew=True)
@@ -219,12 +199,12 @@ class MergeSubscribing(MergeSnapshots):
     async def _copy(self, pair: MergePair, kind: SubscriptionKind) -> None:
         """Initialise a Subscriber from the Publisher's tables."""
         try:
-            await self._make_logins(pair)
+            await self._wiring.make_logins(pair)
             async with pair.below.transaction():
                 await subscriptions.begin(pair, kind)
             await self._drop_others(pair, kind)
         except BaseException:
-            await self._forget_logins(pair)
+            await self._wiring.forget_logins(pair)
             await subscriptions.withdraw(pair)
             raise
 
@@ -263,21 +243,21 @@ class MergeSubscribing(MergeSnapshots):
         """Initialise a Subscriber from files, which are written first if need be."""
         method, location = step.method, step.location
         if location is None:
-            location = await self._have_snapshot_made(pair, kind)
+            location = await self._snapshots.make_for(pair, kind)
         try:
             stored = await _checked_snapshot(pair, kind, location)
         except MergeError as error:
             if error.number != OUTDATED or not step.may_be_made:
                 raise
             method = InitialisationMethod.GENERATE
-            location = await self._have_snapshot_made(pair, kind)
+            location = await self._snapshots.make_for(pair, kind)
             stored = await _checked_snapshot(pair, kind, location)
         report = await delivery.deliver(
             pair,
             kind,
             stored,
-            make_logins=lambda: self._make_logins(pair),
-            points=self.points,
+            make_logins=lambda: self._wiring.make_logins(pair),
+            points=self._wiring.points,
             over=over,
             tell=tell,
         )
@@ -296,10 +276,10 @@ class MergeSubscribing(MergeSnapshots):
         Raises:
             SubscriptionError: it does not subscribe, or others subscribe at it.
         """
-        pair = await self.pair(subscriber)
+        pair = await self._wiring.pair(subscriber)
         if await delivery.unfinished(pair.below) is not None:
             await delivery.abandon(pair.below)
-            await self._forget_logins(pair)
+            await self._wiring.forget_logins(pair)
             await subscriptions.withdraw(pair)
             return
         kind = await subscriptions.subscription_kind(pair.above, subscriber)
@@ -313,17 +293,7 @@ class MergeSubscribing(MergeSnapshots):
         await neighbours.dismiss(pair.above, subscriber)
         async with pair.below.transaction():
             await subscriptions.leave(pair)
-        await self._forget_logins(pair)
-
-    async def _make_logins(self, pair: MergePair) -> None:
-        ends = (pair.publisher, pair.subscriber)
-        for node, other in (ends, ends[::-1]):
-            await self.login(node, other).make(await self.admin(node))
-
-    async def _forget_logins(self, pair: MergePair) -> None:
-        for ends in ((pair.publisher, pair.subscriber), (pair.subscriber, pair.publisher)):
-            if (login := self._logins.pop(ends, None)) is not None:
-                await login.close()
+        await self._wiring.forget_logins(pair)
 
 
 async def _checked_snapshot(

@@ -1,13 +1,10 @@
-"""What a topology of merge replication needs from time to time; `twopc.sim.merge.topology.MergeTopology` is one."""
+"""What a topology of merge replication needs from time to time."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
-
-from psycopg import AsyncConnection
 
 from twopc.drivers.merge import neighbours, partitions, retention, tracking
 from twopc.drivers.merge.checks import MergeFinding, check_nodes
@@ -25,42 +22,21 @@ from twopc.errors import MergeError
 from twopc.publisher import foreign_keys
 from twopc.publisher.foreign_keys import ArticleTable
 from twopc.sim.merge import backups
-from twopc.sim.merge.shape import MergeTree
-from twopc.sim.merge.subscriptions import MergePair
 from twopc.sim.merge.validation import CHECKSUMS, TableValidation, validate_subscriber
-from twopc.sim.topology.nodes import Node
-
-Connection = AsyncConnection[Any]
+from twopc.sim.merge.wiring import MergeWiring
 
 
-class MergeUpkeep(ABC):
+class MergeUpkeep:
     """What keeps the nodes of a topology going."""
 
-    tree: MergeTree
-    """Who subscribes at whom."""
-    unreachable: Mapping[str, str]
-    backed_up: set[str]
-    """Nodes that have a backup."""
-
-    @abstractmethod
-    async def admin(self, name: str) -> Connection:
-        """The administrator's connection to a node."""
-
-    @abstractmethod
-    def node(self, name: str) -> Node:
-        """The node of that name."""
-
-    @abstractmethod
-    async def pair(self, subscriber: str) -> MergePair:
-        """A Subscriber and its Publisher."""
-
-    @abstractmethod
-    async def merges(self, node: str) -> bool:
-        """Whether a node tracks changes now."""
+    def __init__(self, wiring: MergeWiring) -> None:
+        self._wiring = wiring
+        self._backed_up: set[str] = set()
+        """Nodes that have a backup."""
 
     async def partitions(self) -> list[MergePartition]:
         """The partitions of the publication, each with those who subscribe to it; none if nothing is filtered."""
-        return await partitions.partitions(await self.admin(self.tree.root))
+        return await partitions.partitions(await self._wiring.admin(self._wiring.tree.root))
 
     async def add_partition(
         self, host_name: str | None = None, *, login: str | None = None
@@ -71,12 +47,14 @@ class MergeUpkeep(ABC):
             SubscriptionError: the filters look at no value of a Subscriber (20674), a value is missing (20698, 20699)
                 or one at which no filter looks (20672, 20673), or it cannot be one.
         """
-        return await partitions.add_partition(await self.admin(self.tree.root), host_name, login)
+        return await partitions.add_partition(
+            await self._wiring.admin(self._wiring.tree.root), host_name, login
+        )
 
     async def check_partitions(self) -> list[WrongMapping]:
         """Close a generation, and compare the mappings with an evaluation of all rows."""
         async with (
-            await self.node(self.tree.root).connect() as connection,
+            await self._wiring.node(self._wiring.tree.root).connect() as connection,
             connection.transaction(),
         ):
             await connection.execute("set transaction isolation level repeatable read")
@@ -86,28 +64,28 @@ class MergeUpkeep(ABC):
     async def set_retention(self, days: int) -> str | None:
         """Set the publication's retention, at every Publisher; see `twopc.drivers.merge.retention.set_retention`."""
         advice = None
-        for name in self.tree.publishers:
-            if await self.merges(name):
-                advice = await retention.set_retention(await self.admin(name), days)
+        for name in self._wiring.tree.publishers:
+            if await self._wiring.merges(name):
+                advice = await retention.set_retention(await self._wiring.admin(name), days)
         return advice
 
     async def clean_up(self) -> dict[str, int]:
         """Forget at every node what nobody needs any more, as sessions do; of how many rows, by node."""
-        members = await self.members()
+        members = await self._wiring.members()
         return {name: await retention.clean_up(connection) for name, connection in members.items()}
 
     async def status(self) -> dict[str, NodeStatus]:
         """How each node stands; see `twopc.drivers.merge.status.NodeStatus`."""
         return {
             name: await read_status(connection)
-            for name, connection in (await self.members()).items()
+            for name, connection in (await self._wiring.members()).items()
         }
 
     async def ranges(self) -> list[RangeStatus]:
         """The identity values that each node holds and has allotted, of each table that has ranges."""
         return [
             status
-            for name, connection in (await self.members()).items()
+            for name, connection in (await self._wiring.members()).items()
             for status in await read_ranges(connection, name)
         ]
 
@@ -122,17 +100,17 @@ class MergeUpkeep(ABC):
         """
         recorded = [
             session
-            for name in self.tree.publishers
-            if await self.merges(name)
+            for name in self._wiring.tree.publishers
+            if await self._wiring.merges(name)
             for session in await read_sessions(
-                await self.admin(name), subscriber=subscriber, limit=limit
+                await self._wiring.admin(name), subscriber=subscriber, limit=limit
             )
         ]
         return sorted(recorded, key=lambda each: each.ended, reverse=True)[:limit]
 
     async def check(self) -> list[MergeFinding]:
         """What is wrong at the nodes that sessions would not notice; see `twopc.drivers.merge.checks`."""
-        return await check_nodes(await self.members())
+        return await check_nodes(await self._wiring.members())
 
     async def regenerate(self) -> None:
         """Enable at every node the triggers by which changes are recorded and keys are checked for agents.
@@ -143,7 +121,7 @@ class MergeUpkeep(ABC):
         Raises:
             ArticleError: a table was dropped.
         """
-        for connection in (await self.members()).values():
+        for connection in (await self._wiring.members()).values():
             for stored in await tracking.stored_articles(connection):
                 async with connection.transaction():
                     relid = await tracking.table_oid(connection, stored.artid)
@@ -158,10 +136,10 @@ class MergeUpkeep(ABC):
         Raises:
             MergeError: a session is under way, or was cut off; or the level is none.
         """
-        publisher = (await self.pair(subscriber)).publisher
+        publisher = self._wiring.tree.publisher_of(subscriber)
         async with (
-            await self.node(publisher).connect() as above,
-            await self.node(subscriber).connect() as below,
+            await self._wiring.node(publisher).connect() as above,
+            await self._wiring.node(subscriber).connect() as below,
         ):
             return await validate_subscriber(
                 above, below, publisher, subscriber, level=level, repair=repair
@@ -177,7 +155,7 @@ class MergeUpkeep(ABC):
             ArticleError: the table is not merged.
             MergeError: no node has such a row, or several.
         """
-        members = await self.members()
+        members = await self._wiring.members()
         rowguids = {key} if isinstance(key, UUID) else set()
         if not isinstance(key, UUID):
             each = [await find_row(connection, table, key) for connection in members.values()]
@@ -207,26 +185,17 @@ class MergeUpkeep(ABC):
             ArticleError: the table is not merged.
             MergeError: there is no such row, and nothing is known of one (20513).
         """
-        connection = await self.admin(node or self.tree.root)
+        connection = await self._wiring.admin(node or self._wiring.tree.root)
         rowguid = key if isinstance(key, UUID) else await find_row(connection, table, key)
         if rowguid is None:
-            raise MergeError(f"{node or self.tree.root} has no row of {table} with {key} (20513)")
+            raise MergeError(
+                f"{node or self._wiring.tree.root} has no row of {table} with {key} (20513)"
+            )
         await dummy_update(connection, table, rowguid)
-
-    async def members(self) -> dict[str, Connection]:
-        """Administrators' connections to the nodes that track changes now, the topmost Publisher's first.
-
-        Nodes of which it is known that they cannot be reached are left out.
-        """
-        return {
-            name: await self.admin(name)
-            for name in (self.tree.root, *self.tree.subscribers)
-            if name not in self.unreachable and await self.merges(name)
-        }
 
     async def age(self, days: float) -> None:
         """Make all that the nodes have noted older, as if so many days had passed. For tests and lessons."""
-        for connection in (await self.members()).values():
+        for connection in (await self._wiring.members()).values():
             await retention.age(connection, days)
 
     async def back_up(self, node: str) -> None:
@@ -237,9 +206,9 @@ class MergeUpkeep(ABC):
         Raises:
             ConfigurationError: its database was there before the topology.
         """
-        await (await self.admin(node)).close()
-        await backups.back_up(self.node(node))
-        self.backed_up.add(node)
+        await (await self._wiring.admin(node)).close()
+        await backups.back_up(self._wiring.node(node))
+        self._backed_up.add(node)
 
     async def restore_backup(self, node: str) -> None:
         """Put a node back to what it was when it was backed up. Nobody is told: the next session notices, or `rewound`.
@@ -249,5 +218,11 @@ class MergeUpkeep(ABC):
         Raises:
             ConfigurationError: it was not backed up, or its database was there before the topology.
         """
-        await (await self.admin(node)).close()
-        await backups.restore_backup(self.node(node))
+        await (await self._wiring.admin(node)).close()
+        await backups.restore_backup(self._wiring.node(node))
+
+    async def drop_backups(self) -> None:
+        """Drop what was kept of nodes that can be reached."""
+        for node in self._wiring.running:
+            if node.name in self._backed_up:
+                await backups.drop_backup(node)

@@ -47,7 +47,7 @@ class MergeLocalSession(LocalSession):
 
     @property
     def lock_timeout_ms(self) -> int:
-        return self._topology.lock_timeout_ms
+        return self._topology.wiring.lock_timeout_ms
 
     async def syncing(self) -> list[tuple[str, int]]:
         """Node and process of the two ends of each merge session at work for this session."""

@@ -61,13 +61,13 @@ async def test_what_they_say(server: EmbeddedServer, tmp_path: Path) -> None:
         await topology.subscribe("anna", host_name="north")
 
         await topology.execute("anna", "update customer set phone = '3' where id = 1")
-        topology.lock_timeout_ms = 50
+        topology.wiring.lock_timeout_ms = 50
         async with await AsyncConnection.connect(topology.node("pub").dsn) as application:
             await application.execute("update customer set phone = '2' where id = 1")
             with pytest.raises(MergeError, match="ended early"):
                 await topology.sync("anna")
             await application.rollback()
-        topology.lock_timeout_ms = 5000
+        topology.wiring.lock_timeout_ms = 5000
         failure = "canceling statement due to lock timeout"
         await topology.execute(
             "anna", "delete from line; delete from purchase; delete from customer"

@@ -1,0 +1,212 @@
+"""The nodes of a topology of merge replication, and the connections to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from typing import Any
+
+from psycopg import AsyncConnection
+
+from twopc.drivers.merge import neighbours, tracking
+from twopc.drivers.points import Points
+from twopc.errors import ConfigurationError
+from twopc.merge.protections import MergeProtection
+from twopc.sim.merge.logins import AgentLogin
+from twopc.sim.merge.shape import MergeTree
+from twopc.sim.merge.subscriptions import MergePair
+from twopc.sim.topology import roles
+from twopc.sim.topology.nodes import AdminConnections, AnyServer, Node, Nodes, fresh_name
+
+Connection = AsyncConnection[Any]
+
+
+class MergeWiring:
+    """The nodes of a topology; see `twopc.sim.merge.topology.MergeTopology` for the arguments."""
+
+    def __init__(
+        self,
+        *,
+        tree: MergeTree,
+        servers: str,
+        server: AnyServer | None,
+        dsns: Mapping[str, str] | None,
+        name: str | None,
+        attach: bool,
+        points: Points | None,
+        lock_timeout_ms: int,
+        without: Set[MergeProtection],
+    ) -> None:
+        if dsns and name is None and not attach:
+            raise ConfigurationError("servers that are there already need the topology's name=")
+        self.tree = tree
+        self.name = name or fresh_name()
+        self.points = points or Points()
+        self.lock_timeout_ms = lock_timeout_ms
+        self.without = without
+        self.attached = attach
+        """Everything was there already."""
+        self.unreachable: Mapping[str, str] = {}
+        """Why nodes of a topology that was there already cannot be reached."""
+        self._nodes = Nodes(
+            name=self.name,
+            kinds={tree.root: "publisher"} | dict.fromkeys(tree.subscribers, "subscriber"),
+            dsns=dict(dsns or {}),
+            servers=servers,
+            server=server,
+            durable=False,
+            distribute=False,
+        )
+        self._keep = bool(dsns)
+        self._connections = AdminConnections()
+        self._logins: dict[tuple[str, str], AgentLogin] = {}
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """The nodes by name."""
+        return self._nodes.nodes
+
+    @property
+    def running(self) -> list[Node]:
+        """The nodes whose databases are to be dropped at the end, and can be now."""
+        if self._keep:
+            return []
+        return [node for node in self.nodes.values() if node.server.is_running()]
+
+    # -- its life ----------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Make the nodes, or find everything there."""
+        if self.attached:
+            await self._nodes.attach(self.unreachable)
+            return
+        await self._nodes.create()
+        await self.install()
+
+    async def install(self) -> None:
+        """Have the Publisher's database merge (sp_replicationdboption). Idempotent.
+
+        Raises:
+            ArticleError: it publishes or subscribes in another way (21063).
+        """
+        connection = await self.admin(self.tree.root)
+        await tracking.install(connection)
+        await neighbours.name_self(connection, self.tree.root)
+
+    async def uninstall(self) -> None:
+        """Remove everything of merge replication from the Publisher's database, which publishes nothing any more.
+
+        Raises:
+            ArticleError: a table is still merged.
+        """
+        await tracking.uninstall(await self.admin(self.tree.root))
+
+    async def disconnect(self) -> None:
+        """Close every connection; idempotent."""
+        await self._connections.close()
+        for login in self._logins.values():
+            await login.close()
+
+    async def drop(self) -> None:
+        """Drop databases, roles and servers that were made; idempotent."""
+        running = self.running
+        if self._keep:
+            return
+        above = {(self.tree.publisher_of(name), name) for name in self.tree.subscribers}
+        pairs = {*above, *((name, publisher) for publisher, name in above)}
+        await self._nodes.drop(lambda gid: False)
+        for node in running:
+            agents = [
+                neighbours.agent_role(node.database, other)
+                for at, other in pairs
+                if at == node.name
+            ]
+            if node.server.is_running() and agents:
+                await roles.drop([node], agents)
+        self._logins.clear()
+
+    # -- nodes -------------------------------------------------------------------------------------
+
+    def node(self, name: str) -> Node:
+        """The node of that name (ConfigurationError if there is none)."""
+        if name not in self.nodes:
+            raise ConfigurationError(f"no node {name!r}; nodes are {', '.join(self.nodes)}")
+        return self.nodes[name]
+
+    async def admin(self, name: str) -> Connection:
+        """The administrator's connection to a node, kept for the topology's life."""
+        return await self._connections.get(self.node(name))
+
+    async def execute(self, node: str, statement: str, params: Any = None) -> list[tuple[Any, ...]]:
+        """Run SQL at a node as its administrator: what it changes there is a local change like an application's."""
+        connection = await self.admin(node)
+        async with connection.cursor() as cursor:
+            await cursor.execute(statement.encode(), params)
+            return await cursor.fetchall() if cursor.description else []
+
+    async def merges(self, node: str) -> bool:
+        """Whether a node tracks changes now."""
+        [(is_there,)] = await self.execute(
+            node, "select to_regclass('msrepl.sysmergesubscriptions') is not null"
+        )
+        return bool(is_there)
+
+    async def members(self) -> dict[str, Connection]:
+        """Administrators' connections to the nodes that track changes now, the topmost Publisher's first.
+
+        Nodes of which it is known that they cannot be reached are left out.
+        """
+        return {
+            name: await self.admin(name)
+            for name in (self.tree.root, *self.tree.subscribers)
+            if name not in self.unreachable and await self.merges(name)
+        }
+
+    async def subscribed(self) -> list[str]:
+        """Those that subscribe now, those of a republisher before it: so changes go up in one round."""
+        held = {
+            name: await neighbours.subscriber_names(await self.admin(name))
+            for name in self.tree.publishers
+            if await self.merges(name)
+        }
+        return [
+            name for name in self.tree.upwards if name in held.get(self.tree.publisher_of(name), ())
+        ]
+
+    async def pair(self, subscriber: str) -> MergePair:
+        """A Subscriber and its Publisher, with administrators' connections.
+
+        Raises:
+            SubscriptionError: it is the topmost Publisher, and subscribes nowhere.
+        """
+        publisher = self.tree.publisher_of(subscriber)
+        return MergePair(
+            publisher=publisher,
+            subscriber=subscriber,
+            above=await self.admin(publisher),
+            below=await self.admin(subscriber),
+            connect_above=self.node(publisher).connect,
+            app_role=self.node(subscriber).app_role,
+            without=self.without,
+        )
+
+    # -- logins of agents --------------------------------------------------------------------------
+
+    def login(self, node: str, other: str) -> AgentLogin:
+        """How the agent at a node for another logs in."""
+        return self._logins.setdefault((node, other), AgentLogin(self.node(node), other))
+
+    async def make_logins(self, pair: MergePair) -> None:
+        """Make the roles of both agents of a pair."""
+        for node, other in _ends(pair):
+            await self.login(node, other).make(await self.admin(node))
+
+    async def forget_logins(self, pair: MergePair) -> None:
+        """Close what the agents of a pair have kept."""
+        for ends in _ends(pair):
+            if (login := self._logins.pop(ends, None)) is not None:
+                await login.close()
+
+
+def _ends(pair: MergePair) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Each end's node, and its neighbour."""
+    return (pair.publisher, pair.subscriber), (pair.subscriber, pair.publisher)
