@@ -7,12 +7,15 @@ drivers and recovery, and so they work on real servers, too.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 from twopc.drivers.implementation import Implementation
 from twopc.drivers.participant import ServerParticipant
 from twopc.sim.model.plants.protections import wiring_for
-from twopc.sim.model.sites import ModelSite
+from twopc.sim.model.plants.recovery import MissingTaken, TakesMissing
+
+
+class TrustedParticipant(MissingTaken, ServerParticipant):
+    """A server at which a branch that is not there is taken to be finished as it should be."""
 
 
 def without(names: Collection[str]) -> Implementation:
@@ -22,13 +25,9 @@ def without(names: Collection[str]) -> Implementation:
         ConfigurationError: there is no such protection.
     """
     wiring = wiring_for(names)
-    participant: Any = ServerParticipant
-    if wiring.site is not ModelSite:  # its methods ask nothing but what a real site has, too
-        methods = {name: what for name, what in vars(wiring.site).items() if callable(what)}
-        participant = type("Participant", (ServerParticipant,), methods)
     return Implementation(
         driver=wiring.driver,
         several=wiring.several,
         recovery=wiring.recovery,
-        participant=participant,
+        participant=TrustedParticipant if wiring.site is TakesMissing else ServerParticipant,
     )

@@ -11,6 +11,7 @@ import psycopg
 from twopc.drivers.keeper import Keeper
 from twopc.drivers.ports import Key, ParticipantPort
 from twopc.drivers.recovery import Recovery, SettledBranch
+from twopc.drivers.settlement import Branches
 from twopc.names import PREFIX, BranchId
 from twopc.protocol.effects import Outcome
 from twopc.protocol.recovery import Action, BranchFacts, BranchVerdict
@@ -145,15 +146,19 @@ class AsksWithoutFence(ModelSite):
         return []
 
 
-class TakesMissing(ModelSite):
+class MissingTaken:
     """COMMIT PREPARED and ROLLBACK PREPARED say that there is no such branch: then it has been done before."""
 
-    async def settle(self, gid: str, outcome: Outcome, sites: list[str]) -> Outcome:
+    async def settle(self: Branches, gid: str, outcome: Outcome, sites: list[str]) -> Outcome:
         """It is as it was told to be."""
         owner = await self.owner_of(gid)
         if owner is not None:
             await self.finish(gid, owner, outcome)
         return outcome
+
+
+class TakesMissing(MissingTaken, ModelSite):
+    """The same in the model."""
 
 
 class TakesUnreachable(ModelSite):
