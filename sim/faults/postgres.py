@@ -42,7 +42,6 @@ class Performer(Deeds):
     Args:
         plans: the faults that the case arms; others are unknown here.
         step_ms: how long a step may take: an outcome is looked for during half of it.
-        gives_up: the coordinator gives connections up that are silent; else it waits until that is mended.
         off: the protections that it is without.
         settled: gets what recovery settles.
     """
@@ -54,7 +53,6 @@ class Performer(Deeds):
         plans: Sequence[FaultPlan] = (),
         *,
         step_ms: int = 10_000,
-        gives_up: bool = False,
         off: frozenset[str] = frozenset(),
         settled: list[SettledBranch] | None = None,
     ) -> None:
@@ -62,7 +60,6 @@ class Performer(Deeds):
         ways = Ways(topology, plans)
         super().__init__(topology, observer, agenda, ways, self._another, self._living_agent)
         self._step_ms = step_ms
-        self._gives_up = gives_up
         self._off = off
         self._settled = settled
         self.turn = asyncio.Lock()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from enum import Enum, StrEnum, auto
+from enum import StrEnum
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import simpy
@@ -18,7 +18,6 @@ T = TypeVar("T")
 Steps = Generator[simpy.Event, Any, T]
 Value = int | float | str | bool | bytes | None | Any  # Decimal, date, datetime, UUID beside these
 Values = tuple[Value, ...]
-KeyValues = tuple[Value, ...]
 Level = Literal["read committed", "repeatable read", "serializable"]
 #: Room for so many prepared transactions at a node, unless somebody says otherwise.
 PREPARED_MAX = 64
@@ -123,15 +122,6 @@ class StatementResult(NamedTuple):
     names: tuple[str, ...] = ()
     rows: tuple[Values, ...] | None = None
     """None for a statement that returns none."""
-
-
-class LockMode(Enum):
-    """Row locks, weakest first."""
-
-    KEY_SHARE = auto()
-    SHARE = auto()
-    NO_KEY_UPDATE = auto()
-    UPDATE = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

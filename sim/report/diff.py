@@ -35,7 +35,6 @@ class PlayDifference:
     """The last happenings before it."""
     one_seq: int
     """The record in the first history; -1 if there is none."""
-    other_seq: int
 
     def text(self, *, named: bool = True) -> str:
         """In a few lines, the order's name before them."""
@@ -65,7 +64,6 @@ def first_difference(
             other=others[1] if others else "",
             common=tuple(text for _, text in left[max(0, place - _AROUND) : place]),
             one_seq=own[0].seq if own else -1,
-            other_seq=others[0].seq if others else -1,
         )
     return None
 

@@ -39,9 +39,7 @@ class TestFaults:
     def __init__(self, topology: Topology, observer: Observer, *, timeout_s: float) -> None:
         self._topology = topology
         self._observer = observer
-        self._performer = Performer(
-            topology, observer, step_ms=round(timeout_s * 1000), gives_up=True
-        )
+        self._performer = Performer(topology, observer, step_ms=round(timeout_s * 1000))
         self._count = 0
         self._ids: set[str] = set()
         self._required: dict[str, FaultPlan] = {}

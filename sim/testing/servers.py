@@ -39,8 +39,6 @@ class Server:
 
     dsn: str = field(repr=False)
     """Of a role that may create databases and roles, to any database there."""
-    can_restart: bool = False
-    """Kept for faults: a server that was not started by us is not restarted."""
 
 
 @runtime_checkable

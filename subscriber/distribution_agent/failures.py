@@ -14,8 +14,6 @@ from twopc.propagation import OPERATIONS, CommandType, Format, parameters, recor
 from twopc.subscriber.distribution_agent.planner import Batch
 
 ROW_NOT_FOUND = 20598
-#: Duplicates: the original tells a unique index from a constraint.
-DUPLICATE_KEYS = {2601, 2627}
 _DUPLICATE = "23505"
 
 #: Classes and SQLSTATEs of failures that may pass by themselves: connections, deadlocks and serialization,

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -72,15 +71,6 @@ class LogEntry:
             self._waiter = asyncio.get_running_loop().create_future()
             with suppress(asyncio.CancelledError):
                 await self._waiter
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """A row of the decision log."""
-
-    epoch: int
-    sequence: int
-    record: Record
 
 
 class DecisionLog:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 Lineage = Mapping[int, int]
 """Replica to version."""
 
-REPLICA_MAX = 2**32 - 1
 VERSION_BITS = 31
 _VERSION_MASK = 2**VERSION_BITS - 1
 

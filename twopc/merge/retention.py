@@ -17,8 +17,6 @@ RETENTION_DAYS = 14
 """Of a publication, unless it is set; 0 keeps everything, and no subscription expires."""
 GRACE_DAYS = 1
 """How much longer metadata is kept than a subscription lasts."""
-DROPPED_AFTER = 2
-"""After so many times the retention without a session a subscription is dropped; it can be reinitialised."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -117,11 +117,6 @@ def small(table: str, publisher: int) -> str:
     return _text(_SMALL[table], publisher=sql.Literal(publisher))
 
 
-def is_small(table: str) -> bool:
-    """Whether one reader reads it."""
-    return table in _SMALL
-
-
 def bounds(publisher: int, *, after: int, upto: int, parts: int, rows: int) -> str:
     """Where ranges end, each of at least `rows` commands, at most `parts` of them."""
     return _text(
