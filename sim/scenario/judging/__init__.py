@@ -1,6 +1,7 @@
-"""Judges a played case: what its scenario expects against what the history says.
+"""Judgement of a played case: the scenario's expectations against the history.
 
-Pure: a case and records in, failures with their places out. The runner does not know of it.
+The functions are pure: they take a case and records, and return failures with their places. The runner does not
+depend on this package.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ __all__ = ["FAILURE_KINDS", "FailedCheck", "OrderVerdict", "judge"]
 
 
 def judge(case: Case, records: Sequence[HistoryRecord]) -> OrderVerdict:
-    """Compare one case's records with everything that is expected of it.
+    """Return the verdict of a case: its records compared with all of its expectations.
 
-    A generated order that could not be played as written is no failure: nothing is judged of it.
+    A generated order that could not be played as written is not a failure; its expectations are not judged.
     """
     expected, runs = CaseExpectations(case), Runs(records)
     is_infeasible = runs.any_of("infeasible")

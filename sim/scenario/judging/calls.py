@@ -1,4 +1,4 @@
-"""Did each agent apply as many calls and rows as it should, and do those tables differ that should?"""
+"""Judgement of applied calls and rows, and of tables that are expected to differ from the Publisher's."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from twopc.sim.scenario.judging.case_expectations import CaseExpectations
 from twopc.sim.scenario.judging.runs import Runs
 from twopc.sim.scenario.judging.verdicts import FailedCheck
 
-#: Of many commands some are told.
+#: The last entry of a list of commands that was shortened.
 _MORE = re.compile(r"(\d+) more")
 
 
 def commands(expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
-    """What each Subscriber's agent applied, calls and rows apart."""
+    """Compare the numbers of calls and of rows that each Subscriber's agent applied with the expected numbers."""
     for node, (path, requested) in expected.commands().items():
         applied = dict(zip(("calls", "rows"), applied_at(runs.records, node), strict=True))
         for what, got in applied.items():
@@ -33,7 +33,7 @@ def commands(expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
 
 
 def applied_at(records: Sequence[HistoryRecord], node: str) -> tuple[int, int]:
-    """Calls and rows that an agent has applied; definitions are neither."""
+    """Return the numbers of calls and of rows that the agent of `node` has applied. Definitions count as neither."""
     calls = rows = 0
     for record in of_kind(records, "deliver"):
         if record.node == node:
@@ -45,12 +45,12 @@ def applied_at(records: Sequence[HistoryRecord], node: str) -> tuple[int, int]:
 
 
 def _count(report: Sequence[str]) -> int:
-    """Of so many commands; the last one may stand for several."""
+    """Return the number of commands in a report, whose last entry may stand for several."""
     return sum(int(match[1]) if (match := _MORE.fullmatch(each)) else 1 for each in report)
 
 
 def diverged(expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
-    """Exactly those tables differ from the Publisher's in the end of which it is said."""
+    """Check that exactly the expected tables differ from the Publisher's at the end."""
     text = expected.diverged()
     if text is None:
         return
@@ -68,7 +68,7 @@ def diverged(expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
 
 
 def differing(records: Sequence[HistoryRecord]) -> dict[str, set[str]]:
-    """The tables that are not as at the Publisher in the end, by Subscriber; row versions apart."""
+    """Return, by Subscriber, the tables that differ from the Publisher's at the end, ignoring row versions."""
     final = {(table, node): each for at, table, node, each in states(records) if at == "final"}
     parts: Mapping[tuple[str, str], HistoryRecord] = {
         (str((each.data or {})["table"]), str((each.data or {})["part"])): each

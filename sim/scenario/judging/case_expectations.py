@@ -1,4 +1,4 @@
-"""What is expected of a case: of the file, of its order, of its cell and of its twin, the nearest first."""
+"""Expectations of a case, collected from its file, order, cell and twin; the most specific one applies."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from twopc.sim.scenario.values import Case, Cell, Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """One `expect` of the file and where it stands."""
+    """An `expect` of the file and its place."""
 
     at: Path
     expect: Expect
 
 
 def _layers(at: Path, expect: Expect, cell: Cell) -> Iterator[Layer]:
-    """An `expect`, and after it what it says of the cell, the most general first."""
+    """Yield `expect` and then its entries for the cell, from the most general to the most specific."""
     yield Layer(at=at, expect=expect)
     for key in sorted(expect.cells, key=lambda each: each.count(",")):
         if matrix.fits(key, cell):
@@ -41,7 +41,7 @@ def _layers(at: Path, expect: Expect, cell: Cell) -> Iterator[Layer]:
 
 
 class CaseExpectations:
-    """What a case must come to. A twin's own expectations are all that is said of its steps and rows."""
+    """Expectations of a case. For the steps and rows of a twin, only the twin's own expectations count."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
@@ -57,27 +57,27 @@ class CaseExpectations:
             own = [*_layers((*case.at, "expect"), case.twin.expect, case.cell)]
             common = [*common, *own]
         self._common = common
-        """For invariants, and for whatever is no twin; the nearest last."""
+        """Layers for invariants, and for all checks of a case that is not a twin; the most specific last."""
         self._own = own
 
     def item(self, place: int) -> Path:
-        """Where the item of a place is asked for."""
+        """Return the place in the file of the order's item number `place`."""
         if self.case.is_generated:
             return (*self.order_at, "generate")
         return (*self.order_at, "steps", place)
 
     @property
     def head(self) -> Path:
-        """Where it is said what is played, for what is expected nowhere."""
+        """Place in the file of the order or twin itself, for failures without an expectation."""
         of_order = self.case.twin is None and self.case.scenario.workload is None
         return (*self.order_at, "name") if of_order else self.case.at
 
     def step(self, name: str, *, of_order: bool = False) -> tuple[Path, StepExpect] | None:
-        """What a step must come to, and where that is said.
+        """Return the expectation of a step and its place; None if there is none.
 
         Args:
-            name: the step's.
-            of_order: what the order says of it, even where a twin is played.
+            name: name of the step.
+            of_order: whether to use the order's expectation even if a twin is played.
         """
         for layer in reversed(self._common if of_order else self._own):
             if name in layer.expect.steps:
@@ -86,21 +86,21 @@ class CaseExpectations:
 
     @property
     def anything_goes(self) -> bool:
-        """Steps for which nothing is expected may end as they like."""
+        """Whether steps without an expectation may have any outcome."""
         for layer in reversed(self._own):
             if layer.expect.otherwise is not None:
                 return layer.expect.otherwise == "any"
         return False
 
     def allows(self, lapse: Lapse) -> bool:
-        """Whether this may be, which fails an order otherwise."""
+        """Return whether the file allows a lapse that otherwise fails an order."""
         for layer in reversed(self._common):
             if layer.expect.allow is not None:
                 return lapse in layer.expect.allow
         return False
 
     def sessions(self) -> Mapping[str, tuple[Path, Outcome]]:
-        """How sessions must end."""
+        """Return the expected outcomes of sessions."""
         return {
             name: ((*layer.at, "sessions", name), outcome)
             for layer in self._own
@@ -108,14 +108,14 @@ class CaseExpectations:
         }
 
     def committed(self) -> tuple[Path, Count] | None:
-        """How many sessions must commit."""
+        """Return how many sessions must commit; None if that is not specified."""
         for layer in reversed(self._own):
             if layer.expect.committed is not None:
                 return (*layer.at, "committed"), layer.expect.committed
         return None
 
     def rejected(self) -> Mapping[str, tuple[Path, Count]]:
-        """How many steps must be rejected, by kind."""
+        """Return how many steps must be rejected, by kind."""
         return {
             kind: ((*layer.at, "rejected", kind), count)
             for layer in self._own
@@ -123,7 +123,7 @@ class CaseExpectations:
         }
 
     def tables(self) -> Mapping[str, Mapping[str, tuple[Path, NodeRows]]]:
-        """What tables must hold at nodes: what is said of a node goes before what is said of all."""
+        """Return the expected rows of tables by node; an expectation for one node replaces the one for all nodes."""
         results: dict[str, dict[str, tuple[Path, NodeRows]]] = {}
         for layer in self._own:
             for table, nodes in layer.expect.tables.items():
@@ -141,7 +141,7 @@ class CaseExpectations:
         return results
 
     def invariant(self, name: str) -> tuple[Path, Any]:
-        """What is said of an invariant, None if nothing is, and where."""
+        """Return the place and the value of an invariant's expectation; the value is None if there is none."""
         for layer in reversed(self._common):
             value = getattr(layer.expect, name)
             if value is not None:
@@ -149,9 +149,10 @@ class CaseExpectations:
         return self.head, None
 
     def commands(self) -> Mapping[str, tuple[Path, Commands]]:
-        """How many calls and rows each Subscriber's agent must apply; of one Subscriber the nearest.
+        """Return the numbers of calls and rows that each Subscriber's agent must apply; for each Subscriber, the
+        most specific ones.
 
-        A twin may well have others, unless it is these that must fail.
+        A twin may apply other numbers, unless `commands` is the check that must fail.
         """
         twin = self.case.twin
         must_fail = twin is not None and twin.must_fail == "commands"
@@ -162,14 +163,14 @@ class CaseExpectations:
         }
 
     def conflicts(self) -> tuple[Path, Sequence[MergeConflictExpect]] | None:
-        """Exactly which conflicts must be recorded; None: nothing is said of it."""
+        """Return the complete list of expected merge conflicts; None if none is specified."""
         for layer in reversed(self._own):
             if layer.expect.conflicts is not None:
                 return (*layer.at, "conflicts"), layer.expect.conflicts
         return None
 
     def diverged(self) -> tuple[Path, Mapping[str, Sequence[str]]] | None:
-        """Which tables must differ in the end, where; None: nothing is said of it."""
+        """Return the tables that must differ at the end, by node; None if none are specified."""
         for layer in reversed(self._common):
             if layer.expect.diverged:
                 return (*layer.at, "diverged"), layer.expect.diverged
@@ -178,7 +179,7 @@ class CaseExpectations:
         return None
 
     def sums(self) -> Sequence[tuple[Path, Sum]]:
-        """What columns must add up to; of one column the nearest."""
+        """Return the expected sums of columns; for each column, the most specific one."""
         results: dict[tuple[Any, ...], tuple[Path, Sum]] = {}
         for layer in self._common:
             for place, each in enumerate(layer.expect.sum):
@@ -187,7 +188,7 @@ class CaseExpectations:
         return list(results.values())
 
     def queries(self) -> Sequence[tuple[Path, NoRows]]:
-        """What must return no rows."""
+        """Return the queries that must return no rows."""
         return [
             ((*layer.at, "sql", *_place(layer.expect.sql, place)), each)
             for layer in self._common
@@ -196,10 +197,10 @@ class CaseExpectations:
 
 
 def _place(values: Sequence[object], place: int) -> Path:
-    """Of several the place in their list; a single one may stand without."""
+    """Return the index within a list of several values; a single value may stand in the file without a list."""
     return (place,) if len(values) > 1 else ()
 
 
 def place_of(scenario: Scenario, order: Order) -> int:
-    """Which of the file's orders it is: by its name, for it may have been given more faults."""
+    """Return the index of an order among the file's orders, found by name: `order` may have additional faults."""
     return next(place for place, each in enumerate(scenario.orders) if each.name == order.name)

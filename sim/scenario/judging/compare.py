@@ -1,6 +1,6 @@
-"""Rows and outcomes as an expectation sees them: are they the same, and how are they said?
+"""Comparison of rows and outcomes with expectations, and their wording in messages.
 
-Pure. A column's value is compared as PostgreSQL's text, numbers also by value: 1.5 is 1.50.
+The functions are pure. A column's value is compared as PostgreSQL's text, a number also by value: 1.5 equals 1.50.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from twopc.sim.scenario.meaning import sqlstate_of
 from twopc.sim.scenario.text import Number
 
 _NOTE_MAX = 80
-#: How a step of another end than an error is called in an expectation.
+#: Names in expectations of the outcomes of steps other than errors.
 _WORDS = {"ok": "ok", "explain": "ok", "rolled_back": "rolled back", "in_doubt": "in_doubt"}
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?")
 
 
 def outcome_text(ended: HistoryRecord) -> str:
-    """How a step ended, in the words of an expectation."""
+    """Return the outcome of a step in the words of an expectation."""
     if ended.kind == "rejected":
         return f"rejected: {(ended.conflict or {}).get('kind')}"
     if ended.kind == "error":
@@ -37,12 +37,12 @@ def outcome_text(ended: HistoryRecord) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """``1 row``, ``2 rows``."""
+    """Return a number with its noun: ``1 row``, ``2 rows``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def as_expected(ended: HistoryRecord) -> Any:
-    """The expectation that a step's end would have fulfilled; None if there is none."""
+    """Return the expectation that a step's outcome would have fulfilled; None if there is none."""
     if ended.kind == "rejected":
         return {"rejected": str((ended.conflict or {}).get("kind"))}
     if ended.kind == "error":
@@ -52,7 +52,7 @@ def as_expected(ended: HistoryRecord) -> Any:
 
 
 def as_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None) -> list[Any]:
-    """Rows as a file would say them; see `only`."""
+    """Return rows in the form of a scenario file, with the columns that `only` keeps."""
     return [{name: _value(value) for name, value in only(row, columns).items()} for row in rows]
 
 
@@ -64,7 +64,7 @@ def _value(value: Any) -> Any:
 
 
 def row_equal(expected: Mapping[str, Any], got: Mapping[str, Any]) -> bool:
-    """Whether the columns that are expected are there and hold what is expected."""
+    """Return whether a row has all expected columns with the expected values."""
     return all(name in got and _equal(value, got[name]) for name, value in expected.items())
 
 
@@ -85,7 +85,7 @@ def _equal(expected: Any, got: Any) -> bool:
 def unmatched(
     expected: Sequence[Mapping[str, Any]], got: Sequence[Mapping[str, Any]]
 ) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
-    """The expected rows that are not there, and the rows that nothing expects."""
+    """Return the expected rows that are missing, and the rows that no expectation matches."""
     left = list(got)
     missing = []
     for row in expected:
@@ -98,14 +98,14 @@ def unmatched(
 
 
 def only(row: Mapping[str, Any], columns: Sequence[str] | None) -> Mapping[str, Any]:
-    """The columns that an expectation names; without one, all but the row version."""
+    """Return the named columns of a row; if `columns` is None, all columns except the row version."""
     if columns is None:
         return {name: value for name, value in row.items() if name != VERSION_COLUMN}
     return {name: row.get(name) for name in columns}
 
 
 def matches(expected: StepExpect, ended: HistoryRecord) -> bool:
-    """Whether a step ended as it should."""
+    """Return whether a step ended as expected."""
     if expected.outcome == "any":
         return True
     if expected.rejected is not None:
@@ -120,7 +120,7 @@ def matches(expected: StepExpect, ended: HistoryRecord) -> bool:
 
 
 def wanted_text(expected: StepExpect) -> str:
-    """How a step should end, in the words of an expectation."""
+    """Return the expected outcome of a step in the words of an expectation."""
     if expected.rejected is not None:
         return f"rejected: {expected.rejected}"
     if expected.error is not None:
@@ -129,19 +129,19 @@ def wanted_text(expected: StepExpect) -> str:
 
 
 def in_short(text: str) -> str:
-    """What fits beside an order's name: without a message that tells a whole story."""
+    """Return a text short enough to stand beside an order's name: a long one without the message in parentheses."""
     return text if len(text) <= _NOTE_MAX else text.partition(" (")[0]
 
 
 def failure_kind(ended: HistoryRecord) -> str:
-    """What kind of failure it is that a step ended so."""
+    """Return the kind of failure that an unexpected outcome of a step is."""
     if ended.kind == "timed_out" or (ended.conflict or {}).get("kind") == "deadlock":
         return "liveness"
     return "unknown" if ended.kind == "in_doubt" else "safety"
 
 
 def holder(blocked: HistoryRecord) -> str:
-    """For whom a blocked step waits."""
+    """Return the name of the step, session or transaction for which a blocked step waits."""
     wait = blocked.wait or {}
     if wait.get("step"):
         return str(wait["step"])

@@ -1,4 +1,4 @@
-"""How did sessions end, and how many of them? How many steps were rejected?"""
+"""Judgement of the outcomes of sessions, and of the numbers of committed sessions and rejected steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twopc.sim.scenario.values import Case, Path
 
 
 def sessions(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
-    """Each session of which something is said; and none may end in doubt of which nothing is."""
+    """Compare the outcomes of sessions with the expected ones, and report unexpected outcomes in doubt."""
     outcomes = _outcomes(runs)
     text = expected.sessions()
     for name, (path, requested) in text.items():
@@ -41,7 +41,7 @@ def sessions(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[Fai
 
 
 def committed(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
-    """So many sessions whose last transaction committed."""
+    """Check the number of sessions whose last transaction committed."""
     text = expected.committed()
     if text is None:
         return
@@ -54,7 +54,7 @@ def committed(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[Fa
 
 
 def rejected(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
-    """So many steps that were rejected for each reason of which something is said."""
+    """Check the number of rejected steps for each reason that has an expectation."""
     kinds = Counter(
         str((record.conflict or {}).get("kind"))
         for record in runs.records
@@ -87,7 +87,7 @@ def _miscounted(
 
 
 def count_text(count: Count) -> str:
-    """A count in words."""
+    """Return a count in words."""
     if count.exactly is not None:
         return str(count.exactly)
     bounds = (("at least", count.at_least), ("at most", count.at_most))

@@ -1,4 +1,4 @@
-"""Does what must always hold, hold?"""
+"""Judgement of invariants."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from twopc.sim.scenario.judging.runs import Runs
 from twopc.sim.scenario.judging.verdicts import FailedCheck
 from twopc.sim.scenario.values import Case, Path
 
-#: Invariants whose expectation is a number, and what is said where there is none.
+#: Invariants whose expectation is a number, with the message for a number of zero.
 _COUNTED = {"prepared_left": "nothing is prepared", "echoed": "nothing came back"}
-#: Those that mean nothing where changes reach no other Subscriber.
+#: Invariants that apply only if changes are distributed to Subscribers.
 _OF_DISTRIBUTION = ("converged", "echoed", "each_change_applied_once")
-#: Those that must hold only where a file asks for them, or has a twin in which they must not.
+#: Invariants that are checked only if a file asks for them, or has a twin in which they must fail.
 _ASKED_FOR = ("no_lost_update", "each_change_applied_once")
 
 
 def invariants(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
-    """Every invariant of the case that is broken, once for each way in which it is."""
+    """Yield a failure for every violation of an invariant of the case."""
     for name in _made(case, expected):
         path, requested = expected.invariant(name)
         broken = CHECKS[name](runs.records, {})
@@ -39,12 +39,12 @@ def invariants(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[F
 
 
 def not_judged(case: Case, expected: CaseExpectations, runs: Runs) -> str:
-    """Which of the invariants could not be judged, and why; empty: all were."""
+    """Return a note of the invariants that could not be judged, with the reason; empty if all were judged."""
     return unjudged([*_made(case, expected)], runs.records)
 
 
 def _made(case: Case, expected: CaseExpectations) -> Iterator[str]:
-    """The invariants that are checked."""
+    """Yield the names of the invariants that are checked."""
     merges = case.scenario.merges
     for name in (*defaults(merges=merges), *(() if merges else _ASKED_FOR)):
         _, requested = expected.invariant(name)

@@ -1,6 +1,6 @@
-"""Did everything happen that a case arms and lists: did its faults strike, were its steps played, did they end?
+"""Judgement of whether a case was played completely: faults struck, steps were played, and all of them ended.
 
-An order in which one of these is missing has not tried what its file is about, whatever came of the rest.
+An order in which one of these is missing has not tested the subject of its file, whatever its other results are.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from twopc.sim.scenario.values import Case, Path
 
 
 def lapses(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
-    """What did not happen, or did not end, and is not allowed to.
+    """Yield a failure for each step or fault that did not occur or did not end, unless the file allows it.
 
-    What is only missing because something before it did not end is told with that.
+    Steps that are missing only because an earlier one did not end are named in the failure of the earlier one.
     """
     stopped = [*stuck(case, expected, runs), *timed_out(case, expected, runs)]
     yield from stopped
@@ -32,7 +32,7 @@ def lapses(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[Faile
 
 
 def stuck(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
-    """What could not go on."""
+    """Yield a failure for each record of a session that could not continue."""
     for record in runs.records:
         if record.kind == "stuck":
             yield FailedCheck(
@@ -44,7 +44,10 @@ def stuck(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[Failed
 
 
 def timed_out(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
-    """What took too long; of an order's own syncs, and of the last one where copies are compared, others tell."""
+    """Yield a failure for each action that exceeded its time limit.
+
+    The order's own syncs, and the last sync if copies are compared, are judged elsewhere.
+    """
     if expected.allows("time_limit"):
         return
     converged = expected.invariant("converged")[1] is not False
@@ -84,7 +87,9 @@ def _not_played(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[
 
 
 def without_faults(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
-    """The faults of a case that have not struck, or had no effect: what it shows, it shows without them."""
+    """Yield a failure for each fault of the case that has not struck or had no effect: the result does not show the
+    effect of the fault.
+    """
     struck = Counter(fault for fault, _, no_effect in _strikes(runs) if not no_effect)
     missed = {fault: (at, no_effect) for fault, at, no_effect in _strikes(runs) if no_effect}
     arrived = Counter(fault for fault, _, _ in _strikes(runs))
@@ -111,7 +116,9 @@ def without_faults(case: Case, expected: CaseExpectations, runs: Runs) -> Iterat
 
 
 def _strikes(runs: Runs) -> Iterator[tuple[str, str, str]]:
-    """Which fault, at which point, and what it has not found there."""
+    """Yield for each strike the fault's id, the protocol point, and the reason why the fault had no effect, if it
+    had none.
+    """
     for record in runs.records:
         if record.kind == "fault":
             data = record.data or {}
@@ -140,7 +147,7 @@ def _arrivals(fault: Fault) -> str:
 
 
 def _place(case: Case, expected: CaseExpectations, step: str) -> Path:
-    """Where something is said of a step, or else where it is listed."""
+    """Return the place of a step's expectation, or else the place where the step is listed."""
     text = expected.step(step)
     if text is not None:
         return text[0]

@@ -1,6 +1,6 @@
-"""Judges a load: what must always hold, what is said of rejections and rows, and its thresholds.
+"""Judgement of a load: invariants, expected rejections and rows, and thresholds.
 
-Pure: a case and records in, failures with their places out.
+The functions are pure: they take a case and records, and return failures with their places.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from twopc.sim.scenario.judging.twins import judge_twin, note
 from twopc.sim.scenario.judging.verdicts import FailedCheck, OrderVerdict
 from twopc.sim.scenario.values import Case
 
-#: So many failures of one check are shown.
+#: Number of failures of one check that are shown.
 SHOWN_MAX = 5
 
 
 def judge_load(case: Case, records: Sequence[HistoryRecord]) -> OrderVerdict:
-    """Compare a load's records with everything that is expected of it."""
+    """Return the verdict of a load: its records compared with all of its expectations."""
     expected, runs = CaseExpectations(case), Runs(records)
     text = of(records)
     failures = _not_too_many(
@@ -60,7 +60,9 @@ def judge_load(case: Case, records: Sequence[HistoryRecord]) -> OrderVerdict:
 
 
 def _not_too_many(failures: Sequence[FailedCheck]) -> list[FailedCheck]:
-    """Of each check the first few, and how many more there are: what breaks under load breaks often."""
+    """Return the first few failures of each check, and the number of the others: under load, a violation tends to
+    occur many times.
+    """
     results: list[FailedCheck] = []
     for check in dict.fromkeys(failure.check for failure in failures):
         of = [failure for failure in failures if failure.check == check]
@@ -86,7 +88,7 @@ def _thresholds(report: dict[str, Any]) -> Iterator[FailedCheck]:
 
 
 def _replay(case: Case, records: Sequence[HistoryRecord]) -> Iterator[FailedCheck]:
-    """Whether as much has come out otherwise as it should have."""
+    """Compare the number of divergences of a replay with the expected number."""
     requested = case.scenario.replay
     report = _of_replay(records)
     if requested is None or not report:
@@ -116,7 +118,7 @@ def _of_replay(records: Sequence[HistoryRecord]) -> dict[str, Any]:
 
 
 def _replayed(records: Sequence[HistoryRecord]) -> Iterator[str]:
-    """What came of a replay, in a line."""
+    """Yield a line that summarises the result of a replay."""
     text = _of_replay(records)
     if text:
         count = text["transactions"]

@@ -1,4 +1,4 @@
-"""What merge sessions did and recorded, against what is expected."""
+"""Judgement of reports of merge sessions and of recorded merge conflicts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twopc.sim.scenario.judging.runs import Runs
 from twopc.sim.scenario.judging.verdicts import FailedCheck
 from twopc.sim.scenario.merge_parts import MergeConflictExpect
 
-#: How the fields of a session's report are counted in words; the others are true or false.
+#: Nouns for the fields of a session's report that are numbers; the other fields are Booleans.
 _COUNTED = {
     "uploaded": "row uploaded",
     "downloaded": "row downloaded",
@@ -24,13 +24,13 @@ _COUNTED = {
 
 
 def reported(ended: HistoryRecord, name: str) -> int | bool:
-    """One field of what a step's merge sessions did, of all of them together."""
+    """Return one field of the reports of a step's merge sessions: the sum of numbers, or whether any is true."""
     values = [each[name] for each in (ended.data or {}).get("merge", ())]
     return sum(values) if name in _COUNTED else any(values)
 
 
 def in_words(name: str, value: int | bool) -> str:
-    """A field of a session's report, in words."""
+    """Return a field of a merge session's report in words."""
     if name not in _COUNTED:
         return name if value else f"not {name}"
     noun, *rest = _COUNTED[name].split()
@@ -38,7 +38,7 @@ def in_words(name: str, value: int | bool) -> str:
 
 
 def conflicts(expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
-    """What is wrong with the conflicts that were recorded, as a whole."""
+    """Compare the recorded merge conflicts with the complete list of expected ones."""
     asked = expected.conflicts()
     if asked is None:
         return
@@ -87,7 +87,7 @@ def _fits(expected_one: MergeConflictExpect, got: Mapping[str, Any]) -> bool:
 
 
 def _as_expected(got: Mapping[str, Any]) -> dict[str, Any]:
-    """As a file would say it."""
+    """Return a recorded conflict in the form of a scenario file."""
     result: dict[str, Any] = {"table": got["table"], "type": got["type"]}
     result["key"] = as_rows([got["key"]], None)[0]
     if got["winner"] is not None:

@@ -1,4 +1,4 @@
-"""Do tables hold what they should at each node, once everything is delivered?"""
+"""Judgement of the rows of tables at each node after everything has been delivered."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _Final = Mapping[tuple[str, str], HistoryRecord]  # by node and table
 
 
 def tables(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
-    """What is wrong with the rows of tables; said once of the nodes where it is the same."""
+    """Yield a failure for each table with unexpected rows; nodes with the same failure share one."""
     final = {
         (record.node, str((record.data or {})["table"])): record
         for record in runs.records
         if record.kind == "state" and (record.data or {})["moment"] == "final"
     }
     if not final:
-        return  # the order did not get so far, which has been said
+        return  # the order did not get this far: another check reports that
     for table, everywhere in expected.tables().items():
         nodes = {
             node: each
@@ -54,7 +54,9 @@ def tables(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[Faile
 
 
 def _is_meant(record: HistoryRecord | None, path: Path, rows: NodeRows) -> bool:
-    """Whether a node is spoken of: who does not subscribe in the end is not everywhere."""
+    """Return whether an expectation applies to a node: one for all nodes excludes nodes without a subscription at
+    the end.
+    """
     subscribes = record is not None and (record.data or {}).get("subscribed") is not False
     return subscribes or path[-1] != EVERYWHERE
 
@@ -72,7 +74,12 @@ def _without_table(
 
 
 def _wrong(table: str, node: str, expected: NodeRows, final: _Final) -> tuple[str, str, str] | None:
-    """What is wrong at one node: in a sentence that goes on after the table and node; wanted; got."""
+    """Compare a table's rows at one node with the expected ones.
+
+    Returns:
+        The end of a sentence that begins with the table and the node, the expected rows, and the actual rows; None
+        if the rows are as expected.
+    """
     record = final[node, table]
     rows = list(record.rows or ())
     if record.rowcount != len(rows):
@@ -103,12 +110,12 @@ def _without(rows: Sequence[Mapping[str, Any]], ignored: frozenset[str]) -> list
 
 
 def _named(expected: NodeRows) -> list[str] | None:
-    """The columns that an expectation names."""
+    """Return the columns that an expectation names; None if it has no rows."""
     return list(expected.rows[0]) if expected.rows else None
 
 
 class _Written:
-    """What a table's expectation would have to say."""
+    """Expectation of a table that the actual rows would fulfil."""
 
     def __init__(
         self,
@@ -138,7 +145,7 @@ class _Written:
             self._whole = {}
 
     def at(self, path: Path) -> tuple[Path, Any]:
-        """What to say instead of what stands at `path`, and where."""
+        """Return the expectation that should replace the one at `path`, and its place."""
         if self._cannot:
             return path, None
         if self._whole:

@@ -1,4 +1,4 @@
-"""What a history says of each step: when it was sent, for whom it waited, how it ended."""
+"""Records of each step in a history: when the step was sent, what it waited for, how it ended."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from dataclasses import dataclass, field
 
 from twopc.sim.report.history import ENDS, HistoryRecord
 
-#: How steps end of which nothing is expected.
+#: Outcomes accepted from steps without an expectation.
 WELL = frozenset({"ok", "explain", "rolled_back", "skipped"})
 
 
 @dataclass(slots=True)
 class StepRun:
-    """What became of one step."""
+    """Records of one step."""
 
     invoked: int = -1
-    """Which record of the history sent it."""
+    """Sequence number of the record of the step's start; -1 if the step was never sent."""
     ended: HistoryRecord | None = None
     blocked: list[HistoryRecord] = field(default_factory=list)
 
 
 class Runs:
-    """The steps of one case, by name."""
+    """Steps of one case, by name."""
 
     def __init__(self, records: Sequence[HistoryRecord]) -> None:
         self.records = records
@@ -35,26 +35,26 @@ class Runs:
                 run.blocked.append(record)
             elif record.kind in ENDS:
                 run.ended = record
-        self._runs.pop("", None)  # what an order does for a session by itself
+        self._runs.pop("", None)  # records of actions of the order itself
 
     def of(self, step: str) -> StepRun:
-        """One step's; empty if it was never sent."""
+        """Return the records of one step, an empty `StepRun` if it was never sent."""
         return self._runs.get(step, StepRun())
 
     def named(self) -> list[tuple[str, StepRun]]:
-        """Every step that was sent, in that order."""
+        """Return every step that was sent, in the order of their first records."""
         return list(self._runs.items())
 
     def any_of(self, *kinds: str) -> bool:
-        """Whether there are records of one of these kinds."""
+        """Return whether there is a record of one of these kinds."""
         return any(record.kind in kinds for record in self.records)
 
     def delivered(self, run: StepRun) -> int:
-        """How many transactions a sync has brought."""
+        """Return the number of transactions that a sync has delivered."""
         return len(self._brought(run))
 
     def calls(self, run: StepRun) -> int:
-        """How many calls of routines a sync has brought."""
+        """Return the number of calls of routines that a sync has delivered."""
         return sum(int((record.data or {}).get("calls", 0)) for record in self._brought(run))
 
     def _brought(self, run: StepRun) -> list[HistoryRecord]:

@@ -1,4 +1,4 @@
-"""Did each step end as it should, wait for whom it should, and return what it should?"""
+"""Judgement of steps: their outcomes, waits and results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from twopc.sim.scenario.values import Case, Path
 
 
 def steps(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
-    """What is wrong with the steps of a case."""
+    """Yield the failures of the steps of a case."""
     judging = _Steps(case, expected, runs)
     for place, item in enumerate(case.items):
         ended = runs.of(item.step).ended if item.step is not None else None
@@ -38,9 +38,9 @@ def steps(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[Failed
 
 
 def twin_steps(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
-    """What is wrong with the steps of which a twin says something, and with syncs.
+    """Yield the failures of the steps for which a twin has expectations, and of syncs.
 
-    An agent that cannot deliver has kept its Subscriber from having what the Publisher has.
+    A sync that fails violates `converged`: it has kept the Subscriber from receiving the Publisher's rows.
     """
     judging = _Steps(case, expected, runs)
     for place, item in enumerate(case.items):
@@ -62,7 +62,7 @@ def twin_steps(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[F
 
 
 def syncs(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
-    """An order's own sync must go well; one that may fail is a session's step."""
+    """Check that each sync of the order itself succeeded; a sync that may fail has to be a session's step."""
     number = 0
     for place, item in enumerate(case.items):
         if item.sync is None:
@@ -81,7 +81,7 @@ def syncs(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[Failed
 
 
 def waits(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
-    """An order's own `{wait: step blocked}` must find it blocked."""
+    """Check that the step of each `{wait: step blocked}` of the order was blocked at that point."""
     answers = [record for record in runs.records if record.kind == "waited"]
     asked = [(place, item) for place, item in enumerate(case.items) if item.wait is not None]
     for (place, item), record in zip(asked, answers, strict=False):
@@ -96,12 +96,12 @@ def waits(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[Failed
 
 
 def _looks(item: OrderItem) -> bool:
-    """It waits for nothing, and asks whether its step is blocked."""
+    """Return whether an item only checks that its step is blocked, without waiting for an end or for notices."""
     return not item.waits_for_end and not item.waits_for_notices
 
 
 class _Steps:
-    """Compares single steps with what is expected of them."""
+    """Comparison of single steps with their expectations."""
 
     def __init__(self, case: Case, expected: CaseExpectations, runs: Runs) -> None:
         self._case = case
@@ -109,10 +109,10 @@ class _Steps:
         self._runs = runs
 
     def step(self, name: str, ended: HistoryRecord, place: int) -> Iterator[FailedCheck]:
-        """What is wrong with one that has ended."""
+        """Yield the failures of a step that has ended."""
         text = self._expected.step(name)
         if ended.kind == "timed_out":
-            return  # that fails the order, whatever is expected, unless it is allowed
+            return  # `lapses.timed_out` judges it
         if text is not None:
             yield from self._as_said(name, ended, *text)
         elif not (ended.kind in WELL or self._expected.anything_goes or self._is_counted(ended)):
@@ -138,14 +138,16 @@ class _Steps:
             yield from self._rows(name, ended, path, step.rows)
 
     def _unsent(self, name: str, ended: HistoryRecord, place: int) -> Iterator[FailedCheck]:
-        """Rows that were not compared, since the step was not sent; in one of many orders that may be."""
+        """Report rows that were not compared because the step was not sent; a generated order may contain such
+        steps.
+        """
         if self._case.is_generated or self._expected.allows("step_not_played"):
             return
         text = f"not sent: {ended.message}" if ended.message else "not sent"
         yield self._failure(name, self._expected.item(place), "its rows", text, "any")
 
     def _is_counted(self, ended: HistoryRecord) -> bool:
-        """It was rejected for a reason of which `rejected` says how often there may be."""
+        """Return whether a step was rejected for a reason whose number `rejected` specifies."""
         kind = str((ended.conflict or {}).get("kind"))
         return ended.kind == "rejected" and kind in self._expected.rejected()
 
@@ -160,7 +162,7 @@ class _Steps:
             if run.blocked:
                 yield from self._blocked_by(name, run, path, expected.blocked_by)
             else:
-                final_path = path  # there is no wait for anything to come after
+                final_path = path  # there was no wait, so that `then` does not apply
                 requested = f"blocked by {expected.blocked_by}"
                 yield self._failure(name, path, requested, "not blocked", actual)
         if not matches(final, ended):
@@ -188,7 +190,7 @@ class _Steps:
     def _of_merge(
         self, name: str, ended: HistoryRecord, path: Path, expected: StepExpect
     ) -> Iterator[FailedCheck]:
-        """What a merge session did otherwise than it is said."""
+        """Compare the report of a merge session with the expected fields."""
         for field, requested in expected.of_merge.items():
             got = merge_expectations.reported(ended, field)
             if got != requested:
@@ -228,7 +230,7 @@ class _Steps:
         )
 
     def _is_known(self, name: str) -> bool:
-        """Whether a file can call it what holds a lock."""
+        """Return whether `name`, that of a lock's holder, is a name that a scenario file can use."""
         return name in self._case.scenario.steps or name in self._case.scenario.sessions
 
     def _failure(

@@ -1,4 +1,4 @@
-"""Does an order fail without its protection, and in the way that its file says?"""
+"""Judgement of twins: whether an order without its protection fails in the expected check."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from twopc.sim.scenario.values import Case, Path
 def judge_twin(
     case: Case, failures: Sequence[FailedCheck]
 ) -> tuple[list[FailedCheck], frozenset[str]]:
-    """What is wrong with a twin, and the checks that failed.
+    """Return the failures of a twin, and the checks that failed.
 
-    It is right if exactly the check fails that must. One of many generated orders may be one in which
-    the protection was not missed; whether it was in any is seen once all have been played.
+    A twin passes if exactly its `must_fail` check fails. A single generated order may pass without a failed check;
+    whether the check failed in any of the orders is judged after all have been played.
     """
     assert case.twin is not None, "only twins are judged so"
     failed = frozenset(failure.check for failure in failures)
@@ -31,7 +31,7 @@ def judge_twin(
 
 
 def note(case: Case, failed: frozenset[str]) -> str:
-    """What is remarkable about a twin that is as it should be."""
+    """Return a note on a twin that behaved as expected."""
     assert case.twin is not None, "only twins have such notes"
     if not failed:
         return "nothing fails in this order"
@@ -39,7 +39,7 @@ def note(case: Case, failed: frozenset[str]) -> str:
 
 
 def _text(failure: FailedCheck) -> str:
-    """`converged: t id=1 …` as it is; what does not begin with its check, with it."""
+    """Return a failure's message, together with its check unless the message already begins with the check."""
     named = failure.message.startswith(f"{failure.check}:")
     return failure.message if named else f"{failure.check} ({failure.message})"
 

@@ -1,4 +1,4 @@
-"""What judging says: what is wrong with a played case, and what that makes of it."""
+"""Results of judging: failed checks, and the verdict on an order."""
 
 from __future__ import annotations
 
@@ -7,49 +7,51 @@ from typing import Any
 
 from twopc.sim.scenario.values import Path
 
-#: What can be wrong with an order, the worst first.
+#: Kinds of failures, the worst first.
 FAILURE_KINDS = ("safety", "liveness", "threshold", "unknown")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedCheck:
-    """Something that was expected and is not so."""
+    """An expectation that was not fulfilled."""
 
     path: Path
-    """Where in the file it was expected."""
+    """Place of the expectation in the file."""
     message: str
     kind: str = "safety"
-    """One of `FAILURE_KINDS`; "threshold": a load is out of its bounds; "unknown": something is in doubt,
-    so nobody can tell."""
+    """One of `FAILURE_KINDS`. "threshold": a load is out of its bounds; "unknown": a transaction is in doubt, so
+    that the check has no result.
+    """
     check: str = ""
-    """What failed, by the name that a twin's `must_fail` uses: an invariant's name, ``steps.<step>``,
-    ``sessions.<session>``, ``tables.<table>``, ``committed``, ``rejected.<kind>``; besides those ``ends``
-    (something hangs), ``waits`` (an order's own `wait`) and ``twin``."""
+    """Name of the failed check, as in a twin's `must_fail`: an invariant's name, ``steps.<step>``,
+    ``sessions.<session>``, ``tables.<table>``, ``committed``, ``rejected.<kind>``; also ``ends`` (a step hangs),
+    ``waits`` (an order's own `wait`) and ``twin``.
+    """
     actual: Any = None
-    """What stands at `path` if what happened is taken for right, as values of YAML; None: nothing can."""
+    """Value for `path` that accepts the actual result, as values of YAML; None if no value can."""
     expected_text: str = ""
     actual_text: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderVerdict:
-    """What became of one case."""
+    """Verdict on one case."""
 
     name: str
     failures: tuple[FailedCheck, ...]
     elapsed_us: int
-    """From its first step to its last; setting up is not counted."""
+    """Time from the first record of a session to the last, in microseconds; setup is not included."""
     notes: tuple[str, ...] = ()
-    """What was remarkable about it: waits and refusals."""
+    """Waits and refusals."""
     group: str = ""
     twin: bool = False
     behaviour: str = ""
     """`twopc.sim.report.behaviour.fingerprint`."""
     failed: frozenset[str] = frozenset()
-    """Of a twin, the checks that failed, be it right that they did."""
+    """Checks that failed in a twin, whether or not they were expected to fail."""
 
     @property
     def kind(self) -> str:
-        """The worst kind of failure; empty if it passed."""
+        """The worst kind of failure; empty if the case passed."""
         kinds = {failure.kind for failure in self.failures}
         return next((kind for kind in FAILURE_KINDS if kind in kinds), "")

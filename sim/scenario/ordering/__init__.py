@@ -1,4 +1,4 @@
-"""Which orders of a scenario's steps are played: the listed ones, or those that a constraint leaves."""
+"""Orders of a scenario's steps to play: the listed ones, or those that fulfil a constraint."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ __all__ = ["Courses", "courses", "listed", "single"]
 
 
 class Courses(Protocol):
-    """The courses that one order of a file stands for, told one after the other."""
+    """The courses that one order of a file stands for, returned one after the other."""
 
     def next(self) -> tuple[int, tuple[OrderItem, ...]] | None:
-        """The next one to play, with its rank from 1; None: there is nothing (more) to play now."""
+        """Return the next course to play, with its rank, counted from 1; None if there is none at present."""
         ...
 
     def learn(self, rank: int, learned: CaseLesson) -> None:
-        """What playing it has shown, which may spare others."""
+        """Record the result of playing the course of a rank, which may make other courses unnecessary."""
         ...
 
     @property
     def counts(self) -> CaseCounts:
-        """How far it is."""
+        """Numbers of the courses played, left out and infeasible so far."""
         ...
 
 
 def courses(scenario: Scenario, order: Order, *, seed: int = 0, how: str = "") -> Courses:
-    """The courses of an order.
+    """Return the courses of an order.
 
     Args:
         scenario: with the values of its cell.
-        order: one of its orders; a listed one is a single course.
-        seed: for `how`; a sample that the file asks for has its own.
-        how: of a generated order, instead of what the file says: ``all`` (each, nothing is reduced or
-            left out) or ``sample:N``.
+        order: one of the scenario's orders; a listed one has a single course.
+        seed: for `how`; a sample in the file has its own seed.
+        how: for a generated order, replaces the file's choice: ``all`` (every order, without reduction or
+            limit) or ``sample:N``.
     """
     return listed(order) if order.generate is None else GeneratedCourses(scenario, order, seed, how)
 
 
 def listed(order: Order) -> Courses:
-    """The one course of an order that lists its steps."""
+    """Return the only course of an order that lists its steps."""
     return ListedCourse(order.steps)
 
 
 def single(scenario: Scenario, order: Order, rank: int) -> Courses:
-    """One course of a generated order.
+    """Return one course of a generated order.
 
     Raises:
-        IndexError: it has not so many.
+        IndexError: the order has fewer courses.
     """
     return RankedCourse(scenario, order, rank)

@@ -1,4 +1,4 @@
-"""The courses of one order: given out by rank, spared by what the ones before have taught."""
+"""Courses of one order, returned by rank, without those that earlier courses have made unnecessary."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class ListedCourse:
         self._learned: CaseLesson | None = None
 
     def next(self) -> Course | None:
-        """It, once."""
+        """Return the course at the first call, then None."""
         course, self._course = self._course, None
         return course
 
     def learn(self, rank: int, learned: CaseLesson) -> None:
-        """Teaches nothing about others."""
+        """Record the result, for `counts`; there are no other courses."""
         self._learned = learned
 
     @property
     def counts(self) -> CaseCounts:
-        """Of one."""
+        """Counts of the single course."""
         if self._learned is None:
             return CaseCounts(orders=1)
         if self._learned.infeasible_at is not None:
@@ -41,7 +41,7 @@ class ListedCourse:
 
 
 class RankedCourse(ListedCourse):
-    """One course of a generated order, by its rank."""
+    """The course of a given rank of a generated order."""
 
     def __init__(self, scenario: Scenario, order: Order, rank: int) -> None:
         assert order.generate is not None, "a listed order has one course only"
@@ -50,7 +50,7 @@ class RankedCourse(ListedCourse):
 
 
 class GeneratedCourses:
-    """All courses that fulfil an order's constraints, of those that cannot differ only one."""
+    """All courses that fulfil an order's constraints, one of each class of equivalent courses."""
 
     def __init__(self, scenario: Scenario, order: Order, seed: int = 0, how: str = "") -> None:
         assert order.generate is not None, "a listed order has one course only"
@@ -71,11 +71,15 @@ class GeneratedCourses:
         """Orders of a sample that are known to be infeasible without having been run."""
 
     def next(self) -> Course | None:
-        """The next one that must be run; None if the limit is reached, or all are told, or the next one
-        may be spared by what is being played."""
+        """Return the next course to run.
+
+        None is returned if the limit is reached, if there are no more courses, or if the result of a course that is
+        being
+        played may make the next one unnecessary.
+        """
         if self._is_full():
             if self._knows_all and self._peeked is None:
-                self._peeked = self._following()  # is the limit why nothing more is run?
+                self._peeked = self._following()  # to know whether the limit leaves out an order
             return None
         order, self._peeked = self._peeked or self._following(), None
         if order is None:
@@ -108,29 +112,29 @@ class GeneratedCourses:
 
     @property
     def _knows_all(self) -> bool:
-        """Nothing is being played."""
+        """Whether the results of all courses returned so far are known."""
         return len(self._learned) == len(self._given)
 
     @property
     def _in_vain(self) -> list[int]:
-        """What could not be played to its end."""
+        """Ranks of the courses that turned out to be infeasible."""
         return [rank for rank, each in self._learned.items() if each.infeasible_at is not None]
 
     def _is_full(self) -> bool:
-        """As many are run, or being run, as may be."""
+        """Return whether the courses that have been or are being run reach the limit."""
         return self._limit is not None and len(self._given) - len(self._in_vain) >= self._limit
 
     def _size(self, order: Sequence[str]) -> int:
         return self._search.classes.size(order, self._together) if self._reduces else 1
 
     def learn(self, rank: int, learned: CaseLesson) -> None:
-        """Note what was blocked when, which holds for every order that begins in the same way."""
+        """Record which sessions were blocked at which points, which holds for every order with the same beginning."""
         self._learned.setdefault(rank, learned)
         self._search.learn(self._given[rank], learned)
 
     @property
     def counts(self) -> CaseCounts:
-        """How far it is; what is left out is known once `next` has nothing more."""
+        """Counts so far; the number left out is final once `next` returns no more courses."""
         orders, in_vain = self._space.count, self._in_vain
         behaviours = {each.behaviour for each in self._learned.values()} - {""}
         covered = sum(self._size(self._given[rank]) for rank in self._given if rank not in in_vain)
@@ -161,7 +165,7 @@ class GeneratedCourses:
 def _how(
     generate: Generate, seed: int, how: str
 ) -> tuple[int | None, tuple[int, int] | None, bool]:
-    """Limit, sample and whether equivalent orders are run once."""
+    """Return the limit, the sample, and whether only one of equivalent orders is run."""
     if how == "all":
         return None, None, False
     reduces = generate.reduce == "equivalent"
@@ -172,7 +176,7 @@ def _how(
 
 
 def drawn(count: int, requested: int, seed: int) -> list[int]:
-    """So many different ranks, from the lowest to the highest; all if there are not so many."""
+    """Return `requested` different random ranks in ascending order, or all ranks if there are no more than that."""
     if count <= requested:
         return list(range(1, count + 1))
     source = random.Random(seed)
@@ -183,7 +187,7 @@ def drawn(count: int, requested: int, seed: int) -> list[int]:
 
 
 def space_of(scenario: Scenario, generate: Generate) -> Space:
-    """The orders of the sessions that take part, under its constraints."""
+    """Return the space of orders of the participating sessions under the constraints of `generate`."""
     named = [
         [step for step, _ in session.named_steps]
         for name, session in scenario.sessions.items()
@@ -193,5 +197,5 @@ def space_of(scenario: Scenario, generate: Generate) -> Space:
 
 
 def items_of(steps: Iterable[str]) -> tuple[OrderItem, ...]:
-    """Steps as an order's items."""
+    """Return steps as the items of an order."""
     return tuple(OrderItem(step=step) for step in steps)

@@ -1,7 +1,7 @@
-"""Every order of several sequences that fulfils constraints: counted, told by rank, and listed.
+"""Orders of several sequences under constraints: counted, selected by rank, and listed.
 
-Pure: names in, names out. What is counted is never listed for it: the number of ways to go on depends
-only on how far each session is.
+The functions are pure and take names only. Counting does not list the orders: the number of continuations depends
+only on the number of steps that each session has played.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ Pairs = Sequence[tuple[str, str]]
 
 
 class Space:
-    """The orders in which each session keeps its own.
+    """The interleavings of several sessions' steps that fulfil constraints.
 
     Args:
         sessions: their steps, each in its own order; a step's name occurs once.
         before: pairs of steps, the first of which comes before the second.
-        together: steps that follow each other at once, as listed.
+        together: steps that follow each other immediately, as listed.
 
-    Orders are told in the order of the sessions given: where two could go on, the one whose session
-    stands first does so first. Ranks count from 1.
+    Orders are sorted by the order of `sessions`: where several sessions could continue, the one listed first
+    continues
+    first. Ranks count from 1.
     """
 
     def __init__(
@@ -37,7 +38,9 @@ class Space:
             for number, steps in enumerate(self.sessions)
             for place, step in enumerate(steps)
         }
-        needs: dict[str, dict[int, int]] = {}  # of one session only the last step matters
+        needs: dict[
+            str, dict[int, int]
+        ] = {}  # the last required step of a session implies those before it
         for one, other in before:
             if one in self._place and other in self._place:
                 number, place = self._place[one]
@@ -45,7 +48,7 @@ class Space:
                 of[number] = max(place, of.get(number, 0))
         self._needs = {step: tuple(of.items()) for step, of in needs.items()}
         self._follows: dict[str, set[str]] = {}
-        """What must come at once after a step; two of them can not."""
+        """Steps that must follow a step immediately; with two of them there is no order."""
         for group in together:
             inside = [step for step in group if step in self._place]
             for one, other in itertools.pairwise(inside):
@@ -60,19 +63,19 @@ class Space:
         self._bound = tuple(
             number for number, steps in enumerate(self.sessions) if bound.intersection(steps)
         )
-        """The sessions that any constraint is about; the others may go on whenever they like."""
+        """Sessions with a step in any constraint; the others may continue at any point."""
         self._bound_ways = functools.cache(self._ways_of_bound)
         self.ways = functools.cache(self._ways)
 
     @property
     def start(self) -> tuple[int, ...]:
-        """How far each session is before anything."""
+        """Number of steps played by each session at the beginning: zeros."""
         return (0,) * len(self.sessions)
 
     def blocks(self, places: tuple[int, ...]) -> Iterator[tuple[tuple[str, ...], tuple[int, ...]]]:
-        """What could come next, each with how far the sessions are afterwards.
+        """Yield each possible continuation with the numbers of steps that the sessions have played after it.
 
-        One step, or several that must follow each other at once.
+        A continuation is one step, or several that must follow each other immediately.
         """
         return self._blocks(places, range(len(self.sessions)))
 
@@ -92,7 +95,7 @@ class Space:
                 yield tuple(block), after
 
     def _advance(self, places: tuple[int, ...], step: str) -> tuple[int, ...] | None:
-        """How far the sessions are after `step`; None if it cannot come now."""
+        """Return the sessions' numbers of played steps after `step`; None if the step is not possible now."""
         session, place = self._place[step]
         ready = all(places[number] > needed for number, needed in self._needs.get(step, ()))
         if places[session] != place or not ready:
@@ -100,10 +103,11 @@ class Space:
         return (*places[:session], place + 1, *places[session + 1 :])
 
     def _ways(self, places: tuple[int, ...]) -> int:
-        """How many orders go on from there.
+        """Return the number of orders that continue from `places`.
 
-        Those of the sessions that are bound are counted step by step; into each of them the steps of the
-        others are dealt, though not between those that must follow each other at once.
+        The orders of the sessions with constraints are counted step by step. The steps of each other session are
+        then
+        inserted into them, but not between steps that must follow each other immediately.
         """
         left = [len(steps) - place for steps, place in zip(self.sessions, places, strict=True)]
         bound = tuple(place if n in self._bound else 0 for n, place in enumerate(places))
@@ -126,14 +130,14 @@ class Space:
 
     @property
     def count(self) -> int:
-        """How many orders there are."""
+        """Number of orders."""
         return self.ways(self.start)
 
     def unrank(self, rank: int) -> tuple[str, ...]:
-        """The order of a rank.
+        """Return the order of a rank.
 
         Raises:
-            IndexError: there are not so many.
+            IndexError: there are fewer orders.
         """
         if not 1 <= rank <= self.count:
             raise IndexError(f"there is no order {rank}, only {self.count}")
@@ -149,10 +153,10 @@ class Space:
         return tuple(order)
 
     def rank(self, order: Steps) -> int:
-        """The rank of an order.
+        """Return the rank of an order.
 
         Raises:
-            ValueError: it is none of these.
+            ValueError: the order does not belong to this space.
         """
         passed, places, at = 0, self.start, 0
         while at < len(order):
@@ -168,7 +172,7 @@ class Space:
         return passed + 1
 
     def every(self) -> Iterator[tuple[str, ...]]:
-        """All of them, by rank."""
+        """Yield all orders by rank."""
         return self._from((), self.start)
 
     def _from(self, so_far: tuple[str, ...], places: tuple[int, ...]) -> Iterator[tuple[str, ...]]:

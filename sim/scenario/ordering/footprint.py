@@ -21,13 +21,13 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footprint:
-    """What a step may read and write."""
+    """The tables that a step may read and write."""
 
     reads: frozenset[Place] = frozenset()
     writes: frozenset[Place] = frozenset()
-    """Or locks."""
+    """Also the tables that the step may lock."""
     all_of: frozenset[str] = frozenset()
-    """Nodes of which it may read and write anything."""
+    """Nodes at which the step may read and write any table."""
 
     def __or__(self, other: Footprint) -> Footprint:
         return Footprint(
@@ -38,12 +38,12 @@ class Footprint:
 
     @property
     def locks(self) -> Footprint:
-        """The part of it for which another session may have to wait."""
+        """The part of this footprint for which another session may have to wait."""
         return Footprint(writes=self.writes, all_of=self.all_of)
 
     @property
     def nodes(self) -> frozenset[str]:
-        """Where it touches anything."""
+        """Nodes at which the step may read or write."""
         return frozenset(node for node, _ in self.reads | self.writes) | self.all_of
 
 
@@ -51,7 +51,7 @@ NOTHING = Footprint()
 
 
 def independent(one: Footprint, other: Footprint) -> bool:
-    """Whether neither writes what the other reads or writes."""
+    """Return whether neither footprint writes what the other reads or writes."""
     return not (
         one.writes & (other.reads | other.writes)
         or other.writes & one.reads
@@ -61,30 +61,31 @@ def independent(one: Footprint, other: Footprint) -> bool:
 
 
 def footprints(scenario: Scenario, order: Order) -> dict[str, Footprint]:
-    """What each step of the scenario may touch by itself."""
+    """Return the footprint of each step of the scenario, without its indirect effects."""
     own, _ = _FootprintReader(scenario, order).read()
     return own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guess:
-    """Who seems to have locked what, and who seems to wait for whom, by session."""
+    """Assumed locks of sessions, and the session for which each blocked session is assumed to wait."""
 
     locks: Mapping[str, Footprint] = field(default_factory=dict)
     waits: Mapping[str, str] = field(default_factory=dict)
 
     def without(self, session: str) -> Guess:
-        """The same, but that this session does not wait."""
+        """Return a copy in which `session` does not wait."""
         waits = {one: on for one, on in self.waits.items() if one != session}
         return Guess(locks=self.locks, waits=waits)
 
 
 class Dependence:
-    """Whether two steps may feel each other, be it through third ones.
+    """Relation of steps that may affect each other, directly or through other steps.
 
-    A step may end a wait: it ends its transaction, or fails and so gives back what it has locked. Then
-    steps of others go on that were blocked, and more that wait for those. So a step also does what all
-    these do; and what comes next in their sessions can only come after it.
+    A step can end a wait: by ending its transaction, or by failing and thereby releasing its locks. Blocked steps
+    of
+    other sessions then continue, and so do steps that wait for those. The effects of a step therefore include the
+    effects of all of these; and the next steps of their sessions can only come after it.
     """
 
     def __init__(self, scenario: Scenario, order: Order) -> None:
@@ -101,23 +102,24 @@ class Dependence:
         self._known: dict[frozenset[str], bool] = {}
 
     def __call__(self, one: str, other: str) -> bool:
-        """Whether they may not change their turns; symmetric."""
+        """Return whether the order of two steps matters; the relation is symmetric."""
         pair = frozenset((one, other))
         if pair not in self._known:
             self._known[pair] = self._feel(one, other)
         return self._known[pair]
 
     def may_wait(self, step: str) -> bool:
-        """Whether a step may have to wait for a lock."""
+        """Return whether a step may have to wait for a lock."""
         return step in self._waits
 
     def may_end(self, wait: str, step: str) -> bool:
-        """Whether the wait of one step may end because another has been played."""
+        """Return whether playing `step` may end the wait of the step `wait`."""
         return wait in self._released[step]
 
     def guess(self, so_far: Guess, steps: Iterable[str]) -> Guess | None:
-        """What seems to be locked after more steps; None: a session would have to go on that seems to
-        wait for another's lock."""
+        """Return the assumed locks and waits after more steps; None if one of them belongs to a session that is
+        assumed to wait.
+        """
         locks, waits = dict(so_far.locks), dict(so_far.waits)
         for step in steps:
             session = self._home[step]
@@ -133,7 +135,7 @@ class Dependence:
         return Guess(locks=locks, waits=waits)
 
     def _ended_by(self, step: str) -> frozenset[str]:
-        """The steps of others whose wait may end when `step` has been played."""
+        """Return the steps of other sessions whose wait may end after `step`."""
         results: set[str] = set()
         todo = [step]
         while todo:
@@ -171,33 +173,33 @@ class Dependence:
 
 
 class _FootprintReader:
-    """Reads the footprints of a scenario's steps from their texts."""
+    """Derives the footprints of a scenario's steps from their texts."""
 
     def __init__(self, scenario: Scenario, order: Order) -> None:
         self._scenario = scenario
         self._order = order
         publisher = scenario.topology.publisher
         self._also = set() if scenario.merges else {publisher}
-        """Where a change takes effect at once, besides its own node."""
+        """Nodes at which a change takes effect immediately, besides its own node."""
         self._publishers = scenario.topology.publishers if scenario.merges else {}
-        """Where changes are merged, the Publisher of each Subscriber."""
+        """In merge replication, the Publisher of each Subscriber."""
         self._groups = _groups(scenario)
         self.kept: dict[str, Footprint] = {}
-        """What is still locked after a step, once `read`."""
+        """Locks that are still held after each step; filled by `read`."""
         texts = (text for table in scenario.tables for text in _texts(scenario, table))
         self._commit_waits = scenario.topology.shipping == "lazy" or any(
             word.startswith("deferr") for text in texts for word in _words(text)
         )
 
     def may_wait(self, name: str) -> bool:
-        """Whether a step may have to wait for a lock."""
+        """Return whether a step may have to wait for a lock."""
         step = self._scenario.steps[name][1]
         if step.action == "commit":
             return self._commit_waits
         return step.action not in ("begin", "rollback") and step.explain is None
 
     def read(self) -> tuple[dict[str, Footprint], dict[str, Footprint]]:
-        """What each step touches, and that together with what its transaction has locked until then."""
+        """Return the footprint of each step, and the same with the locks that its transaction already held."""
         own: dict[str, Footprint] = {}
         held: dict[str, Footprint] = {}
         for session in self._scenario.sessions.values():
@@ -215,14 +217,14 @@ class _FootprintReader:
         return own, held
 
     def _step(self, step: Step, node: str, so_far: Footprint | None) -> Footprint:
-        """What one step touches; `so_far`: what its transaction has, None if there is none."""
+        """Return the footprint of one step; `so_far` is that of its transaction, None outside one."""
         if step.action == "begin" or step.explain is not None:
             return NOTHING
         if step.action in ("commit", "rollback"):
             return self._end(node, so_far or NOTHING)
         if (
             step.action == "sync" and node in self._publishers
-        ):  # a merge session: of two nodes alone
+        ):  # a merge session affects only two nodes
             return Footprint(all_of=frozenset((node, self._publishers[node])))
         if not step.statements or step.script is not None:
             return self._everything()
@@ -236,7 +238,7 @@ class _FootprintReader:
 
     def _statement(self, text: str, node: str) -> Footprint | None:
         if sqltext.verbs(text) <= {"savepoint", "release", "rollback"}:
-            return NOTHING  # what it gives back, its transaction holds until now
+            return NOTHING  # its transaction has held what it releases until now
         known = sqltext.tables(text, self._scenario.tables)
         if known is None:
             return None
@@ -248,10 +250,11 @@ class _FootprintReader:
         )
 
     def _snapshot(self, node: str, result: Footprint, so_far: Footprint | None) -> Footprint:
-        """What is seen besides what is asked for, above read committed.
+        """Return what a step reads implicitly above read committed.
 
-        The first statement fixes what a transaction sees of its node, the first change what it sees of
-        the Publisher. What serializable refuses may depend on anything that was seen there.
+        The first statement of a transaction takes its snapshot at its node, the first change its snapshot at the
+        Publisher.
+        A serialization failure may depend on anything that was read there.
         """
         level = self._scenario.level(self._order, node)
         if level == "read committed":
@@ -283,9 +286,10 @@ class _FootprintReader:
 
 
 def _groups(scenario: Scenario) -> Mapping[str, frozenset[str]]:
-    """With each table those that it may touch when it is written: by foreign keys, triggers, filters.
+    """Return for each table the tables that a write of it may affect, through foreign keys, triggers and filters.
 
-    Whatever makes functions is taken to belong together: they may all touch a table that nobody lists.
+    All tables named in texts that create functions form one group: their functions may share a table that no text
+    names.
     """
     groups = {table: frozenset((table,)) for table in scenario.tables}
     making: set[str] = set()
@@ -314,7 +318,7 @@ _MAKE = frozenset({"trigger", "function", "procedure", "rule", "view"})
 
 
 def _texts(scenario: Scenario, name: str) -> Iterator[str]:
-    """Every text in which something may be said of what a table's rows bring about."""
+    """Yield every text that may define side effects of changes to a table's rows."""
     table = scenario.tables[name]
     yield from table.columns.values()
     yield from table.sql
@@ -332,6 +336,6 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _named(text: str, scenario: Scenario) -> set[str]:
-    """The scenario's tables that are named in a text."""
+    """Return the scenario's tables that a text names."""
     names = {token.name for token in lexer.code(text)}
     return names & scenario.tables.keys()

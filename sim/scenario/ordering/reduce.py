@@ -1,7 +1,8 @@
-"""Orders that differ only in the turns of steps which cannot feel each other: one of each kind.
+"""Classes of equivalent orders, which differ only in the order of independent steps; one order of each is played.
 
-Pure: names and a relation between them. Two steps that depend on each other keep their order in every
-order of a class (a trace, as concurrency theory calls it); so what happened is the same in all of them.
+The functions are pure: they take names and a relation. Two dependent steps keep their order in all orders of a
+class
+(a trace in concurrency theory), so that all of these have the same behaviour.
 """
 
 from __future__ import annotations
@@ -21,22 +22,23 @@ class OrderPrefix:
 
     steps: tuple[str, ...] = ()
     pasts: tuple[int, ...] = ()
-    """Of each step all that it can have felt, be it through others, and itself; as bits."""
+    """For each step, itself and the steps that may have affected it, directly or indirectly, as bits."""
     places: tuple[int, ...]
-    """How far each session is."""
+    """Number of steps that each session has played."""
     asleep: frozenset[tuple[str, ...]] = frozenset()
-    """What need not come next."""
+    """Continuations that need not be tried next."""
     known: int = 0
-    """What is the same for all beginnings of its class and no other."""
+    """Key of the prefix's class: equal for all prefixes of the class and for no others."""
     played: int = 0
     """The steps, as bits."""
 
 
 class Classes:
-    """The classes of a space's orders.
+    """Equivalence classes of a space's orders.
 
-    A step that the space puts before another is taken to depend on it; and so a class lies in the
-    space wholly or not at all.
+    A step that the space puts before another is treated as dependent on it, so that either all orders of a class
+    are
+    in the space or none.
     """
 
     def __init__(
@@ -49,7 +51,7 @@ class Classes:
         home = {step: number for number, steps in enumerate(space.sessions) for step in steps}
         self._rows = functools.cache(self._rows_of)
         self._felt: list[int] = []
-        """Of each step those that it depends on and itself, as bits."""
+        """For each step, itself and the steps on which it depends, as bits."""
         for one in self._steps:
             bits = 0
             for number, other in enumerate(self._steps):
@@ -58,11 +60,11 @@ class Classes:
             self._felt.append(bits)
 
     def dependent(self, one: str, other: str) -> bool:
-        """Whether two steps may not change their turns."""
+        """Return whether the order of two steps matters."""
         return bool(self._felt[self._number[one]] >> self._number[other] & 1)
 
     def prefixes(self, order: Sequence[str]) -> Iterator[OrderPrefix]:
-        """The first 0, 1, 2 … steps of an order, with what is the same for all of its class."""
+        """Yield the first 0, 1, 2 … steps of an order, with the keys of their classes."""
         here = self.begin
         yield here
         for step in order:
@@ -70,11 +72,11 @@ class Classes:
             yield here
 
     def key(self, order: Sequence[str]) -> int:
-        """What is the same for all orders of its class and no other."""
+        """Return the key of an order's class: equal for all orders of the class and for no others."""
         return [*self.prefixes(order)][-1].known
 
     def size(self, order: Sequence[str], together: Sequence[Sequence[str]]) -> int:
-        """How many orders are in the class of `order`."""
+        """Return the number of orders in the class of `order`."""
         pairs = [
             (one, other)
             for at, other in enumerate(order)
@@ -87,12 +89,13 @@ class Classes:
 
     @property
     def begin(self) -> OrderPrefix:
-        """Before anything."""
+        """The empty prefix."""
         return OrderPrefix(places=self._space.start)
 
     def past(self, beginning: OrderPrefix, of: Iterable[str]) -> int:
-        """What is the same for all beginnings in which these steps, and whatever came before them and
-        could be felt by them, were played in the same way."""
+        """Return a key of all prefixes in which the steps `of`, and the earlier steps that may have affected them,
+        were played in the same way.
+        """
         requested, result = frozenset(of), 0
         for step, past in zip(beginning.steps, beginning.pasts, strict=True):
             if step in requested:
@@ -100,21 +103,22 @@ class Classes:
         return beginning.known & self._rows(result)
 
     def _rows_of(self, steps: int) -> int:
-        """The bits of `OrderPrefix.known` that are about these steps."""
+        """Return the bits of `OrderPrefix.known` that belong to these steps."""
         width = len(self._steps)
         row = (1 << width) - 1
         return sum(row << (number * width) for number in range(width) if steps >> number & 1)
 
     def is_whole(self, beginning: OrderPrefix) -> bool:
-        """Whether it is an order."""
+        """Return whether a prefix is a complete order."""
         return len(beginning.steps) == len(self._steps)
 
     def going_on(self, beginning: OrderPrefix) -> Iterator[OrderPrefix]:
-        """How the first orders of classes go on that begin so, by rank: by one step, or by several that
-        must follow each other at once.
+        """Yield, by rank, the continuations of a prefix that lead to the first orders of classes: by one step, or
+        by several that must follow each other immediately.
 
-        By sleep sets: once everything that begins with a step has been told, that step need not come
-        next again until something that it depends on has happened.
+        The search uses sleep sets: after all orders that begin with a step have been produced, that step need not
+        come
+        next again until a step on which it depends has been played.
         """
         asleep = beginning.asleep
         for block, after in self._space.blocks(beginning.places):
@@ -128,7 +132,7 @@ class Classes:
             asleep |= {block}
 
     def firsts(self) -> Iterator[tuple[str, ...]]:
-        """The first order of each class, by rank."""
+        """Yield the first order of each class, by rank."""
         return self._firsts(self.begin)
 
     def _firsts(self, beginning: OrderPrefix) -> Iterator[tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""Looks for one order of each class that may be feasible, led by what playing has taught so far."""
+"""Search for one order of each class that may be feasible, guided by the results of earlier orders."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from twopc.sim.scenario.ordering.footprint import Dependence, Guess
 from twopc.sim.scenario.ordering.reduce import Classes, OrderPrefix
 from twopc.sim.scenario.values import CaseLesson
 
-#: So many beginnings are looked at; then the rest of the orders is left out.
+#: Number of prefixes that are examined; the remaining orders are left out.
 LOOK_AT_MAX = 100_000
 
 
 class OrderSearch:
-    """Orders of a space, the first of each class, without those that are known to be infeasible.
+    """The first order of each class of a space, without those that are known to be infeasible.
 
-    Where a session is known to be blocked, nothing is looked at that begins so and has it go on. Where
-    it only seems to be, that is put off: the others may show that it is, so that it need not be tried.
+    Where a session is known to be blocked, no prefix is examined in which it continues. Where a session is only
+    assumed
+    to be blocked, the prefix is deferred: other orders may prove that the session is blocked, so that it need not
+    be tried.
     """
 
     def __init__(self, scenario: Scenario, order: Order, space: Space) -> None:
@@ -29,17 +31,17 @@ class OrderSearch:
         self._dependence = Dependence(scenario, order)
         self.classes = Classes(space, self._dependence, order.generate.pairs)
         self._waits: dict[tuple[str, int], bool] = {}
-        """A step, and what it can have felt of what was played: whether it waits then."""
+        """By step and the key of the played steps that may affect it: whether it waits."""
         self._put_off: deque[tuple[OrderPrefix, OrderPrefix]] = deque()
         self._looked_at = 0
 
     @property
     def gave_up(self) -> bool:
-        """There was too much to look at."""
+        """Whether the limit of examined prefixes was reached."""
         return self._looked_at >= LOOK_AT_MAX
 
     def learn(self, order: Sequence[str], learned: CaseLesson) -> None:
-        """Note what playing `order` has shown."""
+        """Record the result of playing `order`."""
         for played, beginning in enumerate(self.classes.prefixes(order)):
             if played == learned.infeasible_at:
                 self._note(beginning, self._home[order[played]], waits=True)
@@ -52,9 +54,10 @@ class OrderSearch:
             self._waits[known] = waits
 
     def _state(self, beginning: OrderPrefix, session: str) -> tuple[str, int] | None:
-        """The session's last step, and all that decides whether it waits; None if it cannot.
+        """Return the session's last step and a key of all that determines whether it waits; None if it cannot wait.
 
-        Those are the steps that lock what it needs or give it back, and what they can have felt.
+        The key covers the steps that acquire or release the locks that it needs, and the steps that may have
+        affected them.
         """
         own = [step for step in beginning.steps if self._home[step] == session]
         if not own or not self._dependence.may_wait(own[-1]):
@@ -63,28 +66,28 @@ class OrderSearch:
         return own[-1], self.classes.past(beginning, [own[-1], *about])
 
     def waits(self, beginning: OrderPrefix, step: str) -> bool | None:
-        """Whether the session of `step` is blocked, so that it cannot come next; None: that is not known."""
+        """Return whether the session of `step` is blocked, so that `step` cannot come next; None if unknown."""
         state = self._state(beginning, self._home[step])
         return False if state is None else self._waits.get(state)
 
     def is_infeasible(self, order: Sequence[str]) -> bool:
-        """Whether it is known that a session would have to go on that is blocked."""
+        """Return whether an order is known to require a blocked session to continue."""
         beginnings = self.classes.prefixes(order)
         return any(self.waits(*each) for each in zip(beginnings, order, strict=False))
 
     def orders(self) -> Iterator[tuple[str, ...]]:
-        """Those that do not seem infeasible, by rank."""
+        """Yield the orders that are not assumed to be infeasible, by rank."""
         return self._orders(self.classes.begin, Guess())
 
     @property
     def has_put_off(self) -> bool:
-        """Whether there is something that seemed infeasible and may be not."""
+        """Whether there is a deferred prefix that is not known to be infeasible."""
         while self._put_off and self._is_known(*self._put_off[0]):
             self._put_off.popleft()
         return bool(self._put_off)
 
     def put_off(self) -> Iterator[tuple[str, ...]]:
-        """Those that only seemed infeasible."""
+        """Yield the orders of the first deferred prefix, which was only assumed to be infeasible."""
         shorter, longer = self._put_off.popleft()
         return self._below(shorter, longer, None)
 
@@ -113,7 +116,7 @@ class OrderSearch:
     def _below(
         self, shorter: OrderPrefix, longer: OrderPrefix, guess: Guess | None
     ) -> Iterator[tuple[str, ...]]:
-        """The orders that begin so, until it is learned that none of them is feasible."""
+        """Yield the orders that begin with `longer`, until all of them are known to be infeasible."""
         if self.classes.is_whole(longer):
             yield longer.steps
             return
@@ -123,7 +126,7 @@ class OrderSearch:
                 return
 
     def _is_known(self, shorter: OrderPrefix, longer: OrderPrefix) -> bool:
-        """Whether it is known that what comes after `shorter` cannot come there."""
+        """Return whether the steps that `longer` adds to `shorter` are known to be impossible there."""
         if self.waits(shorter, longer.steps[len(shorter.steps)]):
             return True
         together = len(longer.steps) - len(shorter.steps) > 1

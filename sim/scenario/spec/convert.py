@@ -1,9 +1,9 @@
-"""An isolationtester spec as a scenario: one Publisher, plain sessions, and its permutations as orders.
+"""Conversion of an isolationtester spec to a scenario: one Publisher, plain sessions, and permutations as orders.
 
-What isolationtester does differently is written out: nothing is launched while the session that it is for is
-busy (`runner: isolationtester`), no time limit is set for locks; a step that stands twice in a permutation, or not in its
-session's order, becomes two steps of the same SQL; and a mark that holds back the end of a step becomes a `wait`
-before its session goes on.
+The scenario states how isolationtester behaves differently: no step is launched while its session is busy
+(`runner: isolationtester`), and there is no lock timeout. A step that occurs twice in a permutation, or not in its
+session's order, becomes two steps with the same SQL. A blocker, which delays the report that a step has completed,
+becomes a `wait` before the next step of its session.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from twopc.sim.scenario.spec.layout import written
 from twopc.sim.scenario.text import Document, Map, Mark, Number, Sequence
 
 PUBLISHER = "pub"
-#: isolationtester gives a step six minutes and cancels it then.
+#: Time limit of a step; isolationtester's own is six minutes.
 STEP_LIMIT = "60s"
-#: For a step without SQL, which isolationtester lets pass: it does nothing and returns nothing.
+#: SQL of a step without any, which isolationtester accepts: a statement without columns has the same effect.
 _NOTHING = "select"
 
 
 def document(text: str, path: str) -> Document:
-    """The scenario that a spec stands for, as if it had been read from a file.
+    """Return the scenario for a spec, as if it had been read from a file.
 
-    Every value has its place in the spec, so that whoever finds a mistake later points into it. What is
-    wrong with the spec itself is in the document's `problems`, and it has no root then.
+    Each value has its place in the spec, so that a problem found later points into the spec. Errors of the spec
+    itself are in the document's `problems`; the document has no root then.
     """
     result = Document(path=path, lines=text.splitlines())
     spec = parse(text, result)
@@ -40,16 +40,16 @@ def document(text: str, path: str) -> Document:
 
 
 def yaml(text: str, path: str = "scenario.spec") -> str:
-    """The scenario that a spec stands for, as the text of a scenario file.
+    """Return the scenario for a spec, as the text of a scenario file.
 
     Raises:
-        ScenarioError: the spec is wrong; every mistake with its place.
+        ScenarioError: the spec is wrong; every error with its place.
     """
     return as_file(document(text, path))
 
 
 def as_file(converted: Document) -> str:
-    """As `yaml`, of a document that `document` has made."""
+    """Return the text of a scenario file, as `yaml` does, for a document made by `document`."""
     converted.raise_errors()
     assert converted.root is not None, "a document without errors has a root"
     return written(converted.root, comment=f"imported from {PurePath(converted.path).name}")
@@ -57,16 +57,16 @@ def as_file(converted: Document) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecNames:
-    """The names that a spec has for what a scenario calls otherwise."""
+    """Names in a spec of the steps and sessions of its scenario."""
 
     steps: Mapping[str, str]
-    """By the scenario's name of a step."""
+    """By name of a step in the scenario."""
     sessions: Mapping[str, str]
-    """By the scenario's name of a session."""
+    """By name of a session in the scenario."""
 
 
 def names(spec: Spec) -> SpecNames:
-    """What steps and sessions of the scenario that `spec` stands for are called in `spec`."""
+    """Return the names in `spec` of the steps and sessions of its scenario."""
     return _Converter(spec, "").names()
 
 
@@ -86,10 +86,10 @@ class _Converter:
         self._own_names = {
             name: self._named(places.steps, taken) for name, places in self._places.items()
         }
-        """For each session the names of its steps here, copies among them, in their order."""
+        """For each session the scenario's names of its steps, including copies, in order."""
 
     def names(self) -> SpecNames:
-        """What the scenario's names are in the spec."""
+        """Return the spec's names for the scenario's names."""
         steps = {
             own: step
             for session, places in self._places.items()
@@ -209,10 +209,10 @@ class _Converter:
         return made
 
     def _items(self, number: int, permutation: Permutation) -> Iterator[tuple[Any, Mark]]:
-        """The items of a permutation, of which `number` go before."""
+        """Yield the items of the order for the permutation at index `number`."""
         next_of = {name: iter(each.chosen[number]) for name, each in self._places.items()}
         names: dict[str, str] = {}
-        """How each step is called at its first place in this permutation."""
+        """The scenario's name of each step at its first place in this permutation."""
         own = [self._own_name(launch.step, next_of) for launch in permutation.launches]
         for launch, name in zip(permutation.launches, own, strict=True):
             names.setdefault(launch.step, name)
@@ -234,7 +234,7 @@ class _Converter:
 
     @staticmethod
     def _held_back(launch: Launch, names: dict[str, str]) -> Iterator[tuple[Map, Mark]]:
-        """What must be over, besides its last step, before a session goes on."""
+        """Yield the waits that a session needs, besides the end of its last step, before its next step."""
         for blocker in launch.blockers:
             if blocker.kind == "other":
                 yield _wait(f"{names[blocker.step]} done", blocker.mark)
@@ -244,15 +244,17 @@ class _Converter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Places:
-    """A session's steps so often and in such an order that each permutation can take its own in turn."""
+    """A session's steps, repeated as often as needed for every permutation to use them in its own order."""
 
     steps: abc.Sequence[str]
     chosen: abc.Sequence[abc.Sequence[int]]
-    """For each permutation the places of its steps of this session."""
+    """For each permutation, the indexes in `steps` of the steps of this session."""
 
     @classmethod
     def of(cls, session: SpecSession, spec: Spec) -> _Places:
-        """As few places as are found simply: begun with the spec's own steps, or with none."""
+        """Return the shorter of two lists of places: one that begins with the spec's own steps, and one that begins
+        empty.
+        """
         own = [step.name for step in session.steps]
         if not spec.permutations:
             return cls(steps=own, chosen=())
@@ -310,7 +312,7 @@ def _constant(text: str) -> str:
 
 
 def _unique(names: Iterable[str], otherwise: str, others: Iterable[str] = ()) -> dict[str, str]:
-    """For each name one of letters, digits, '_', '.' and '-', different from the rest and from `others`."""
+    """Return for each name a different one of letters, digits, '_', '.' and '-' that is not in `others`."""
     given = list(dict.fromkeys(names))
     taken = {name for name in given if re.fullmatch(r"[\w.-]+", name)} - {*others}
     results = {name: name for name in taken}
@@ -324,7 +326,7 @@ def _unique(names: Iterable[str], otherwise: str, others: Iterable[str] = ()) ->
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """`name` with the first number that makes it nobody else's; it is taken from now on."""
+    """Return `name` with the first number that makes it unique, and add the result to `taken`."""
     number = 2
     while f"{name}_{number}" in taken:
         number += 1

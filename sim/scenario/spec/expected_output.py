@@ -1,4 +1,4 @@
-"""isolationtester's expected output, compared with what an order that was played would have printed."""
+"""Comparison of isolationtester's expected output with the output derived from a played order."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ _END = "the end of the permutation"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedPermutation:
-    """One permutation of an expected output."""
+    """A permutation in an expected output."""
 
     steps: str
-    """Their names as they are printed, between blanks."""
+    """Names of the steps as printed, separated by spaces."""
     line: int
-    """Where it begins."""
+    """Number of its first line."""
     lines: tuple[str, ...]
-    """What is printed of it, without the line that names it."""
+    """Output of the permutation, without the line that names it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecDifference:
-    """The first line in which a permutation differs from what is expected."""
+    """The first line in which the output of a permutation differs from the expected output."""
 
     path: str
     line: int
-    """In the expected output."""
+    """Line number in the expected output."""
     permutation: str
     step: str
-    """The last one that is named before the difference, or in it."""
+    """The last step named in the expected output before or at the difference."""
     expected: str
     got: str
 
@@ -49,23 +49,23 @@ class SpecDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecAgreement:
-    """How far a run agrees with an expected output."""
+    """Result of comparing a run with an expected output."""
 
     path: str
-    """Of the expected output, the best of the alternatives."""
+    """Path of the expected output, that of the closest alternative."""
     count: int
-    """How many permutations are expected, or were played without being expected."""
+    """Number of permutations that are expected, or that were played without being expected."""
     differences: tuple[SpecDifference, ...]
-    """The first one of each permutation that differs."""
+    """The first difference of each permutation that differs."""
 
     @property
     def agreeing(self) -> int:
-        """How many permutations agree, line by line."""
+        """Number of permutations whose output agrees line by line."""
         return self.count - len(self.differences)
 
 
 def alternatives(path: Path) -> Iterator[Path]:
-    """An expected output and its alternatives, ``name_0.out`` to ``name_9.out`` beside it, as pg_regress has them."""
+    """Yield an expected output and its alternatives beside it, ``name_0.out`` to ``name_9.out``, as in pg_regress."""
     yield path
     for number in range(10):
         other = path.with_name(f"{path.stem}_{number}{path.suffix}")
@@ -74,20 +74,20 @@ def alternatives(path: Path) -> Iterator[Path]:
 
 
 def agreement(path: Path, played: Sequence[Transcript]) -> SpecAgreement:
-    """Compare what was played with an expected output, or with whichever of its alternatives is closest.
+    """Compare the transcripts of a run with an expected output, or with the closest of its alternatives.
 
     Raises:
-        ScenarioError: the file cannot be read, or is no output of isolationtester.
+        ScenarioError: the file cannot be read, or is not an output of isolationtester.
     """
     results = [_compared(each, played) for each in alternatives(path)]
     return min(results, key=lambda each: len(each.differences))
 
 
 def expected(path: Path) -> list[ExpectedPermutation]:
-    """The permutations of an expected output.
+    """Return the permutations of an expected output.
 
     Raises:
-        ScenarioError: as `agreement`.
+        ScenarioError: see `agreement`.
     """
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
@@ -164,7 +164,7 @@ def _difference(
 
 
 def _trimmed(lines: Sequence[str]) -> tuple[str, ...]:
-    """Without the empty lines at the end, which part permutations."""
+    """Return the lines without the empty ones at the end, which separate permutations."""
     count = len(lines)
     while count and not lines[count - 1]:
         count -= 1

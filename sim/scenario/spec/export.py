@@ -1,7 +1,7 @@
-"""A scenario as an isolationtester spec, where that can say it: sessions at the Publisher only.
+"""Conversion of a scenario to an isolationtester spec, if the scenario has only sessions at the Publisher.
 
-What a spec cannot say is refused by name and with its place. Expectations are left out: isolationtester
-compares its whole output with a file.
+Parts of a scenario that a spec cannot express are refused by name, with their place. Expectations are omitted:
+isolationtester compares its whole output with a file.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from twopc.sim.scenario.check import LoadedScenario
     from twopc.sim.scenario.model import Order, OrderItem, Session, Step
 
-#: More permutations than this are refused: a spec lists each of them.
+#: Maximum number of permutations; a spec lists each of them.
 PERMUTATIONS_MAX = 1000
 _PARAMETER = re.compile(r"(?<![:\w]):[A-Za-z_]\w*")
 
 
 def spec(loaded: LoadedScenario) -> str:
-    """The text of a spec, ending in a line break.
+    """Return the text of a spec, ending in a line break.
 
     Raises:
-        ScenarioError: the scenario has what a spec cannot say; with file and line.
+        ScenarioError: the scenario has parts that a spec cannot express; with file and line.
     """
     return _Exporter(loaded).text()
 
@@ -39,7 +39,7 @@ class _Exporter:
         self._document = loaded.document
         self._scenario = loaded.scenario
         self._rollbacks: dict[str, str] = {}
-        """Steps that are made for ``{rollback: session}``: name by session."""
+        """Names of the steps added for ``{rollback: session}``, by session."""
 
     def text(self) -> str:
         scenario = self._scenario
@@ -87,7 +87,7 @@ class _Exporter:
     def _block(
         self, begin: str, statements: list[str], path: tuple[str | int, ...]
     ) -> Iterator[str]:
-        """A block of SQL; one short statement in one line."""
+        """Yield the lines of a block of SQL; a single short statement takes one line."""
         if any("}" in each for each in statements):
             self._refuse(path, "a closing brace ends a spec's SQL, wherever it stands")
         if len(statements) == 1 and "\n" not in statements[0]:
@@ -164,7 +164,7 @@ class _Exporter:
             made = self._rollbacks.setdefault(item.rollback, f"{item.rollback}_rolls_back")
             return _name(made)
         if item.wait is not None and item.wait.endswith(" blocked"):
-            return ""  # a spec's expected output shows it
+            return ""  # the expected output of a spec shows the wait
         text = next((key for key, value in item if value), "it")
         self._refuse(path, f"'{text}' has no place in a permutation")
         return ""
@@ -179,7 +179,7 @@ class _Exporter:
         ]
         before = generate.pairs
         if _of_all(generate) and len(self._scenario.orders) == 1:
-            return  # a spec without permutations has every one
+            return  # without permutations, isolationtester runs all of them
         space = Space(sessions, before, generate.together)
         if space.count > PERMUTATIONS_MAX:
             self._refuse(path, f"{space.count:,} orders are too many to list in a spec")
@@ -189,12 +189,12 @@ class _Exporter:
 
 
 def _of_all(generate: Generate) -> bool:
-    """Whether no order is left out but for its number, or because another is like it."""
+    """Return whether an order leaves out other orders only by its limit or by reducing equivalent ones."""
     return generate == Generate(limit=generate.limit, reduce=generate.reduce)
 
 
 def _name(name: str) -> str:
-    """A name as a spec has it, in quotes where it must be."""
+    """Return a name as written in a spec, in quotes if necessary."""
     if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_$]*", name) and name not in KEYWORDS:
         return name
     return '"' + name.replace('"', '""') + '"'

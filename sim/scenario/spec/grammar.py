@@ -1,7 +1,8 @@
-"""What an isolationtester spec says, as values: PostgreSQL's specparse.y and the checks behind it.
+"""Parser of isolationtester specs, equivalent to PostgreSQL's specparse.y and the checks that follow it.
 
-After a mistake it is read on from the next word that begins something, so that all mistakes are said at
-once. Nothing here knows scenarios.
+After an error the parser continues at the next keyword that begins a part of the spec, so that all errors are
+reported at
+once. This module does not depend on scenarios.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from twopc.sim.scenario.text import Document, Mark, listed, suggestion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecBlock:
-    """SQL as it is sent: one message, several statements, transaction control among them."""
+    """SQL that is sent as one message: one or more statements, possibly with transaction control."""
 
     printed: str
-    """As isolationtester prints it, with the line breaks around it."""
+    """The SQL as isolationtester prints it, with the line breaks around it."""
     mark: Mark
 
     @property
@@ -40,7 +41,7 @@ class SpecStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecSession:
-    """A connection and its steps."""
+    """A session and its steps."""
 
     name: str
     mark: Mark
@@ -52,10 +53,10 @@ class SpecSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocker:
-    """What the end of a step is held back for."""
+    """A condition that delays the report that a step has completed."""
 
     kind: Literal["once", "other", "notices"]
-    """``(*)``, ``(step)`` or ``(step notices n)``."""
+    """In the spec ``(*)``, ``(step)`` or ``(step notices n)``."""
     mark: Mark
     step: str = ""
     notices: int = 0
@@ -81,13 +82,13 @@ class Permutation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """A whole file."""
+    """A complete spec."""
 
     setup: tuple[SpecBlock, ...]
     teardown: SpecBlock | None
     sessions: tuple[SpecSession, ...]
     permutations: tuple[Permutation, ...]
-    """Empty: every order of all steps that keeps each session's own."""
+    """If empty, every order of all steps that keeps the order of each session."""
 
     @property
     def steps(self) -> dict[str, tuple[SpecSession, SpecStep]]:
@@ -96,7 +97,7 @@ class Spec:
 
 
 def parse(text: str, document: Document) -> Spec:
-    """The spec in `text`; what is wrong with it becomes problems of `document`."""
+    """Return the spec in `text`, and add its errors to `document`."""
     spec = _SpecParser(text, document).spec()
     if not document.errors:
         _check(spec, document)
@@ -104,7 +105,7 @@ def parse(text: str, document: Document) -> Spec:
 
 
 class _MistakeError(Exception):
-    """Already noted; reading goes on at the next word that begins something."""
+    """A syntax error that has been recorded; parsing continues at the next keyword that begins a part."""
 
 
 class _SpecParser:
@@ -179,7 +180,7 @@ class _SpecParser:
         return _MistakeError()
 
     def _skip(self, *more: str) -> None:
-        """To where a session or a permutation begins, or one of `more`."""
+        """Advance to the beginning of the next session or permutation, or to one of the keywords in `more`."""
         words = ("session", "permutation", *more)
         while self._next.kind != "end" and not any(self._is(word) for word in words):
             self._advance()
@@ -272,7 +273,7 @@ class _SpecParser:
 
 
 def _check(spec: Spec, document: Document) -> None:
-    """What isolationtester's check_testspec refuses."""
+    """Record the errors that isolationtester's check_testspec reports."""
     sessions: dict[str, Mark] = {}
     steps: dict[str, Mark] = {}
     for session in spec.sessions:

@@ -1,6 +1,6 @@
-"""Writes the values of a scenario as a file that people go on with: short things in one line, SQL as blocks.
+"""Writer of scenario files for editing by hand: short values in one line, SQL as blocks.
 
-Knows how scenario files look, and nothing of where the values come from.
+This module knows the layout of scenario files, not the source of the values.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _READ_OTHERWISE = frozenset({"true", "false", "null", "yes", "no", "on", "off", 
 
 
 def written(root: Map, *, comment: str = "") -> str:
-    """The text of a scenario file, ending in a line break."""
+    """Return the text of a scenario file, ending in a line break."""
     lines: list[str] = [f"# {comment}"] if comment else []
     for key, value in root.items():
         if isinstance(value, (Map, list)) and lines and key in ("topology", "sessions", "orders"):
@@ -29,7 +29,7 @@ def written(root: Map, *, comment: str = "") -> str:
 
 
 def scalar(value: Any) -> str:
-    """A value in one line, in quotes where it would be read as something else without them."""
+    """Return a value in one line, in quotes if it would otherwise be read as another value."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -45,7 +45,7 @@ def scalar(value: Any) -> str:
 
 
 def _flow(value: Any) -> str:
-    """A value in one line, lists and mappings too."""
+    """Return a value in one line, including lists and mappings."""
     if isinstance(value, dict):
         inside = ", ".join(f"{_key(key)}: {_flow(each)}" for key, each in value.items())
         return "{" + inside + "}"
@@ -59,7 +59,7 @@ def _key(key: str) -> str:
 
 
 def _entry(key: str, value: Any, indent: int) -> Iterator[str]:
-    """`key: value` in as few lines as are good to read."""
+    """Yield the lines of `key: value`, as few as are readable."""
     before = " " * indent
     if isinstance(value, Map) and value.flow and not _is_long(value):
         yield f"{before}{_key(key)}: {_flow(value)}"
@@ -89,7 +89,7 @@ def _list(key: str, value: list[Any], indent: int) -> Iterator[str]:
 
 
 def _wrapped(begin: str, items: list[str]) -> Iterator[str]:
-    """A list in brackets, broken between items where the line would be too long."""
+    """Yield the lines of a list in brackets, broken between items if a line would be too long."""
     line, hang = begin, " " * len(begin)
     for number, item in enumerate(items):
         last = number == len(items) - 1
@@ -101,7 +101,7 @@ def _wrapped(begin: str, items: list[str]) -> Iterator[str]:
 
 
 def _is_long(value: Any) -> bool:
-    """Whether it needs lines of its own."""
+    """Return whether a value needs lines of its own."""
     if isinstance(value, dict):
         return any(_is_long(each) for each in value.values())
     if isinstance(value, list):
@@ -131,8 +131,9 @@ def _text(begin: str, value: Any, indent: int) -> Iterator[str]:
 
 
 def _dedented(value: str) -> list[str]:
-    """Its lines; those behind the first without the white space that they share, unless that may be
-    part of a constant."""
+    """Return the lines of a text, those after the first without their common indentation, unless it may be part of
+    a string constant.
+    """
     first, _, rest = value.partition("\n")
     lines = value.split("\n")
     before = ["\n".join(lines[:number]) for number in range(1, len(lines))]

@@ -1,7 +1,8 @@
-"""The words of isolationtester's language, each with its place and the comments above it.
+"""Scanner of isolationtester's language: tokens with their places and the comments above them.
 
-As in PostgreSQL's specscanner.l: identifiers are case-sensitive, a quoted one may hold anything but a line
-break, a block of SQL ends at the first closing brace. What fits nowhere is noted and passed over.
+As in PostgreSQL's specscanner.l, identifiers are case-sensitive, a quoted one may contain anything but a line
+break, and a block of SQL ends at the first closing brace. Text that is no token is recorded as an error and
+skipped.
 """
 
 from __future__ import annotations
@@ -28,15 +29,16 @@ _SIGN = re.compile(r"[(),*]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecToken:
-    """One word."""
+    """A token."""
 
     kind: Kind
     text: str
-    """Of a block, the SQL without the braces and, as PostgreSQL's scanner has it, without the spaces beside them; line
-    breaks stay."""
+    """For a block, the SQL without the braces and, as in PostgreSQL's scanner, without the spaces beside them; line
+    breaks are kept.
+    """
     mark: Mark
     comments: tuple[str, ...] = ()
-    """The lines of comment directly above it, without their signs."""
+    """The lines of comment directly above the token, without their ``#``."""
 
     def __str__(self) -> str:
         if self.kind == "end":
@@ -45,14 +47,14 @@ class SpecToken:
 
 
 def tokens(text: str, document: Document) -> Iterator[SpecToken]:
-    """Every word of `text`, the last one an ``end``; what is no word becomes a problem of `document`."""
+    """Yield every token of `text`, ending with an ``end``, and add the errors to `document`."""
     place = _Place(text)
     at = 0
     comments: list[str] = []
     while at < len(text):
         if match := _SPACE.match(text, at):
             if match[0].count("\n") > 1:
-                comments.clear()  # an empty line parts a comment from what follows
+                comments.clear()  # an empty line separates a comment from the next token
             at = match.end()
         elif match := _COMMENT.match(text, at):
             comments.append(match[1].strip())
@@ -68,7 +70,7 @@ def tokens(text: str, document: Document) -> Iterator[SpecToken]:
 def _token(
     text: str, at: int, place: _Place, document: Document, comments: tuple[str, ...]
 ) -> tuple[SpecToken | None, int]:
-    """The word at `at`, if there is one, and where it ends."""
+    """Return the token at offset `at`, None if there is none, and the offset of its end."""
     mark = place.mark(at)
 
     def made(kind: Kind, message: str) -> SpecToken:
@@ -100,7 +102,7 @@ def _token(
 
 
 class _Place:
-    """Lines and columns of offsets that only grow."""
+    """Converts offsets, which must be given in ascending order, to lines and columns."""
 
     def __init__(self, text: str) -> None:
         self._text = text

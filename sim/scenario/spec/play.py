@@ -1,4 +1,4 @@
-"""Plays a spec on servers and tells what isolationtester would have printed."""
+"""Plays a spec on servers and derives the output that isolationtester would have printed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from twopc.sim.scenario.spec.grammar import parse
 from twopc.sim.scenario.spec.transcript import Transcript, transcripts
 from twopc.sim.scenario.text import Document
 
-#: The database in which PostgreSQL's own test suite plays its specs; some of them name it.
+#: Database in which PostgreSQL's test suite plays its specs; some of the specs name it.
 DATABASE = "isolation_regression"
 
-#: What that suite sets for every server and client: how values look in expected outputs.
+#: Settings of that suite for servers and clients, on which the format of values in expected outputs depends.
 SETTINGS = {
     "datestyle": "Postgres, MDY",
     "timezone": "America/Los_Angeles",
@@ -26,13 +26,13 @@ SETTINGS = {
 
 
 async def play(text: str, path: str, server: EmbeddedServer | ExternalServer) -> list[Transcript]:
-    """What would be printed of every permutation of a spec.
+    """Play every permutation of a spec and return their transcripts.
 
-    A spec that names the database of PostgreSQL's test suite is played in one of that name, which must not be
-    there; any other one in databases of its own.
+    A spec that names the database of PostgreSQL's test suite is played in a database of that name, which must not
+    exist; other specs are played in databases of their own.
 
     Raises:
-        ScenarioError: the spec is wrong, or the server does not take what it sets up.
+        ScenarioError: the spec is wrong, or the server refuses its setup.
         ServerError: the server cannot be used.
     """
     loaded = from_document(convert.document(text, path))

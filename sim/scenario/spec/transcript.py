@@ -1,7 +1,8 @@
-"""What isolationtester would print of an order that was played: its output, from the history alone.
+"""Derivation of isolationtester's output from the history of a played order.
 
-isolationtester looks at the session of each step that it launches, and then at those that wait, in the order
-in which they began to: `_Tester` repeats its `run_permutation` and `try_complete_step` on what happened here.
+isolationtester checks the session of each step that it launches, and then the waiting steps in the order in which
+they
+began to wait: `_Tester` applies its `run_permutation` and `try_complete_step` to the records of the history.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ _FOR_EVER = 1 << 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
-    """One permutation and what is printed of it, line by line."""
+    """The output for one permutation, line by line."""
 
     steps: tuple[str, ...]
-    """As they are launched, by the spec's names."""
+    """The spec's names of the steps in the order of their launches."""
     lines: tuple[str, ...]
-    """Without the line that names the permutation."""
+    """Output without the line that names the permutation."""
 
 
 def transcripts(spec: Spec, records: Sequence[HistoryRecord]) -> Iterator[Transcript]:
-    """What would be printed of each order that `records` tell of.
+    """Yield the transcript of each order in `records`.
 
     Args:
-        spec: what was played.
-        records: of a whole run.
+        spec: the spec that was played.
+        records: all records of a run.
     """
     names = names_of(spec)
     for name, own in by_order(records):
@@ -45,21 +46,21 @@ def transcripts(spec: Spec, records: Sequence[HistoryRecord]) -> Iterator[Transc
 
 @dataclass(slots=True, eq=False)
 class _LaunchedStep:
-    """A step of the permutation, and what the history knows of it."""
+    """A step of the permutation with the data of its records."""
 
     name: str
     session: str
-    """By the spec's name."""
+    """Name of the session in the spec."""
     printed: str
-    """Its SQL as the spec has it."""
+    """SQL of the step as written in the spec."""
     blockers: tuple[Blocker, ...]
     begun: int
-    """Sequence numbers of records; those that there are not stand after all."""
+    """Like `ended` and `blocked`, a sequence number of a record; a missing record has a number after all others."""
     ended: int = _FOR_EVER
     blocked: int = _FOR_EVER
     results: Sequence[Mapping[str, object]] = ()
     targets: dict[Blocker, int] = field(default_factory=dict)
-    """By blocker, how many notices its step's session must have sent."""
+    """By blocker, the number of notices that the session of its step must have sent."""
 
 
 class _Tester:
@@ -80,13 +81,13 @@ class _Tester:
         self._session_of = names.sessions
         self._messages = self._arrived()
         self._notices: dict[str, int] = {}
-        """How many each session has sent so far, as far as they were printed."""
+        """Number of printed notices of each session."""
         self._new_notice = False
 
     def _launched(
         self, names: Mapping[str, str], listed: Sequence[Launch] | None
     ) -> list[_LaunchedStep]:
-        """Every step in the order of its beginning, with what became of it."""
+        """Return all steps in the order of their start, with the data of their records."""
         result: dict[str, _LaunchedStep] = {}
         for record in self._records:
             own = result.get(record.step)
@@ -108,7 +109,7 @@ class _Tester:
         return list(result.values())
 
     def _arrived(self) -> dict[str, list[tuple[int, Mapping[str, str]]]]:
-        """By session, the notices and notifications in their order, each with its record's number."""
+        """Return by session the notices and notifications in order, each with the number of its record."""
         results: dict[str, list[tuple[int, Mapping[str, str]]]] = {}
         for record in self._records:
             if record.kind == "notice":
@@ -120,7 +121,7 @@ class _Tester:
     # -- one permutation ---------------------------------------------------------------------------
 
     def transcript(self) -> Transcript:
-        """Go through the permutation as isolationtester does."""
+        """Repeat the algorithm of isolationtester for the permutation and return its output."""
         first = self._steps[0].begun if self._steps else _FOR_EVER
         self._around("setup", first)
         for place, step in enumerate(self._steps):
@@ -143,7 +144,7 @@ class _Tester:
         return Transcript(steps=steps, lines=tuple(self._lines))
 
     def _quiet_after(self, place: int) -> int:
-        """The number of the first record after everything has come to rest behind a step."""
+        """Return the number of the first record after all sessions have come to rest following a step."""
         if place + 1 == len(self._steps):
             return _FOR_EVER
         until = self._steps[place + 1].begun
@@ -155,7 +156,7 @@ class _Tester:
         return next(queued, until)
 
     def _around(self, kind: str, until: int) -> None:
-        """What the spec's own SQL before or after the steps has returned."""
+        """Print the results of the spec's own SQL before or after the steps, and the notices until a record."""
         for record in self._records:
             data = record.data or {}
             if record.kind == kind or (
@@ -169,7 +170,7 @@ class _Tester:
                 )
 
     def _until_free(self, session: str, now: int) -> None:
-        """Wait for the step that a session is busy with, and report whatever else has ended."""
+        """Wait for the step that keeps a session busy, and report all other steps that have ended."""
         while (busy := self._active.get(session)) is not None:
             before = len(self._waiting)
             if not self._try(busy, now, retry=True):
@@ -181,7 +182,7 @@ class _Tester:
     # -- one step ----------------------------------------------------------------------------------
 
     def _try_all(self, now: int) -> None:
-        """Report those that wait and are over by `now`; again, if that may have let others go on."""
+        """Report the waiting steps that have ended by `now`, repeatedly while a report may release another step."""
         while True:
             before, self._new_notice = len(self._waiting), False
             self._waiting = [each for each in self._waiting if self._try(each, now, retry=True)]
@@ -190,7 +191,7 @@ class _Tester:
                 return
 
     def _try(self, step: _LaunchedStep, now: int, *, retry: bool) -> bool:
-        """Report a step if it is over by `now`; True: it is not, or is held back."""
+        """Report a step if it has ended by `now`. Return True if it has not ended, or is held back by a blocker."""
         if not retry and any(each.kind == "once" for each in step.blockers):
             self._waits(step)
             return True
@@ -212,7 +213,7 @@ class _Tester:
         self._lines += f"step {step.name}: {step.printed} <waiting ...>".split("\n")
 
     def _is_held(self, step: _LaunchedStep) -> bool:
-        """Whether a mark of the permutation forbids it to be reported."""
+        """Return whether a blocker of the permutation delays the report of a step."""
         for blocker in step.blockers:
             if blocker.kind == "once":
                 continue
@@ -227,7 +228,7 @@ class _Tester:
     # -- messages ----------------------------------------------------------------------------------
 
     def _print_notices(self, session: str, until: int) -> None:
-        """Those that a session has been sent, up to a record of the history."""
+        """Print the notices that a session received up to the record `until`."""
         left = []
         for seq, message in self._messages.get(session, ()):
             if seq > until or "text" not in message:
@@ -257,10 +258,10 @@ _NUMERIC = re.compile(r"[0-9. -][0-9.Ee -]*(?<=[0-9])")
 
 
 def result_lines(result: Mapping[str, Any]) -> Iterator[str]:
-    """The lines of one entry of `twopc.sim.sessions.scripts.printable`."""
+    """Yield the lines of one entry of `twopc.sim.sessions.scripts.printable`."""
     if "error" in result:
         yield from str(result["error"]).split("\n")
-    elif result.get("columns"):  # else there is nothing that could be shown
+    elif result.get("columns"):  # a result without columns is not printed
         yield from _table(result["columns"], result["rows"], result["rowcount"])
 
 
