@@ -74,6 +74,23 @@ class StoredMeanwhileError(ServerError):
     """Another log reader has stored transactions since this one looked (18752)."""
 
 
+class OutdatedError(ServerError):
+    """The distribution database was installed by an earlier version.
+
+    Args:
+        missing: the server's message, which names a table, column or function that is missing.
+    """
+
+    SQLSTATES: ClassVar[frozenset[str]] = frozenset({"42883", "42703", "42P01"})
+    """Of such messages."""
+
+    def __init__(self, missing: str) -> None:
+        super().__init__(
+            f"the distribution database was installed by an earlier version ({missing}): `twopc regenerate` a "
+            "published table, which adds what is missing, and start the agents again"
+        )
+
+
 class ArticleError(ConfigurationError):
     """The table cannot be published so."""
 

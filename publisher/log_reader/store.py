@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+import psycopg
 from psycopg import AsyncConnection, errors, sql
 
 from twopc.drivers.channel import CopyChannel
 from twopc.drivers.points import Points
-from twopc.errors import SubscriptionError
+from twopc.errors import OutdatedError, SubscriptionError
 from twopc.lsn import lsn_text
 from twopc.publisher.commands import CommandBuilder
 from twopc.publisher.distribution import articles, called, proc_articles
@@ -99,6 +100,7 @@ class ServerStore:
 
         Raises:
             SubscriptionError: the distribution database does not know the Publisher.
+            OutdatedError: it was installed by an earlier version.
         """
         connection = await connect(dsn, name)
         try:
@@ -114,8 +116,10 @@ class ServerStore:
                     "to it first"
                 )
             return cls(CopyChannel(connection), row[0], row[1], points)
-        except BaseException:
+        except BaseException as error:
             await connection.close()
+            if isinstance(error, psycopg.Error) and error.sqlstate in OutdatedError.SQLSTATES:
+                raise OutdatedError(str(error.diag.message_primary)) from error
             raise
 
     @property

@@ -55,7 +55,7 @@ class Regeneration:
         After an ALTER TABLE at the Publisher, and the same at each Subscriber. A table that was renamed
         goes by its new name. Changes that were made before are delivered first, unless agents are running by
         themselves: they have the old shape. Where a table was altered, its rows are compared before changes are
-        let through again.
+        let through again. A distribution database that an earlier version has installed gets what it lacks.
 
         Args:
             repair: rows that differ under the same version get the Publisher's values.
@@ -66,6 +66,7 @@ class Regeneration:
                 differ: then it stays as it is. Or a user's trigger fires before ours there: then that
                 subscription is inactive.
         """
+        await self._wiring.install_distribution()
         publisher = await self._wiring.admin(self._wiring.publisher)
         there = [s.subscriber for s in await subscriptions.subscriptions(publisher)]
         known = [name for name in there if name in self._wiring.nodes]

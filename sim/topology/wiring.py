@@ -118,12 +118,13 @@ class TopologyWiring:
         # a database is a Publisher when everything that it needs is there: this is committed last
         async with here.transaction():
             if publisher.embedded and distribution.embedded:  # two databases, and both are new
-                await together(self._install_distribution(), self._install_publisher(here))
+                await together(self.install_distribution(), self._install_publisher(here))
             else:
-                await self._install_distribution()
+                await self.install_distribution()
                 await self._install_publisher(here)
 
-    async def _install_distribution(self) -> None:
+    async def install_distribution(self) -> None:
+        """Give the distribution database its tables, or what a later version has added to them."""
         node, log = self.node(self.distribution), await self.admin(self.distribution)
         await install_decision_log(log, node.coordinator_role, self.name)
         if self.distribute:

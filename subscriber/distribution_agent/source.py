@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from psycopg import pq
 
 from twopc.distributed_article import DistributedArticle
-from twopc.errors import DeliveryError, SubscriptionError
+from twopc.errors import DeliveryError, OutdatedError, SubscriptionError
 from twopc.lsn import lsn_text, lsn_value
 from twopc.proc_execution import ProcArticle
 from twopc.subscriber.distribution_agent import queries
@@ -421,12 +421,15 @@ def checked(answer: PipeAnswer) -> PipeAnswer:
     Raises:
         LostError: it has refused, and a new session may help.
         DeliveryError: it will refuse again.
+        OutdatedError: it was installed by an earlier version.
     """
     failure = answer.failure
     if failure is None:
         return answer
     if may_pass(failure):
         raise LostError(f"the distribution database: {failure}")
+    if failure.sqlstate in OutdatedError.SQLSTATES:
+        raise OutdatedError(failure.message)
     raise DeliveryError(
         f"the distribution database refuses the agent: {failure.message}", sqlstate=failure.sqlstate
     )

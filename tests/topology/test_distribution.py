@@ -15,6 +15,7 @@ from twopc.errors import (
     ConfigurationError,
     ConflictError,
     DeliveryError,
+    OutdatedError,
     ServerError,
 )
 from twopc.publisher import slot
@@ -353,5 +354,29 @@ async def test_a_slot_that_is_gone_is_not_made_again_unseen(make_topology: MakeT
     await topology.subscribe("a")
     await topology.subscribe("b")
     await topology.execute("pub", MORE)
+    await topology.settle()
+    await topology.assert_converged()
+
+
+async def test_a_distribution_database_of_an_earlier_version(make_topology: MakeTopology) -> None:
+    """It lacks what large transactions need: log reader and agents say what to do, and doing so suffices."""
+    topology = await make_topology(subscribers=("a", "b"))
+    await shop(topology)
+    await topology.sync()
+    await topology.agents.stop()
+    await topology.execute(
+        topology.distribution,
+        "alter table msrepl.mspublisher_databases drop column open_seqno cascade, drop column open_xid, "
+        "drop column open_originator, drop column open_pid, drop column open_count",
+    )
+    await topology.run("a", MORE)
+    agent = topology.agents.make_agent("b")
+    with pytest.raises(OutdatedError, match=r"open_seqno.*`twopc regenerate`"):
+        await asyncio.wait_for(agent.run(asyncio.Event()), 30)
+    await topology.execute(topology.distribution, "drop function msrepl.drop_parts(integer)")
+    with pytest.raises(OutdatedError, match=r"drop_parts.*`twopc regenerate`"):
+        await topology.sync()
+
+    await topology.regenerate("account")
     await topology.settle()
     await topology.assert_converged()
