@@ -1,4 +1,4 @@
-"""The statement language of a model node: a subset of PostgreSQL's, compiled once for each text.
+"""The SQL of a model node: a subset of PostgreSQL's, each statement compiled once. Nodes use `plans`.
 
-What is not known raises `UnsupportedError`; never a wrong answer instead. `plans` is what nodes use.
+A statement outside of the subset raises `UnsupportedError`; it never gets a wrong result.
 """

@@ -1,7 +1,7 @@
-"""Names to places: which source a column is of, and what a closure is given when it runs.
+"""Name resolution: which source a column belongs to, and what a closure receives when it runs.
 
-A closure is called with the rows of its statement's sources by slot (those of outer statements first), and a
-`Context`.
+A closure is called with one row for each source of its statement, by slot (sources of outer statements first), and
+with a `Context`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _OF_SYSTEM = frozenset({"cmax", "cmin", "ctid", "tableoid", "xmax", "xmin"})
 
 
 class Context:
-    """What one run of a statement has: its transaction, parameters, variables, and what it sees."""
+    """The state of one run of a statement: its transaction, parameters, variables and snapshot."""
 
     __slots__ = ("params", "snap", "tx", "variables")
 
@@ -28,12 +28,12 @@ class Context:
         self.tx = tx
         self.params = params
         self.variables = variables
-        """Of a PL/pgSQL function: by name; records as `NamedRow`."""
+        """Variables of a PL/pgSQL function by name; records are `NamedRow`."""
         self.snap: Any = None
 
 
 class NamedRow:
-    """A row with names: NEW, OLD, a loop's row."""
+    """A row whose values have names: NEW, OLD, or the row of a loop."""
 
     __slots__ = ("at", "values")
 
@@ -43,7 +43,7 @@ class NamedRow:
 
 
 class FromSource:
-    """Something in FROM: names and types of its columns, and where its rows come from."""
+    """An item of FROM: the names and types of its columns, and the origin of its rows."""
 
     __slots__ = (
         "alias",
@@ -68,33 +68,33 @@ class FromSource:
         self.at = {name: place for place, name in reversed(list(enumerate(names)))}
         self.slot = 0
         self.shown = [name for name in self.names if not is_dropped(name)]
-        """The names that ``*`` stands for."""
+        """The names for which ``*`` stands."""
         self.produce: Callable[[Rows, Context], list[Any]] | None = None
-        """For what is no table: its rows."""
+        """Returns the rows of an item that is not a table."""
 
 
 class Scope:
-    """The sources that an expression may name, those of outer statements behind them."""
+    """The sources to whose columns an expression may refer; sources of outer statements come last."""
 
     def __init__(self, plans: Any, parent: Scope | None = None) -> None:
         self.plans = plans
         self.parent = parent
         self.sources: list[FromSource] = []
         self.variables: frozenset[str] = parent.variables if parent else plans.variables
-        """Of the PL/pgSQL function around."""
+        """Variables of the enclosing PL/pgSQL function."""
         self.first = parent.slots if parent else 0
         self.aggregates: dict[int, int] | None = None
-        """Place of each aggregate among a group's results."""
+        """Position of each aggregate among a group's results, by the `id` of its node."""
         self.group_slot = 0
         self.extra = 0
 
     @property
     def slots(self) -> int:
-        """How many rows a closure gets."""
+        """Number of rows that a closure receives."""
         return self.first + len(self.sources) + self.extra
 
     def add(self, source: FromSource) -> FromSource:
-        """One more."""
+        """Add a source to this scope and return it. Raise 42712 if its alias is taken."""
         if any(other.alias == source.alias for other in self.sources):
             raise SqlError("42712", f'table name "{source.alias}" specified more than once')
         source.slot = self.first + len(self.sources)
@@ -102,7 +102,7 @@ class Scope:
         return source
 
     def source(self, alias: str) -> FromSource | None:
-        """By its name, outer ones too."""
+        """Return the source with an alias, of this scope or an outer one; None if there is none."""
         scope: Scope | None = self
         while scope is not None:
             for source in scope.sources:
@@ -112,7 +112,9 @@ class Scope:
         return None
 
     def find(self, name: str, qualifier: str) -> tuple[FromSource, int] | None:
-        """A column. 42702, 42703, 42P01"""
+        """Return the source and place of a column; None for a variable of the function. Raise 42702, 42703 or
+        42P01.
+        """
         if qualifier:
             source = self.source(qualifier)
             if source is None:

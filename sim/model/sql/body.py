@@ -1,6 +1,6 @@
-"""Bodies of functions: PL/pgSQL's statements, split and compiled; expressions and SQL are `plans`' business.
+"""Bodies of functions: PL/pgSQL split into statements and compiled. Expressions and SQL are compiled by `plans`.
 
-What a statement is made into is said in `steps`.
+The closures of which a compiled body consists are in `steps`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from twopc.sim.model.values import SqlError, Steps, UnsupportedError
 
 
 def sql_body(text: str, variables: frozenset[str], plans: Any) -> StatementBlock:
-    """LANGUAGE SQL: the last statement's first value is the function's."""
+    """Compile a body in LANGUAGE SQL, which returns the first value of its last statement."""
     results = [plans.compile_with(one, variables) for one in parse.statements(text)]
 
     def run(tx: Any, c: Context) -> Steps[Any]:
@@ -41,12 +41,12 @@ def sql_body(text: str, variables: frozenset[str], plans: Any) -> StatementBlock
 
 
 def plpgsql_body(text: str, variables: frozenset[str], plans: Any) -> StatementBlock:
-    """LANGUAGE PLPGSQL."""
+    """Compile a body in LANGUAGE PLPGSQL."""
     return _BodyParser(text, variables, plans).whole()
 
 
 def check(text: str) -> None:
-    """Refuse, when it is defined, a body of a form that is not known."""
+    """Raise UnsupportedError, at definition, if a body uses a form that the model does not have."""
     words = parse.words(text)
     for word in ("execute", "cursor", "fetch", "foreach", "get", "assert"):
         if word in words:
@@ -85,7 +85,7 @@ class _BodyParser:
                 raise SqlError("42601", f'syntax error: "{one}" expected in a function body')
 
     def until(self, *stops: str) -> str:
-        """The text up to a word at this level; the word itself is next."""
+        """Return the text up to a word at the current nesting level; that word is the next token."""
         depth = cases = 0
         start = self.tokens[self.place][1] if self.place < len(self.tokens) else len(self.text)
         while self.place < len(self.tokens):

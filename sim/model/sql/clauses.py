@@ -1,7 +1,8 @@
-"""Which clauses of a statement the model has; any other is refused by name.
+"""The clauses of statements that the model has; any other clause is refused by name.
 
-The parser reads more of PostgreSQL's language than is compiled, and whoever compiles looks only for what it knows. So
-what a tree holds is compared with this table first: nothing of a statement is dropped in silence.
+The parser accepts more of PostgreSQL's language than the model compiles, and a compiler reads only the parts that
+it
+knows. Each tree is therefore compared with this table first, so that no part of a statement is silently ignored.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ def _set_of(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-#: What every node may hold: operands, and what the parser itself notes.
+#: Arguments that every node may have: operands, and notes of the parser itself.
 _ALWAYS = _set_of("this expression expressions")
-#: By kind of node, what else it may hold.
+#: Further arguments that a node may have, by its kind.
 _HAS = {
     kind: _set_of(words)
     for kind, words in {
@@ -70,7 +71,7 @@ _HAS = {
         "Values": "alias",
     }.items()
 }
-#: How a clause is called, where the parser calls it otherwise.
+#: PostgreSQL's name of a clause, where the parser has another name for it.
 _NAMES = {
     "with_": "WITH",
     "windows": "WINDOW",
@@ -94,9 +95,9 @@ _NAMES = {
     "direction": "FETCH FIRST",
     "limit_options": "FETCH FIRST",
 }
-#: Properties of CREATE TABLE and CREATE INDEX that say what the model does anyway, or keep for themselves.
+#: Properties of CREATE TABLE and CREATE INDEX that the model accepts.
 _PROPERTIES = frozenset({"TemporaryProperty"})
-#: Constraints of a column, and what stands between the brackets of CREATE TABLE.
+#: Constraints of a column, and elements of CREATE TABLE's list in parentheses.
 _CONSTRAINTS = _set_of(
     "CheckColumnConstraint ComputedColumnConstraint DefaultColumnConstraint "
     "GeneratedAsIdentityColumnConstraint GeneratedAsRowColumnConstraint NotNullColumnConstraint "
@@ -108,9 +109,9 @@ _PARTS = _set_of(
 
 
 def foreign(tree: Any) -> str:
-    """The first clause of a statement that the model does not have; empty if there is none.
+    """Return the first clause of a statement that the model does not have; empty if there is none.
 
-    A statement of which it has nothing is not looked at: that is said as a whole.
+    A statement whose kind the model does not have is not examined: it is refused as a whole.
     """
     if type(tree).__name__ not in _HAS:
         return ""
@@ -144,7 +145,7 @@ def _of_node(node: Any, tree: Any) -> str:
 
 
 def _is_known(action: Any) -> bool:
-    """Whether a part of ALTER TABLE is one that the model carries out."""
+    """Whether an action of ALTER TABLE is one that the model performs."""
     kind = type(action).__name__
     return kind in ("AddConstraint", "ColumnDef") or (
         kind == "AlterColumn" and action.args.get("default") is not None

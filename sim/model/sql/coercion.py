@@ -1,4 +1,4 @@
-"""Casts that are written, and those that PostgreSQL makes: a text without a type is read as what stands beside it."""
+"""Explicit casts, and PostgreSQL's implicit ones: a text without a type is read as the type of the other operand."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from twopc.sim.model.sql.types import SqlType
 from twopc.sim.model.sql.widths import column_type, width
 from twopc.sim.model.values import SqlError
 
-#: Types as which a text is read beside them, where values are compared, and where they are numbers.
+#: Types of the other operand as which a text is read: in comparisons, and in arithmetic.
 COMPARED = frozenset({*types.NUMBERS, "boolean", "date", "timestamp", "timestamptz", "uuid"})
 COUNTED = frozenset(types.NUMBERS)
 UNREAD: frozenset[str] = frozenset()
 
 
 def cast(value: Any, type_: SqlType) -> Any:
-    """An explicit cast. 22P02, 22003, 42846"""
+    """Perform an explicit cast. Raise 22P02, 22003 or 42846."""
     if value is None:
         return None
     if type_.name == "boolean" and value.__class__ is int:
@@ -39,14 +39,17 @@ def cast(value: Any, type_: SqlType) -> Any:
 
 
 def beside(fn: Fn, node: Any, other: Any, scope: Scope, reads: Collection[str]) -> Fn:
-    """The closure of an operand, given what it is beside: a literal or a parameter may be a text without a type.
+    """Return the closure of an operand, given the other operand: a literal or a parameter may be a text without a
+    type.
 
     Args:
         fn: the operand's own closure.
         reads: names of the types as which texts are read.
 
     Raises:
-        SqlError: a literal is not of the other's type (22P02, 22003, 22007, 22008), whatever rows there are.
+        SqlError: a literal is not of the other operand's type (22P02, 22003, 22007, 22008); raised even if there
+        are no
+            rows.
     """
     name = _type_name(other, scope)
     if not _is_untyped(node) or name not in reads:
@@ -66,7 +69,7 @@ def beside(fn: Fn, node: Any, other: Any, scope: Scope, reads: Collection[str]) 
 
 
 def listed(items: Sequence[tuple[Fn, Any]], subject: Any, scope: Scope) -> list[Fn]:
-    """The closures of what is in a list behind IN; see `beside`. Where types differ, each is read as it is compared."""
+    """Return the closures of the items of an IN list; see `beside`. Where types differ, no text is read as a type."""
     name = _type_name(subject, scope)
     others = {_type_name(node, scope) for _, node in items if not _is_untyped(node)}
     reads = COMPARED if others <= {name} else UNREAD
@@ -82,7 +85,7 @@ def _is_untyped(node: Any) -> bool:
 
 
 def _type_name(node: Any, scope: Scope) -> str:
-    """Of an expression; empty if it is not known."""
+    """Return the name of an expression's type; empty if it is not known."""
     if kind(node) == "Cast":
         return types.named(rendered(node.args["to"])).name
     return column_type(node, scope) or width(node, scope)

@@ -1,6 +1,6 @@
-"""Statements that steer transactions: BEGIN, COMMIT, SAVEPOINT, PREPARE TRANSACTION and their like.
+"""Statements that control transactions: BEGIN, COMMIT, SAVEPOINT, PREPARE TRANSACTION and others.
 
-They are no plans: the session carries them out.
+They are not compiled to plans: the session executes them.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from twopc.sim.model.sql import parse
 from twopc.sim.model.values import UnsupportedError
 
 _LEVELS = ("read uncommitted", "read committed", "repeatable read", "serializable")
-#: READ ONLY and DEFERRABLE are none of the model's.
+#: The model does not have READ ONLY and DEFERRABLE.
 _MODES = rf"isolation level (?:{'|'.join(_LEVELS)})|read write|not deferrable"
 
 
 class Control(NamedTuple):
-    """BEGIN, COMMIT, SAVEPOINT and their like."""
+    """A statement that controls transactions, such as BEGIN, COMMIT or SAVEPOINT."""
 
     verb: str
     name: str = ""
-    """Of a savepoint or a prepared transaction."""
+    """Name of a savepoint or gid of a prepared transaction."""
     level: str = ""
 
 
 def control(text: str) -> Control | None:
-    """What steers transactions; None for anything else."""
+    """Parse a statement that controls transactions; return None for any other statement."""
     words = parse.words(text)
     first = words[0] if words else ""
     second = words[1] if len(words) > 1 else ""
@@ -59,7 +59,7 @@ def control(text: str) -> Control | None:
 
 
 def is_mode(words: Sequence[str]) -> bool:
-    """Whether these are modes of a transaction that the model has: a level, READ WRITE, NOT DEFERRABLE."""
+    """Whether words are transaction modes that the model has: a level, READ WRITE, NOT DEFERRABLE."""
     text = " ".join(words).replace(" , ", " ")
     return re.fullmatch(rf"(?:(?:{_MODES})(?: |$))+", text) is not None
 

@@ -1,4 +1,4 @@
-"""Dates and timestamps as text: what PostgreSQL reads of them, what it refuses, and what the model does not know."""
+"""Dates and timestamps as text: forms that PostgreSQL reads, forms that it refuses, and forms that the model lacks."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _SPECIAL = frozenset(
 
 
 def day(text: str) -> date:
-    """A date.
+    """Return the date that a text represents.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is not a date.
         SqlError: there is no such day (22008).
-        UnsupportedError: another form than year-month-day.
+        UnsupportedError: a form other than year-month-day.
     """
     match = _DAY.fullmatch(text)
     if match is None:
@@ -32,10 +32,10 @@ def day(text: str) -> date:
 
 
 def stamp(text: str, *, has_zone: bool) -> datetime:
-    """A timestamp, in UTC; raises as `day`.
+    """Return the timestamp that a text represents, in UTC; raises like `day`.
 
     Args:
-        has_zone: its type has one; the model's sessions are in UTC.
+        has_zone: whether its type has a time zone; the model's sessions are in UTC.
     """
     match = _STAMP.fullmatch(text)
     if match is None:
@@ -65,7 +65,7 @@ def _of(match: re.Match[str], text: str) -> datetime:
 
 
 def _unread(text: str) -> Exception:
-    """What is to be said of another form: words alone are no date, unless they have a meaning."""
+    """Return the exception for any other form: a text without digits is not a date unless it is a special word."""
     word = text.strip().lower()
     if not re.search(r"\d", word) and word not in _SPECIAL:
         return ValueError(text)

@@ -1,6 +1,7 @@
 """CREATE and ALTER of tables, unique indexes, triggers and functions; DROP and TRUNCATE.
 
-Outside of transactions: a definition holds at once and is not rolled back. Scenarios define before they play.
+Definitions are not transactional: they take effect at once and are not rolled back. Scenarios define all objects
+before they play.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from twopc.sim.model.values import SqlError, UnsupportedError, Values
 
 
 def create_table(node: Any, plans: Any, *, temporary: bool) -> HeapTable | None:
-    """CREATE TABLE. 42P07; None if it is there and IF NOT EXISTS was said."""
+    """Execute CREATE TABLE. Return None if the table exists and IF NOT EXISTS is given; raise 42P07 without it."""
     schema = node.this
     if kind(schema) != "Schema":
         raise UnsupportedError(rendered(node), "CREATE TABLE without columns")
@@ -45,7 +46,7 @@ def create_table(node: Any, plans: Any, *, temporary: bool) -> HeapTable | None:
 
 
 def table_name(node: Any) -> str:
-    """As tables are filed."""
+    """Return the name under which a table is registered: without schema for `public`."""
     schema = node.db
     return f"{schema}.{node.name}" if schema and schema != "public" else str(node.name)
 
@@ -88,7 +89,7 @@ def _default(node: Any, column: HeapColumn, plans: Any) -> Any:
 
 
 def condition(text: str, table: HeapTable, plans: Any) -> Callable[[Values], bool]:
-    """Whether a row of a table fulfils a condition, as in a row filter."""
+    """Return a function that tells whether a row of a table fulfils a condition, as in a row filter."""
     fn = compiled(expression(text), _row_scope(table, plans))
     return lambda values: fn((values,), Context(None, {})) is True
 
@@ -103,7 +104,7 @@ def _generated(table: HeapTable, column: HeapColumn, node: Any, plans: Any) -> N
     made: list[Any] = []
 
     def compute(values: Any) -> Any:
-        if not made:  # it may name columns that come after it
+        if not made:  # the expression may refer to later columns
             made.append(compiled(node, _row_scope(table, plans)))
         return column.type.store(made[0]((values,), Context(None, {})))
 
@@ -181,7 +182,7 @@ def _primary(table: HeapTable, name: str, names: list[Any]) -> None:
 
 
 def add_index(table: HeapTable, index: Index) -> None:
-    """A unique key more; rows that are there count. 23505"""
+    """Add a unique index and its entries for existing rows. Raise 23505 if these violate it."""
     seen = set()
     for values in table.committed():
         key = index.key(values)
@@ -210,7 +211,7 @@ def _timing(thing: Index | ModelForeignKey, options: list[str]) -> None:
 def add_foreign_key(
     table: HeapTable, names: list[Any], reference: Any, options: list[str], named: str, plans: Any
 ) -> None:
-    """A foreign key of `table`. 42P01, 42830"""
+    """Add a foreign key to `table`. Raise 42P01 or 42830."""
     there = reference.this
     parent_name = table_name(there.this if kind(there) == "Schema" else there)
     parent = table if parent_name == table.name else plans.node.table(parent_name)
@@ -244,7 +245,7 @@ def add_foreign_key(
 
 
 def create_index(node: Any, tx: Any, plans: Any) -> str:
-    """CREATE INDEX; only unique ones mean anything here. Returns the tag."""
+    """Execute CREATE INDEX and return the command tag. An index that is not unique has no effect in the model."""
     inner = node.this
     table = plans.node.table(table_name(inner.args["table"]))
     rights.must_own(tx, table)
@@ -274,7 +275,7 @@ def create_index(node: Any, tx: Any, plans: Any) -> str:
 
 
 def alter_table(node: Any, tx: Any, plans: Any) -> str:
-    """ALTER TABLE: constraints, columns, defaults. Triggers are `plpgsql`'s. Returns the tag."""
+    """Execute ALTER TABLE for constraints, columns and defaults; return the tag. For triggers see `plpgsql`."""
     table = plans.node.table(table_name(node.this))
     rights.must_own(tx, table)
     for action in node.args.get("actions") or ():
@@ -308,7 +309,7 @@ def _add_column(table: HeapTable, node: Any, plans: Any) -> None:
 
 
 def drop_table(name: str, plans: Any, *, missing_ok: bool, cascade: bool) -> None:
-    """DROP TABLE. 42P01; 2BP01: others refer to it, and CASCADE was not said."""
+    """Execute DROP TABLE. Raise 42P01, or 2BP01 if other tables reference the table and CASCADE is not given."""
     server = plans.node
     if name not in server.tables:
         if missing_ok:

@@ -1,7 +1,8 @@
 """Expressions compiled to closures: ``closure(rows, context) -> value``.
 
-Subqueries run without waiting, since a plain SELECT never waits; functions that may wait are called from the
-top of a select list only (`select`).
+Subqueries run without waiting, since a plain SELECT never waits. Functions that may wait are called only as
+top-level
+items of a select list (`select`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _Handler = Callable[[Any, Scope], Fn]
 
 
 def compiled(node: Any, scope: Scope) -> Fn:
-    """The closure of an expression. 42703 and the like; UnsupportedError for what is not known."""
+    """Compile an expression to a closure. Raise 42703 and the like; UnsupportedError for a form that is not known."""
     handler = HANDLERS.get(kind(node))
     if node.args.get("negate") and handler is not _is:
         raise UnsupportedError(rendered(node), f"a negated {construct(node)}")
@@ -34,7 +35,7 @@ def compiled(node: Any, scope: Scope) -> Fn:
 
 
 def truth(node: Any, scope: Scope) -> Callable[[Rows, Context], bool]:
-    """A condition: null counts as false."""
+    """Compile a condition; null counts as false."""
     fn = compiled(node, scope)
 
     def holds(r: Rows, c: Context) -> bool:
@@ -119,7 +120,7 @@ def _cast(node: Any, scope: Scope) -> Fn:
 
 
 def _sides(node: Any, scope: Scope, reads: Collection[str]) -> tuple[Fn, Fn]:
-    """The operands of an operator; see `coercion.beside`."""
+    """Return the closures of an operator's two operands; see `coercion.beside`."""
     one, other = node.this, node.expression
     return (
         beside(compiled(one, scope), one, other, scope, reads),
@@ -143,7 +144,7 @@ def _strict(
 
 
 def _bounded(function: Callable[[Any, Any], Any]) -> _Handler:
-    """Of two integers of at most 4 bytes the result has 4 bytes too."""
+    """Compile an operator whose result has 4 bytes if both operands are integers of at most 4 bytes."""
 
     def compile_two(node: Any, scope: Scope) -> Fn:
         run = _strict(function, coercion.COUNTED)(node, scope)
@@ -357,7 +358,7 @@ def _scalar(node: Any, scope: Scope) -> Fn:
 
 
 def name_of(node: Any) -> str:
-    """The function that a node calls, as PostgreSQL names it."""
+    """Return the name of the function that a node calls, as PostgreSQL names it."""
     if kind(node) == "Anonymous":
         name = str(node.this).lower()
     elif hasattr(node, "sql_name"):

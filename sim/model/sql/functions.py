@@ -1,6 +1,6 @@
-"""Functions of the language that neither wait nor look into tables; and aggregates.
+"""Functions of SQL that neither wait nor read tables; and aggregates.
 
-``name: function(context, *values)``. Strict ones give null for a null.
+Each is called as ``name: function(context, *values)``. Strict functions return null if an argument is null.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _setting(c: Any, name: str, missing_ok: Any = False) -> Any:
     raise SqlError("42704", f'unrecognized configuration parameter "{name}"')
 
 
-#: Settings that can be asked for, with what they are unless somebody has set them.
+#: Settings that can be read, each with its value where it has not been set.
 DEFAULTS: dict[str, Any] = {
     "session_replication_role": "origin",
     "lock_timeout": lambda c: settings.duration_text(c.tx.node.lock_timeout_s * 1000),
@@ -219,7 +219,7 @@ AGGREGATES: dict[str, Callable[[Sequence[Any]], Any]] = {
     "every": lambda values: all(values) if values else None,
 }
 
-#: The parser's names for functions, and PostgreSQL's.
+#: PostgreSQL's names of functions by the parser's.
 RENAMED = {
     "logical_and": "bool_and", "logical_or": "bool_or", "str_position": "strpos", "rand": "random",
     "array_size": "array_length", "current_timestamp": "now", "pad": "lpad",

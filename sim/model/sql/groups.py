@@ -1,4 +1,4 @@
-"""GROUP BY and DISTINCT: which columns may stand outside of aggregates, and which may order the result."""
+"""GROUP BY and DISTINCT: which columns may appear outside of aggregates, and which may order the result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from twopc.sim.model.values import SqlError
 
 
 def grouped_by(node: Any, items: Sequence[Any], scope: Scope) -> Any:
-    """What an item of GROUP BY stands for: a column, or else the output of this number or name."""
+    """Return the expression for which an item of GROUP BY stands: a column, or the output with a number or name."""
     by_name = kind(node) == "Column" and not node.table
     if by_name and any(node.name in source.at for source in scope.sources):
         return node
@@ -23,15 +23,15 @@ def grouped_by(node: Any, items: Sequence[Any], scope: Scope) -> Any:
 
 
 def check_grouped(group: Sequence[Any], parts: Iterable[Any], scope: Scope) -> None:
-    """See whether each column is grouped, is in an aggregate, or depends on a grouped primary key.
+    """Check that each column is grouped, is in an aggregate, or depends on a grouped primary key.
 
     Args:
         group: the items of GROUP BY.
-        parts: what is computed for each group.
-        scope: where their columns are found.
+        parts: the expressions that are computed for each group.
+        scope: the scope in which their columns are found.
 
     Raises:
-        SqlError: one has many values in a group (42803).
+        SqlError: a column has several values in a group (42803).
     """
     grouped = {place for one in group if (place := _place(one, scope)) is not None}
     texts = {rendered(one) for one in group}
@@ -60,10 +60,10 @@ def check_grouped(group: Sequence[Any], parts: Iterable[Any], scope: Scope) -> N
 
 
 def check_distinct(items: Sequence[Any], keys: Iterable[Any], scope: Scope) -> None:
-    """See whether a query with DISTINCT is ordered by what it returns.
+    """Check that a query with DISTINCT is ordered only by expressions that it returns.
 
     Raises:
-        SqlError: it is ordered by something else (42P10).
+        SqlError: the query is ordered by another expression (42P10).
     """
     outputs = [item.this if kind(item) == "Alias" else item for item in items]
     texts = {rendered(one) for one in outputs}
@@ -75,7 +75,7 @@ def check_distinct(items: Sequence[Any], keys: Iterable[Any], scope: Scope) -> N
 
 
 def _place(node: Any, scope: Scope) -> tuple[FromSource, int] | None:
-    """A column of one of the query's own sources."""
+    """Return the source and place of a column of the query itself; None for any other node."""
     if kind(node) != "Column" or kind(node.this) == "Star":
         return None
     place = scope.find(node.name, node.table)

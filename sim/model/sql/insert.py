@@ -1,6 +1,6 @@
 """INSERT, with ON CONFLICT.
 
-How a row is checked and stored is `twopc.sim.model.node.rows`.
+Rows are checked and stored by `twopc.sim.model.node.rows`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from twopc.sim.model.values import SqlError, StatementResult, Steps, Unsupported
 
 
 class _Conflict:
-    """ON CONFLICT."""
+    """The compiled ON CONFLICT clause."""
 
     def __init__(self, node: Any, source: FromSource, plans: Any) -> None:
         self.table: HeapTable = source.table
@@ -71,7 +71,7 @@ class _Conflict:
         return indexes
 
     def met(self, tx: Any, new: Values) -> Steps[HeapRow | None]:
-        """The row that is in the way; waits for who may be."""
+        """Return the existing row that conflicts with a new one; waits for transactions whose row may conflict."""
         for index in self.arbiters:
             while True:
                 other = constraints.meets(tx, index, new, None)
@@ -85,7 +85,7 @@ class _Conflict:
 
 
 def plan_insert(node: Any, plans: Any) -> Plan:
-    """INSERT."""
+    """Compile an INSERT."""
     source = target(node.this, plans)
     table: HeapTable = source.table
     places = _columns(node, source)
@@ -174,7 +174,7 @@ def _update_instead(
     if got is None or not any(
         index.key(got.values) == index.key(proposed) for index in conflict.arbiters
     ):
-        return False, None  # it is gone meanwhile: insert again
+        return False, None  # the row has been deleted or changed meanwhile: insert again
     if conflict.where is not None and not conflict.where((got.values, proposed), c):
         return True, None
     changed = yield from rows.update(

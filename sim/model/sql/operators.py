@@ -1,4 +1,4 @@
-"""What operators do to values: three-valued logic, PostgreSQL's arithmetic, comparison across types.
+"""Operators on values: three-valued logic, PostgreSQL's arithmetic, comparison across types.
 
 Pure functions of values; None is null.
 """
@@ -19,7 +19,7 @@ _INT = 2**31
 
 
 def alike(a: Any, b: Any) -> tuple[Any, Any]:
-    """Two values made comparable. 42883 if they are not."""
+    """Convert two values to a common type for comparison. Raise 42883 if there is none."""
     if a.__class__ is str:
         a = like(a, b)
     elif b.__class__ is str:
@@ -44,21 +44,21 @@ def alike(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def equal(a: Any, b: Any) -> Any:
-    """=, of values that are not null."""
+    """Compute ``a = b`` for values that are not null."""
     if a.__class__ is not b.__class__:
         a, b = alike(a, b)
     return a == b
 
 
 def distinct(a: Any, b: Any) -> bool:
-    """IS DISTINCT FROM."""
+    """Compute ``a IS DISTINCT FROM b``."""
     if a is None or b is None:
         return a is not b
     return not equal(a, b)
 
 
 def less(a: Any, b: Any) -> Any:
-    """<"""
+    """Compute ``a < b`` for values that are not null."""
     if a.__class__ is not b.__class__:
         a, b = alike(a, b)
     try:
@@ -68,14 +68,14 @@ def less(a: Any, b: Any) -> Any:
 
 
 def both(a: Any, b: Any) -> Any:
-    """AND"""
+    """Compute ``a AND b``."""
     if a is False or b is False:
         return False
     return None if a is None or b is None else True
 
 
 def either(a: Any, b: Any) -> Any:
-    """OR"""
+    """Compute ``a OR b``."""
     if a is True or b is True:
         return True
     return None if a is None or b is None else False
@@ -108,7 +108,7 @@ def _checked(value: Any) -> Any:
 
 
 def add(a: Any, b: Any) -> Any:
-    """+"""
+    """Compute ``a + b``."""
     if a.__class__ is not int or b.__class__ is not int:
         a, b = _numbers(a, b, "+")
         if isinstance(a, Decimal) or isinstance(b, Decimal):
@@ -119,7 +119,7 @@ def add(a: Any, b: Any) -> Any:
 
 
 def subtract(a: Any, b: Any) -> Any:
-    """-"""
+    """Compute ``a - b``."""
     if a.__class__ is not int or b.__class__ is not int:
         a, b = _numbers(a, b, "-")
         if isinstance(a, Decimal) or isinstance(b, Decimal):
@@ -132,7 +132,7 @@ def subtract(a: Any, b: Any) -> Any:
 
 
 def multiply(a: Any, b: Any) -> Any:
-    """*"""
+    """Compute ``a * b``."""
     if a.__class__ is not int or b.__class__ is not int:
         a, b = _numbers(a, b, "*")
         if isinstance(a, Decimal) or isinstance(b, Decimal):
@@ -141,7 +141,7 @@ def multiply(a: Any, b: Any) -> Any:
 
 
 def divide(a: Any, b: Any) -> Any:
-    """/, toward zero for integers; of numerics with PostgreSQL's scale."""
+    """Compute ``a / b``: truncated toward zero for integers, with PostgreSQL's scale for numerics."""
     a, b = _numbers(a, b, "/")
     if b == 0:
         raise SqlError("22012", "division by zero")
@@ -156,7 +156,7 @@ def divide(a: Any, b: Any) -> Any:
 
 
 def _weight(number: Decimal) -> tuple[int, int]:
-    """Base-10000 weight and first digit, as numeric.c has them."""
+    """Return a number's base-10000 weight and first digit, as numeric.c defines them."""
     if number == 0:
         return 0, 0
     exponent = number.adjusted()
@@ -179,7 +179,7 @@ def _division_scale(a: Decimal, b: Decimal) -> int:
 
 
 def modulo(a: Any, b: Any) -> Any:
-    """%, with the sign of the dividend."""
+    """Compute ``a % b``; the result has the sign of the dividend."""
     a, b = _numbers(a, b, "%")
     if b == 0:
         raise SqlError("22012", "division by zero")
@@ -189,12 +189,12 @@ def modulo(a: Any, b: Any) -> Any:
 
 
 def negate(a: Any) -> Any:
-    """Unary -"""
+    """Compute ``-a``; null for null."""
     return None if a is None else subtract(0, a) if a.__class__ is int else -a
 
 
 def concatenate(a: Any, b: Any) -> Any:
-    """||"""
+    """Compute ``a || b``."""
     if isinstance(a, (list, tuple)):
         return (*a, *b) if isinstance(b, (list, tuple)) else (*a, b)
     if isinstance(b, (list, tuple)):
@@ -209,7 +209,7 @@ def _text(value: Any) -> str:
 
 
 def matches(text: str, pattern: str, *, fold: bool = False) -> bool:
-    """LIKE"""
+    """Whether a text matches a LIKE pattern; `fold` ignores case, as ILIKE."""
     made, place = [], 0
     while place < len(pattern):
         sign = pattern[place]

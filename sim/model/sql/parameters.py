@@ -1,4 +1,4 @@
-"""Parameters of a routine: which of them a call gives, what becomes of those that it leaves out, and what comes back."""
+"""Parameters of a routine: matching a call's arguments to them, default values, and output parameters."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from twopc.sim.model.sql.expressions import compiled
 from twopc.sim.model.sql.parse import kind
 from twopc.sim.model.values import SqlError, UnsupportedError
 
-#: Under which an array is given to the last parameter as a whole: ``VARIADIC array``.
+#: Key of an array that is passed for the variadic parameter as a whole: ``VARIADIC array``.
 WHOLE = ""
 
 
 class RoutineParameter(NamedTuple):
-    """One of them."""
+    """One parameter of a routine."""
 
     name: str
     type: types.SqlType
     mode: str = "i"
-    """i, o, b (inout), v (variadic)."""
+    """Mode: i (in), o (out), b (inout) or v (variadic)."""
     default: Callable[[Context], Any] | None = None
 
 
 class OutParameters(NamedTuple):
-    """What a procedure's output parameters came to."""
+    """Names and final values of a procedure's output parameters."""
 
     names: tuple[str, ...]
     values: tuple[Any, ...]
@@ -37,7 +37,7 @@ class RoutineSignature:
     """The parameters of one routine.
 
     Args:
-        is_procedure: CALL names its output parameters, too.
+        is_procedure: whether CALL lists the output parameters too.
     """
 
     def __init__(
@@ -53,7 +53,9 @@ class RoutineSignature:
         self._variadic = last if last is not None and last.mode == "v" else None
 
     def arranged(self, tx: Any, values: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
-        """The values of `given` for a call. 42883"""
+        """Return the values of the input parameters (`given`) for a call. Raise 42883 if its arguments do not
+        match.
+        """
         results = {each.name: value for each, value in zip(self._asked, values, strict=False)}
         if self._variadic is not None and WHOLE in named:
             results[self._variadic.name] = named[WHOLE]
@@ -77,11 +79,11 @@ class RoutineSignature:
         return SqlError("42883", f"function {self._name} with {count} arguments does not exist")
 
     def nothing(self) -> Any:
-        """What comes back of a call that has failed and goes on."""
+        """Return the result of a call that has failed and is continued."""
         return self.results({each.name: None for each in self.outs}) if self.outs else None
 
     def results(self, variables: Mapping[str, Any]) -> Any:
-        """What the output parameters came to."""
+        """Return the final values of the output parameters."""
         values = tuple(
             None if variables[each.name] is None else each.type.store(variables[each.name])
             for each in self.outs
@@ -92,7 +94,7 @@ class RoutineSignature:
 
 
 def read(text: str, words: Sequence[str], plans: Any) -> Iterator[RoutineParameter]:
-    """Those of a definition, from the words between its brackets. UnsupportedError"""
+    """Yield the parameters of a definition, from the tokens in its parentheses. Raise UnsupportedError."""
     for number, part in enumerate(_split(words), 1):
         mode, rest = "i", part
         if part[0] in _MODES and len(part) > 1:
@@ -110,7 +112,7 @@ def read(text: str, words: Sequence[str], plans: Any) -> Iterator[RoutineParamet
 def checked(
     text: str, signature: RoutineSignature, *, language: str, is_procedure: bool
 ) -> RoutineSignature:
-    """The same, if the model knows what its output parameters come to. UnsupportedError"""
+    """Return the signature if the model can return its output parameters. Raise UnsupportedError if it cannot."""
     if signature.outs and language == "sql":
         raise UnsupportedError(text, "output parameters of a function in SQL")
     if len(signature.outs) > 1 and not is_procedure:
@@ -119,7 +121,7 @@ def checked(
 
 
 def given_by(nodes: Sequence[Any], scope: Scope) -> tuple[list[Fn], dict[str, Fn]]:
-    """What a call gives by place, and what it gives by name."""
+    """Compile the arguments of a call: those by position, and those by name."""
     given: list[Fn] = []
     named: dict[str, Fn] = {}
     for node in nodes:

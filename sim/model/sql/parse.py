@@ -1,7 +1,7 @@
-"""Text to syntax trees: the only module that knows the parser, and loads it when first asked.
+"""Text to syntax trees: the only module that uses the parser, which it loads at first use.
 
-Statements that steer transactions, and utilities that the parser does not know, are recognised from their words
-before it.
+Statements that control transactions, and utility statements that the parser does not know, are recognised by their
+words before the parser is used.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from twopc import lexer
 from twopc.sim.model.sql import clauses
 from twopc.sim.model.values import UnsupportedError
 
-#: Of SQL's words those that the parser does not take for a parameter's name, and what makes a name of them.
+#: Keywords of SQL that the parser does not accept as a parameter's name, and the suffix that makes them acceptable.
 _KEYWORD = re.compile(
     r"""all|and|any|as|asc|between|by|case|cross|desc|distinct|else|end|except|exists|false|for|from|full|group
     |having|ilike|in|inner|intersect|into|is|join|left|like|limit|natural|not|null|offset|on|or|order|outer
@@ -23,13 +23,13 @@ _KEYWORD = re.compile(
     re.I | re.X,
 )
 _NAME = "_named"
-#: What becomes of letters in a name without quotes: servers with UTF-8 fold those of ASCII.
+#: Case folding of a name without quotes: servers with UTF-8 fold only letters of ASCII.
 _FOLDED = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
 
 
 @functools.lru_cache(maxsize=4096)
 def words(text: str) -> tuple[str, ...]:
-    """The tokens of a text without semicolons at its end: words in lower case, anything else as written."""
+    """Return the tokens of a text without trailing semicolons: words in lower case, any other token as written."""
     results = [token.word or token.text for token in lexer.tokens(text) if token.kind != "space"]
     while results and results[-1] == ";":
         results.pop()
@@ -38,7 +38,7 @@ def words(text: str) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=1024)
 def statements(text: str) -> tuple[str, ...]:
-    """The texts of the statements in a text."""
+    """Return the texts of the statements in a text."""
     return tuple(
         text[statement[0].start : statement[-1].start + len(statement[-1].text)]
         for statement in lexer.statements(text)
@@ -46,7 +46,7 @@ def statements(text: str) -> tuple[str, ...]:
 
 
 def _renamed(text: str) -> str:
-    """The text with other names for parameters that are called as keywords are: ``:from``."""
+    """Return a text in which parameters named like keywords (``:from``) have other names."""
     return "".join(
         token.text + _NAME
         if token.kind == "parameter" and _KEYWORD.fullmatch(token.text, 1)
@@ -57,15 +57,16 @@ def _renamed(text: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def tree(text: str) -> Any:
-    """The syntax tree of one statement, which nobody changes: systems of the same kind are built by the thousand.
+    """Return the syntax tree of one statement. It is shared and must not be changed: thousands of equal systems are
+    built.
 
-    What cannot be read may be an error of PostgreSQL's or not.
+    Raises UnsupportedError for a text that cannot be parsed, which PostgreSQL might accept or refuse.
     """
     import sqlglot
     from sqlglot import errors, exp
 
     tokens = words(text)
-    for place, word in enumerate(tokens):  # sqlglot takes it for IS NULL
+    for place, word in enumerate(tokens):  # sqlglot reads IS UNKNOWN as IS NULL
         following = tokens[place + 1 : place + 3]
         if word == "is" and (following[:1] == ("unknown",) or following == ("not", "unknown")):
             raise UnsupportedError(text, "IS UNKNOWN")
@@ -88,17 +89,17 @@ def tree(text: str) -> Any:
 
 
 def expression(text: str) -> Any:
-    """The syntax tree of an expression."""
+    """Return the syntax tree of an expression."""
     return tree(f"select {text}").expressions[0]
 
 
 def kind(node: Any) -> str:
-    """What a node of the tree is."""
+    """Return the kind of a node: the name of its class."""
     return type(node).__name__
 
 
 def construct(node: Any) -> str:
-    """What a node is in SQL's words, for a statement that is refused because of it."""
+    """Return the name of a node's construct in SQL, for the message that refuses a statement because of the node."""
     name = kind(node)
     return _CONSTRUCTS.get(name) or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).upper()
 
@@ -113,7 +114,7 @@ _CONSTRUCTS = {
 
 
 def rendered(node: Any) -> str:
-    """A node as SQL, for messages and for telling equal ones."""
+    """Return a node as SQL, for messages and for comparing nodes."""
     result = node.meta.get("rendered")
     if result is None:
         result = node.meta["rendered"] = str(node.sql(dialect="postgres"))
@@ -121,7 +122,7 @@ def rendered(node: Any) -> str:
 
 
 def arguments(node: Any) -> list[Any]:
-    """The arguments of a function's call, in order."""
+    """Return the arguments of a function's call, in order."""
     if kind(node) == "Anonymous":
         return list(node.expressions)
     given: list[Any] = []

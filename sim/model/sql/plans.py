@@ -1,7 +1,7 @@
-"""Texts to plans: each text is compiled once for a node, and again after its definitions have changed.
+"""Statements to plans: each text is compiled once for a node, and again after the node's definitions have changed.
 
-A plan is called with the open transaction and parameters. What steers transactions is no plan but a `Control`,
-which the session carries out.
+A plan is called with the open transaction and parameters. A statement that controls transactions has no plan: it
+becomes a `Control`, which the session executes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from twopc.sim.model.node.session import NodeSession
 
 
-#: What is created as a name only, as names of schemas are parts of tables' names; and what is said to other roles.
+#: Objects whose CREATE has no effect, as a schema is only a part of tables' names; and the error for other roles.
 _EMPTY = {
     "schema": "permission denied for database {node}",
     "role": "permission denied to create role",
@@ -39,28 +39,28 @@ _EMPTY = {
 
 
 class StatementPlans:
-    """The statements of one node."""
+    """The plans of one node's statements."""
 
-    #: For expressions, which queries are made of and may be queries.
+    #: Called by `expressions`, which cannot import `select`: each needs the other.
     subquery = staticmethod(select.subquery)
 
     def __init__(self, node: ModelNode) -> None:
         self.node = node
         self.variables: frozenset[str] = frozenset()
-        """Of the PL/pgSQL function whose statements are being compiled."""
+        """Variables of the PL/pgSQL function whose statements are being compiled."""
         self._known: dict[str, Plan | Control] = {}
         self._short = ShortPaths(self.function, lambda verb, gid: Control(verb, gid))
 
     def get(self, text: str) -> Plan | Control:
-        """What a text means. 42601 and what binding raises; UnsupportedError."""
+        """Return the plan or `Control` of a text. Raise 42601, errors of name resolution, or UnsupportedError."""
         result = self._known.get(text)
         if result is None:
             short: Plan | Control | None = self._short.find(text)
             if short is not None:
-                return short  # gids do not come again
+                return short  # not cached: a gid is used once
             steers = control(text)
             if steers is not None and steers.name and steers.verb != "begin":
-                return steers  # nor do they here
+                return steers  # not cached either
             result = steers or self._compiled(text)
             if len(self._known) > 10_000:
                 self._known.clear()
@@ -68,26 +68,26 @@ class StatementPlans:
         return result
 
     def statement(self, text: str) -> Plan:
-        """A text that must not steer transactions. 2D000"""
+        """Return the plan of a text. Raise 2D000 if it controls transactions."""
         result = self.get(text)
         if isinstance(result, Control):
             raise SqlError("2D000", "invalid transaction termination")
         return result
 
     def forget(self) -> None:
-        """Definitions have changed."""
+        """Discard all plans, because definitions have changed."""
         self._known.clear()
         self._short.forget()
 
     def compile_with(self, text: str, variables: frozenset[str]) -> Plan:
-        """A statement of a function that has these variables."""
+        """Compile a statement of a function that has these variables."""
         with self._having(variables):
             if control(text) is not None:
                 raise SqlError("2D000", "invalid transaction termination")
             return self._compiled(text)
 
     def expression_with(self, text: str, variables: frozenset[str]) -> Callable[..., Any]:
-        """An expression of such a function: ``closure(context)``."""
+        """Compile an expression of a function that has these variables: ``closure(context)``."""
         with self._having(variables):
             fn = compiled(parse.expression(text), Scope(self))
         return lambda c: fn((), c)
@@ -145,7 +145,7 @@ class StatementPlans:
         return define
 
     def _defining(self, text: str, words: tuple[str, ...]) -> Callable[[Any], str]:
-        """What a definition does; what the model does not know of it is refused before it does anything."""
+        """Return the action of a definition. Raise UnsupportedError before anything is changed."""
         first = words[0]
         rest = [
             one
@@ -196,7 +196,7 @@ class StatementPlans:
         return f"CREATE {what.upper()}"
 
     def _give(self, text: str, words: tuple[str, ...], tx: Any) -> str:
-        """ALTER TABLE … OWNER TO …"""
+        """Execute ALTER TABLE … OWNER TO …."""
         (name,) = utility.names(text, words[2 : words.index("owner")])
         rights.must_own(tx, table := self.node.table(name))
         table.owner = utility.names(text, words[words.index("to") + 1 :])[0]
@@ -228,15 +228,15 @@ class StatementPlans:
         raise UnsupportedError(text, f"DROP {what.upper()}")
 
     def function(self, name: str) -> Callable[..., Steps[Any]] | None:
-        """One that may wait, by its name in SQL."""
+        """Return the function that may wait with a name in SQL; None if there is none."""
         functions = self.node.functions
         return functions.get(name) or functions.get(name.removeprefix("public."))
 
     def define(self, sql: str, by: NodeSession | None = None) -> None:
-        """Statements as superuser, outside of time. SqlError, also where one would have to wait.
+        """Execute statements as superuser, outside of virtual time. Raise SqlError, also if one would have to wait.
 
         Args:
-            by: whose settings hold, and stay; without it a session of its own.
+            by: the session whose settings apply and are kept; a session of its own if None.
         """
         session = by or self.node.connect("postgres", "definition")
         try:

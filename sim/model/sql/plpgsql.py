@@ -1,7 +1,8 @@
 """Functions in SQL and PL/pgSQL, and the triggers that call them.
 
-A body is compiled at its first call (`body`), as PostgreSQL does; what it does not know is said then, or when
-the function is defined if the words show it.
+A body is compiled at its first call (`body`), as in PostgreSQL. Constructs that the model lacks are refused then,
+or
+at definition if words of the body show them.
 """
 
 from __future__ import annotations
@@ -51,15 +52,15 @@ class Function:
         self.text = text
         self._plans = plans
         self.void = False
-        """It returns nothing, which is shown as an empty text."""
+        """Whether the function returns void, which is shown as an empty text."""
         self._compiled: StatementBlock | None = None
 
     def __call__(self, tx: Any, /, *given: Any, **named: Any) -> Steps[Any]:
-        """Its value, called as a statement calls it. 42883"""
+        """Call the routine with a statement's arguments and return its value. Raise 42883."""
         return (yield from self.applied(tx, *self.signature.arranged(tx, given, named)))
 
     def applied(self, tx: Any, *given: Any) -> Steps[Any]:
-        """Its value, with the values of all parameters that are given."""
+        """Call the routine with the values of all input parameters and return its value."""
         signature = self.signature
         variables: dict[str, Any] = {each.name: None for each in signature.parameters}
         for each, value in zip(signature.given, given, strict=True):
@@ -72,7 +73,10 @@ class Function:
         return "" if self.void else value
 
     def prepare(self) -> None:
-        """Compile the body before it is called. UnsupportedError; 42P01 and its like, as servers look into SQL only"""
+        """Compile the body before it is called.
+
+        Raise UnsupportedError; in SQL also 42P01 and the like, as servers check only bodies in SQL at definition.
+        """
         names = [each.name for each in self.signature.parameters]
         with suppress(SqlError) if self.language == "plpgsql" else nullcontext():
             self._block([*names, *(f"${place}" for place, _ in enumerate(names, 1))])
@@ -84,7 +88,7 @@ class Function:
         return body.plpgsql_body(self.text, known, self._plans)
 
     def run(self, tx: Any, variables: dict[str, Any]) -> Steps[Any]:
-        """With these variables."""
+        """Run the body with these variables and return its value."""
         if self._compiled is None:
             self._compiled = self._block(variables)
         variables["found"] = False
@@ -101,7 +105,7 @@ class Function:
 
 
 class SqlTrigger:
-    """A trigger of a function written in PL/pgSQL, or of one that the model was given."""
+    """A trigger with a function in PL/pgSQL, or with a Python function that was given to the model."""
 
     def __init__(
         self, name: str, when: str, operations: frozenset[str], function: Any, plans: Any
@@ -117,7 +121,7 @@ class SqlTrigger:
     def fire(
         self, tx: Any, table: str, changes: Sequence[RowChange]
     ) -> Steps[Sequence[RowChange] | None]:
-        """Once for a row, once for a statement."""
+        """Run the trigger function once: for a row, or for a statement."""
         there = self._plans.node.table(table)
         by_row = "statement" not in self.when
         change = changes[0] if by_row and changes else None
@@ -157,7 +161,7 @@ class SqlTrigger:
         return (change._replace(new=self._plans.node.generated(there, stored)),)
 
 
-#: Of a definition: a function that is not called, or reads as of an earlier moment; a trigger for some columns.
+#: Parts of a definition that the model lacks: functions not called for nulls, or with an older snapshot; some triggers.
 _FOREIGN = (
     "strict",
     "null on null input",
@@ -173,10 +177,10 @@ _FOREIGN = (
 
 
 def refuse(text: str, words: Sequence[str]) -> None:
-    """See whether a definition says what the model does not do.
+    """Refuse a definition that has a part which the model lacks.
 
     Raises:
-        UnsupportedError: it does.
+        UnsupportedError: the definition has such a part.
     """
     outside = " ".join(word for word in words if not word.startswith(("$", "'")))
     for phrase in _FOREIGN:
@@ -185,7 +189,7 @@ def refuse(text: str, words: Sequence[str]) -> None:
 
 
 def define(text: str, words: tuple[str, ...], tx: Any, plans: Any) -> str:
-    """CREATE FUNCTION, PROCEDURE or TRIGGER. 42501"""
+    """Execute CREATE FUNCTION, PROCEDURE or TRIGGER. Raise 42501."""
     place = next(
         at for at, word in enumerate(words) if word in ("function", "procedure", "trigger")
     )
@@ -293,7 +297,7 @@ def _trigger(text: str, words: tuple[str, ...], place: int, tx: Any, plans: Any)
 
 
 def alter_trigger(text: str, words: tuple[str, ...], tx: Any, plans: Any) -> str:
-    """ALTER TABLE … ENABLE or DISABLE TRIGGER. 42501, 42704"""
+    """Execute ALTER TABLE … ENABLE or DISABLE TRIGGER. Raise 42501 or 42704."""
     at = words.index("trigger")
     verb = " ".join(
         word
@@ -320,7 +324,7 @@ def alter_trigger(text: str, words: tuple[str, ...], tx: Any, plans: Any) -> str
 
 
 def drop_trigger(words: Sequence[str], tx: Any, plans: Any, *, missing_ok: bool) -> str:
-    """DROP TRIGGER … ON …. 42501, 42704"""
+    """Execute DROP TRIGGER … ON …. Raise 42501 or 42704."""
     name, table = unquoted(words[0]), plans.node.table("".join(words[2:]))
     left = [one for one in table.triggers if one.name != name]
     if len(left) == len(table.triggers) and not missing_ok:

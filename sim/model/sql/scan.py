@@ -1,4 +1,4 @@
-"""How the rows of one source are found: by a unique key where WHERE gives one, else all of them."""
+"""Access to the rows of one source: by a unique key if WHERE gives its values, else by a scan of all rows."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Scan:
     def __init__(self, source: FromSource) -> None:
         self.source = source
         self.nothing: Values = (None,) * len(source.names)
-        """Beside a row that a LEFT JOIN finds nothing for."""
+        """Nulls in place of a row, for a LEFT JOIN without a match."""
         self.exact = False
-        """The key says all that WHERE says."""
+        """Whether the key covers all conditions of WHERE."""
         self.key: tuple[Index, list[Callable[[Rows, Context], Any]]] | None = None
 
     def use(self, where: Any, place: int, scope: Scope) -> None:
-        """Look for a unique key of a table in the conditions that are joined by AND."""
+        """Find a unique key of a table whose columns are given by conditions joined with AND."""
         table: HeapTable | None = self.source.table
         if table is None or where is None or not table.indexes:
             return
@@ -73,7 +73,7 @@ class Scan:
         return True
 
     def searched_key(self, r: Rows, c: Context) -> Values | None:
-        """The key that is looked for; None: all rows are."""
+        """Return the key whose rows are searched for; None for all rows."""
         if self.key is None:
             return None
         index, values = self.key
@@ -88,7 +88,7 @@ class Scan:
         return tuple(key)
 
     def handles(self, r: Rows, c: Context) -> list[tuple[HeapRow, Version]]:
-        """Rows of a table with the version that is seen."""
+        """Return the table's rows, each with its visible version."""
         table: HeapTable = self.source.table
         tx, snap = c.tx, c.snap
         if self.key is None:
@@ -114,7 +114,7 @@ class Scan:
         return results
 
     def rows(self, r: Rows, c: Context) -> Iterator[tuple[Values, Handle]]:
-        """Values, and for a table where they are."""
+        """Yield each row's values and, for a table, the row and its version."""
         if self.source.table is not None:
             for row, version in self.handles(r, c):
                 yield version.values, (row, version)
@@ -125,12 +125,12 @@ class Scan:
 
 
 def scan(source: FromSource) -> Scan:
-    """A source's rows."""
+    """Return the scan of a source."""
     return Scan(source)
 
 
 def conjuncts(node: Any) -> Iterator[Any]:
-    """Conditions that must all hold."""
+    """Yield the conditions that AND joins."""
     if kind(node) in ("And",):
         yield from conjuncts(node.this)
         yield from conjuncts(node.expression)

@@ -1,7 +1,7 @@
 """SELECT: sources, joins, WHERE, groups, order, limit, row locks.
 
-A plain one runs without waiting. One with FOR UPDATE and its like locks row by row, in order, and looks again at
-each row that somebody has changed meanwhile.
+A plain SELECT runs without waiting. One with FOR UPDATE or another locking clause locks row by row, in order, and
+checks each row again that another transaction has changed meanwhile.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class Query:
     def combined(
         self, outer: Rows, c: Context, result: list[Any], seen: Any = None
     ) -> list[tuple[Rows, Any]]:
-        """Every combination of rows that satisfies WHERE, with what is locked: a list of (row, version)."""
+        """Return every combination of rows that satisfies WHERE, each with its handles: (row, version) by source."""
         rows: list[tuple[Rows, Any]] = [(outer, ())]
         for one, (side, on) in zip(self.scans, self.joins, strict=True):
             longer: list[tuple[Rows, Any]] = []
@@ -198,7 +198,7 @@ class Query:
         return rows if where is None else [one for one in rows if where(one[0], c)]
 
     def rows(self, outer: Rows, c: Context) -> list[Rows]:
-        """What it returns, without locking."""
+        """Return the result rows, without locking."""
         results = self.combined(outer, c, [])
         return [result for result, *_ in self._cut(self._results(results, outer, c), outer, c)]
 
@@ -261,7 +261,7 @@ class Query:
         return made[start:] if count is None else made[start : start + count]
 
     def locked(self, c: Context) -> Steps[list[Rows]]:
-        """What it returns once its rows are locked."""
+        """Lock the rows and return the result rows."""
         made = self._results(self.combined((), c, []), (), c)
         start, count = self._window((), c)
         results: list[Rows] = []
@@ -330,7 +330,7 @@ def _name(item: Any) -> str:
 
 
 def source_of(node: Any, scope: Scope) -> FromSource:
-    """What stands in FROM."""
+    """Return the source of an item in FROM."""
     what = kind(node)
     alias = node.alias_or_name
     if what == "Table" and kind(node.this) == "Identifier":
@@ -365,7 +365,7 @@ def source_of(node: Any, scope: Scope) -> FromSource:
 
 
 def subquery(node: Any, scope: Scope) -> Callable[[Rows, Context], list[Rows]]:
-    """A query within an expression."""
+    """Compile a query within an expression."""
     while kind(node) in ("Subquery", "Paren"):
         node = node.this
     if kind(node) != "Select":
@@ -381,7 +381,7 @@ def subquery(node: Any, scope: Scope) -> Callable[[Rows, Context], list[Rows]]:
 
 
 def plan(node: Any, plans: Any) -> Plan:
-    """A SELECT as a statement of its own."""
+    """Compile a SELECT as a statement of its own."""
     calls = _waiting_call(node, plans)
     if calls is not None:
         return calls
@@ -406,7 +406,7 @@ def plan(node: Any, plans: Any) -> Plan:
 
 
 def _waiting_call(node: Any, plans: Any) -> Plan | None:
-    """``select f(…)`` of a function that may wait: one call, no FROM."""
+    """Compile ``select f(…)`` for a function that may wait: one call, no FROM. None for any other SELECT."""
     if node.args.get("from_") is not None or len(node.expressions) != 1:
         return None
     item = node.expressions[0]

@@ -1,6 +1,6 @@
-"""Which settings of PostgreSQL a session of the model has, and what they are shown as; others are refused by name.
+"""The settings of PostgreSQL that a session of the model has, and how values are shown; others are refused by name.
 
-A setting that nothing looks at would be a wrong answer: SET would succeed, and change nothing.
+Accepting a setting without implementing it would be wrong: SET would succeed and have no effect.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _OTHER_UNIT = re.compile(r"\s*\d+(\.\d+)?\s*[A-Za-z]+\s*")
 _UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "min": 60_000, "s": 1000, "ms": 1, "us": 0.001}
 _MS_MAX = 2**31 - 1
 _LEVELS = ("read uncommitted", "read committed", "repeatable read", "serializable")
-#: Schemas among which the model does not choose: a name without a schema is in public.
+#: Schemas that a search_path may list; it has no effect, as a name without a schema is always in public.
 _SCHEMAS = frozenset({"", "public", "$user", "pg_catalog", "pg_temp", "msrepl"})
-#: Other words for two of synchronous_commit's values.
+#: Synonyms of two values of synchronous_commit.
 _SYNONYMS = {"true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off"}
 
 
 def duration_text(ms: float) -> str:
-    """A duration as the server shows it: in the largest unit of which it is a whole number."""
+    """Return a duration as the server shows it: in the largest unit of which it is a whole number."""
     whole = round(ms)
     units = (unit for unit, factor in _UNITS_MS.items() if factor >= 1 and not whole % factor)
     unit = next(units) if whole else ""
@@ -44,7 +44,7 @@ def _duration(name: str, value: str) -> str:
 
 
 def path_text(schemas: Sequence[str]) -> str:
-    """A search_path of these schemas, each quoted if it must be."""
+    """Return a search_path of these schemas, each quoted if necessary."""
     return ", ".join(
         one if re.fullmatch("[a-z_][a-z0-9_]*", one) else f'"{one}"' for one in schemas
     )
@@ -71,7 +71,7 @@ def _invalid(name: str, value: str) -> SqlError:
     return SqlError("22023", f'invalid value for parameter "{name}": "{value}"')
 
 
-#: What each is shown as if it is set to a value.
+#: For each setting, the function from a value to the value that is shown.
 _KNOWN: dict[str, Callable[[str, str], str]] = {
     "application_name": lambda name, value: value,
     "default_transaction_isolation": _one_of(*_LEVELS),
@@ -82,15 +82,15 @@ _KNOWN: dict[str, Callable[[str, str], str]] = {
     "statement_timeout": _duration,
     "synchronous_commit": _one_of("on", "off", "local", "remote_write", "remote_apply"),
 }
-#: Those that the session looks at only as a whole, not in a transaction.
+#: Settings that the model implements per session only, without SET LOCAL.
 _OF_SESSIONS = frozenset({"idle_in_transaction_session_timeout", "statement_timeout"})
 
 
 def refuse(name: str, value: str | None, *, local: bool) -> None:
-    """See whether a session has this setting; None: it is reset.
+    """Refuse a setting or a value that the model does not have; None resets the setting.
 
     Raises:
-        UnsupportedError: the model does not have it, or not with this value.
+        UnsupportedError: the model does not have the setting, or not this form of its value.
     """
     if "." in name:  # of an extension, or of the application itself
         return
@@ -103,14 +103,14 @@ def refuse(name: str, value: str | None, *, local: bool) -> None:
         try:
             _KNOWN[name](name, value)
         except SqlError:
-            return  # the server says so when it is set
+            return  # raised when the setting is set, as on a server
 
 
 def put(tx: Any, name: str, value: str | None, *, local: bool) -> None:
-    """Set a setting; None: reset it. Raises `UnsupportedError` as `refuse`.
+    """Set a setting; None resets it. Raises `UnsupportedError` like `refuse`.
 
     Raises:
-        SqlError: PostgreSQL does not take the value (22023), or not from this role (42501).
+        SqlError: the value is invalid (22023), or the role may not set it (42501).
     """
     refuse(name, value, local=local)
     if name == "session_replication_role" and tx.session_user not in tx.node.replicators:

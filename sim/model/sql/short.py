@@ -1,7 +1,8 @@
-"""A short way to statements that hold a gid: they come once each, so keeping their texts would not help.
+"""A fast path for statements that contain a gid: each text occurs once, so caching plans by text would not help.
 
-What stands before the first string says what a statement is; it is learned from the first of its kind. Only the
-simplest forms are taken, those that drivers send; anything else goes the long way.
+The text before the first quote identifies a form of statement, and is remembered at its first use. Only the
+simplest
+forms, which drivers send, are handled; any other statement is compiled as usual.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ from twopc.sim.model.values import StatementResult, Steps, UnsupportedError
 
 Maker = Callable[[str], Any]
 
-#: A setting of our own, whose value is text for sure.
+#: A setting with a qualified name, whose value is always text.
 _SET: Final = re.compile(r"set local ([a-z_]+\.[a-z_]+) = \Z")
 _CALL: Final = re.compile(r"call ([a-z_]+\.[a-z_]+)\(\Z")
-#: After the first quote: a string without anything special in it, and at most NULL and another one.
+#: After the first quote: the rest of a string without escapes, then optionally NULL and another string.
 _ARGUMENTS: Final = re.compile(r"([^'\\]*)'(, null)?(?:, '([^'\\]*)')?\)\Z")
 _SET_DONE: Final = StatementResult(tag="SET")
 
 
 class ShortPaths:
-    """The short ways of one node.
+    """The fast paths of one node.
 
     Args:
-        function: one that may wait, by its name.
-        control: makes what steers transactions, of verb and gid.
+        function: returns the function that may wait with a name.
+        control: makes a statement that controls transactions, from verb and gid.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class ShortPaths:
             self._heads[head] = _steering(control, verb)
 
     def find(self, text: str) -> Any:
-        """What a text means; None if it has to be found the long way."""
+        """Return the plan or `Control` of a text; None if it must be compiled."""
         head, quote, rest = text.partition("'")
         if not quote:
             return None
@@ -52,7 +53,7 @@ class ShortPaths:
         return maker(rest) if maker is not None else None
 
     def forget(self) -> None:
-        """Definitions have changed."""
+        """Discard the paths of CALL, because definitions have changed."""
         for head in [one for one in self._heads if one.startswith("call ")]:
             del self._heads[head]
 
@@ -95,7 +96,7 @@ def _setting(name: str) -> Maker:
 
 
 def _calling(function: Callable[..., Steps[Any]], name: str) -> Maker:
-    """CALL of a procedure that may wait, with literals."""
+    """Return the maker of a CALL, with literals, of a procedure that may wait."""
 
     def make(rest: str) -> Any:
         match = _ARGUMENTS.match(rest)
@@ -120,7 +121,7 @@ def _calling(function: Callable[..., Steps[Any]], name: str) -> Maker:
 
 
 def called(name: str, value: Any) -> StatementResult:
-    """What CALL returns: a row if the procedure has something to say."""
+    """Return the result of CALL: one row if the procedure returns a value."""
     if value is None:
         return StatementResult(tag="CALL")
     if isinstance(value, OutParameters):
@@ -133,7 +134,7 @@ def called(name: str, value: Any) -> StatementResult:
 def calls(
     function: Callable[..., Steps[Any]], name: str, given: list[Any], named: Mapping[str, Any]
 ) -> Callable[..., Any]:
-    """CALL of a procedure that may wait, whose arguments are expressions."""
+    """Return the plan of a CALL, with expressions as arguments, of a procedure that may wait."""
 
     def run(tx: Any, params: Mapping[str, Any], variables: Any = None) -> Steps[StatementResult]:
         c = Context(tx, params, variables)

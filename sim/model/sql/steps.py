@@ -1,7 +1,7 @@
-"""What statements of PL/pgSQL are made into, and blocks of them.
+"""The steps to which statements of PL/pgSQL are compiled, and blocks of steps.
 
-Every statement becomes a step ``step(tx, context)`` that may wait; what it gives back steers its block: None to
-go on, a word (``exit``, ``continue``), or ``("return", value)``.
+A step is called as ``step(tx, context)`` and may wait. Its result directs the enclosing block: None to continue, a
+word (``exit``, ``continue``), or ``("return", value)``.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ CONDITIONS = {
 
 
 class StatementBlock:
-    """Statements one after another."""
+    """A sequence of statements."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps = tuple(steps)
 
     def run(self, tx: Any, c: Context) -> Steps[Any]:
-        """Until one of them leaves."""
+        """Run the statements until one of them leaves the block."""
         for step in self._steps:
             signal = yield from step(tx, c)
             if signal is not None:
@@ -46,7 +46,7 @@ class StatementBlock:
 
 
 def gives(signal: Any) -> Step:
-    """A step that only steers."""
+    """Return a step that has no effect but its result."""
 
     def run(tx: Any, c: Context) -> Steps[Any]:
         return signal
@@ -58,7 +58,7 @@ def gives(signal: Any) -> Step:
 def repeat(
     tx: Any, c: Context, block: StatementBlock, condition: Callable[[Context], Any] | None
 ) -> Steps[Any]:
-    """LOOP and WHILE."""
+    """Run the body of LOOP or WHILE until its condition fails or a statement leaves it."""
     while True:
         c.snap = tx.statement()
         if condition is not None and condition(c) is not True:
@@ -71,7 +71,7 @@ def repeat(
 
 
 def codes_of(text: str) -> frozenset[str]:
-    """The SQLSTATEs of EXCEPTION WHEN; ``others`` among them."""
+    """Return the SQLSTATEs of EXCEPTION WHEN; ``others`` may be among them."""
     results = set()
     for one in re.split(r"\s+or\s+", text.strip(), flags=re.I):
         word = one.strip().lower()
@@ -87,7 +87,7 @@ def codes_of(text: str) -> frozenset[str]:
 
 
 def guarded(inner: StatementBlock, handlers: list[tuple[frozenset[str], StatementBlock]]) -> Step:
-    """A block with handlers: a subtransaction."""
+    """Return a step for a block with exception handlers, which is a subtransaction."""
 
     def run(tx: Any, c: Context) -> Steps[Any]:
         tx.savepoint("")
@@ -111,7 +111,7 @@ def guarded(inner: StatementBlock, handlers: list[tuple[frozenset[str], Statemen
 
 
 def without_into(text: str) -> tuple[str, list[str], bool]:
-    """Take INTO out of a statement: what is left, the variables, STRICT."""
+    """Remove INTO from a statement; return the rest, the variables, and whether STRICT is given."""
     if parse.words(text)[0] == "insert":
         match = re.search(
             r"\breturning\b.*?(\binto\s+(strict\s+)?([\w\s,]+?))\s*\Z", text, re.I | re.S
@@ -129,7 +129,7 @@ def without_into(text: str) -> tuple[str, list[str], bool]:
 
 
 def raise_again(tx: Any, c: Context) -> Steps[Any]:
-    """RAISE alone."""
+    """Execute RAISE without parameters."""
     raise SqlError(
         c.variables.get("sqlstate", "0Z002"), c.variables.get("sqlerrm", "RAISE without parameters")
     )
@@ -137,7 +137,7 @@ def raise_again(tx: Any, c: Context) -> Steps[Any]:
 
 
 def complaint(text: str, expression: Callable[[str], Callable[[Context], Any]]) -> Step:
-    """RAISE EXCEPTION."""
+    """Compile RAISE EXCEPTION."""
     body, _, using = text.partition(" using ") if " using " in text else (text, "", "")
     if text.lower().startswith("using "):
         body, using = "", text[6:]

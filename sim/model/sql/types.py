@@ -1,7 +1,8 @@
-"""Types of the statement language: what a value is in Python, how it is read, stored and shown.
+"""Types of SQL: how their values are represented in Python, read, stored and shown.
 
-Integers are int, numeric is Decimal with its scale, text is str, timestamps are datetime in UTC, jsonb is its
-text. What an application sends as str may stand for any type, as an untyped literal does.
+Integers are int, numeric is Decimal with its scale, text is str, timestamps are datetime in UTC, jsonb is its text.
+A
+str from an application may stand for any type, like an untyped literal.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from twopc.sim.model.values import SqlError, UnsupportedError
 _RANGES = {"smallint": 2**15, "integer": 2**31, "bigint": 2**63}
 _WIDE = Context(prec=200, rounding=ROUND_HALF_UP)
 
-#: Names of types as SQL has them, and ours.
+#: The model's names of types, by their names in SQL.
 NAMES = {
     "smallint": "smallint", "int2": "smallint",
     "int": "integer", "integer": "integer", "int4": "integer",
@@ -55,7 +56,7 @@ class SqlType:
         self.precision = precision
         self.scale = scale
         self.element = element
-        """Of an array."""
+        """Type of an array's elements."""
         self.store: Callable[[Any], Any] = (
             _STORES[name].__get__(self, SqlType) if name in _STORES else self._same
         )
@@ -64,7 +65,7 @@ class SqlType:
         return value
 
     def input(self, text: str) -> Any:
-        """What an untyped literal means. 22P02"""
+        """Return the value of an untyped literal. Raise 22P02 if it is not of this type."""
         read = _INPUTS.get(self.name)
         if read is None:
             return text
@@ -74,7 +75,7 @@ class SqlType:
             raise self.unreadable(text) from None
 
     def unreadable(self, text: str) -> SqlError:
-        """A literal is not of this type."""
+        """Return the error for a literal that is not of this type."""
         shown = self.shown()
         if self.name in ("date", "timestamptz", "timestamp"):
             shown = {"timestamptz": "timestamp with time zone"}.get(self.name, shown)
@@ -82,7 +83,7 @@ class SqlType:
         return SqlError("22P02", f'invalid input syntax for type {shown}: "{text}"')
 
     def shown(self) -> str:
-        """As error messages call it."""
+        """Return the type's name in error messages."""
         return {
             "float": "double precision",
             "varchar": "character varying",
@@ -90,11 +91,11 @@ class SqlType:
         }.get(self.name, self.name)
 
     def output(self, value: Any) -> str:
-        """As psql shows it."""
+        """Return a value as psql shows it."""
         return output(value)
 
     def text(self, value: Any) -> str:
-        """As a cast to text makes it."""
+        """Return a value as a cast to text makes it."""
         return as_text(value)
 
     # -- storing: casts on assignment --------------------------------------------------------------------
@@ -310,12 +311,12 @@ _INPUTS: dict[str, Callable[[SqlType, str], Any]] = {
 
 
 def highest(name: str) -> int:
-    """The highest value of a type of whole numbers."""
+    """Return the highest value of an integer type."""
     return _RANGES[name] - 1
 
 
 def named(name: str, precision: int | None = None, scale: int | None = None) -> SqlType:
-    """A type by its name in SQL, ``int[]`` among them."""
+    """Return the type with a name in SQL, including arrays such as ``int[]``."""
     lower = " ".join(name.lower().split())
     if lower.endswith("[]"):
         return SqlType("array", element=named(lower[:-2]))
@@ -329,7 +330,7 @@ def named(name: str, precision: int | None = None, scale: int | None = None) -> 
 
 
 def kind_of(value: Any) -> str:
-    """What type a value has."""
+    """Return the name of a value's type."""
     if value is None:
         return "unknown"
     for kinds, name in (
@@ -343,14 +344,14 @@ def kind_of(value: Any) -> str:
 
 
 def output(value: Any) -> str:
-    """As the server sends it."""
+    """Return a value as the server sends it."""
     if value is True or value is False:
         return "t" if value else "f"
     return as_text(value)
 
 
 def as_text(value: Any) -> str:
-    """As a cast to text makes it."""
+    """Return a value as a cast to text makes it."""
     kind = value.__class__
     if isinstance(value, str):
         return value
@@ -370,7 +371,7 @@ def as_text(value: Any) -> str:
 
 
 def client_value(value: Any) -> Any:
-    """As a driver hands it out: arrays are lists."""
+    """Return a value as a driver returns it: arrays are lists."""
     return [client_value(one) for one in value] if value.__class__ is tuple else value
 
 
@@ -390,7 +391,7 @@ def _shown_stamp(value: datetime) -> str:
 
 
 def like(text: str, other: Any) -> Any:
-    """An untyped text beside a value of a known type: read as that type."""
+    """Convert an untyped text to the type of another operand's value."""
     if isinstance(other, bool):
         return _BOOLEAN.input(text)
     if isinstance(other, int):

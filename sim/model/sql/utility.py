@@ -1,6 +1,6 @@
-"""Statements that the parser does not know: SET, LOCK TABLE, TRUNCATE, CALL, NOTIFY and their like.
+"""Statements that the parser does not know, such as SET, LOCK TABLE, TRUNCATE, CALL and NOTIFY.
 
-Recognised from their words.
+They are recognised by their words.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ nothing: Plan = _at_once("")
 
 
 def plan(text: str, words: tuple[str, ...], plans: Any) -> Plan | None:
-    """The plan of a utility statement; None for anything else."""
+    """Return the plan of a utility statement; None for any other statement."""
     first = words[0]
     if first == "grant":
         return _grant(text, words, plans)
@@ -87,14 +87,14 @@ def _analyze(text: str, words: tuple[str, ...], plans: Any) -> Plan:
             raise SqlError("25001", "VACUUM cannot run inside a transaction block")
         tx.statement()
         if "analyze" in words[:2]:
-            for table in tables:  # those of other owners are skipped, with a warning
+            for table in tables:  # tables of other owners are skipped, with a warning
                 table.analyzed = table.analyzed or rights.has(tx, table, "maintain")
 
     return _at_once(words[0].upper(), analyze)
 
 
 def _grant(text: str, words: tuple[str, ...], plans: Any) -> Plan:
-    """GRANT: rights to rows, which cannot be missing, and those of a table that owners have otherwise."""
+    """Compile GRANT: rights to rows are never checked; rights to a table are recorded."""
     if "on" not in words:
         raise UnsupportedError(text, "GRANT of a role")
     on, to = words.index("on"), words.index("to")
@@ -120,7 +120,7 @@ def _grant(text: str, words: tuple[str, ...], plans: Any) -> Plan:
 
 
 def _comment(text: str, words: tuple[str, ...], plans: Any) -> Plan:
-    """COMMENT ON a table or a column: nothing comes of it, but it is not everybody's to say."""
+    """Compile COMMENT ON a table or a column: it has no effect, but requires ownership."""
     kind, *parts = words[2 : words.index("is")]
     if kind not in ("table", "column"):
         raise UnsupportedError(text, f"COMMENT ON {kind.upper()}")
@@ -138,20 +138,20 @@ def _comment(text: str, words: tuple[str, ...], plans: Any) -> Plan:
 
 
 def _tables(text: str, words: Sequence[str], plans: Any, after: Collection[str] = ()) -> list[Any]:
-    """The tables that are listed, perhaps with ONLY. 42P01
+    """Return the listed tables, optionally with ONLY. Raise 42P01.
 
     Args:
-        words: the names, and what follows them.
+        words: the names, and the words after them.
         after: words that may follow.
 
     Raises:
-        UnsupportedError: anything else follows.
+        UnsupportedError: another word follows.
     """
     return [plans.node.table(name) for name in names(text, words, after)]
 
 
 def names(text: str, words: Sequence[str], after: Collection[str] = ()) -> list[str]:
-    """The names in a list, with their schemas unless that is public; see `_tables`."""
+    """Return the listed names, with their schemas except public; see `_tables`."""
     left = [word for word in words if word not in after]
     results = []
     while left:
@@ -284,9 +284,9 @@ def _lock(text: str, words: tuple[str, ...], plans: Any) -> Plan:
     tables = _tables(text, rest, plans)
 
     def run(tx: Any, params: Mapping[str, Any], variables: Any = None) -> Steps[StatementResult]:
-        for (
-            table
-        ) in tables:  # it takes no snapshot: what is read behind it sees what it has waited for
+        for table in (
+            tables
+        ):  # LOCK TABLE takes no snapshot: later statements see transactions for which it waited
             if nowait and not tx.locks.try_table(tx.top, table, mode):
                 raise SqlError("55P03", f'could not obtain lock on relation "{table.name}"')
             yield from tx.lock_table(table, mode)

@@ -1,4 +1,6 @@
-"""What type an expression has, as far as its words tell: 4 bytes overflow sooner than 8, and a number is no truth."""
+"""Types of expressions as far as their syntax determines them: for integer overflow, and for IS TRUE of a
+non-boolean.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from twopc.sim.model.sql.parse import kind, rendered
 
 
 def width(node: Any, scope: Scope) -> str:
-    """The integer type that an expression surely has; empty if that is not known."""
+    """Return the integer type that an expression certainly has; empty if it is not known."""
     what = kind(node)
     if what in ("Paren", "Neg"):
         return width(node.this, scope)
@@ -29,7 +31,7 @@ def width(node: Any, scope: Scope) -> str:
 
 
 def column_type(node: Any, scope: Scope) -> str:
-    """The type of a column that an expression is; empty if it is none, or its type is not known."""
+    """Return the type of an expression that is a column; empty for any other, or if the type is not known."""
     if kind(node) != "Column" or kind(node.this) == "Star":
         return ""
     place = scope.find(node.name, node.table)

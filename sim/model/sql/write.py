@@ -1,6 +1,6 @@
-"""UPDATE and DELETE, and what INSERT shares with them: which rows, what they become, RETURNING.
+"""UPDATE and DELETE, and parts that INSERT shares with them: target rows, assignments, RETURNING.
 
-How a row is locked, followed and checked is `twopc.sim.model.node.rows`.
+Rows are locked, followed to newer versions and checked by `twopc.sim.model.node.rows`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from twopc.sim.model.values import SqlError, StatementResult, Steps, Unsupported
 
 
 class Returning:
-    """RETURNING: names and values of each row."""
+    """The compiled RETURNING clause: names and values."""
 
     def __init__(self, node: Any, scope: Scope) -> None:
         items: list[Any] = []
@@ -45,12 +45,12 @@ class Returning:
         self._items = [compiled(item, scope) for item in items]
 
     def row(self, r: Rows, c: Context) -> Values:
-        """Of one row."""
+        """Return the values of RETURNING for one row."""
         return tuple([item(r, c) for item in self._items])
 
 
 def result(verb: str, count: int, returning: Returning, made: list[Values]) -> StatementResult:
-    """Tag and rows."""
+    """Return the result of a statement: tag, row count, and rows of RETURNING."""
     tag = f"INSERT 0 {count}" if verb == "INSERT" else f"{verb} {count}"
     if not returning.is_given:
         return StatementResult(tag=tag, rowcount=count)
@@ -58,7 +58,7 @@ def result(verb: str, count: int, returning: Returning, made: list[Values]) -> S
 
 
 def target(node: Any, plans: Any) -> FromSource:
-    """The table that is changed."""
+    """Return the source of the table that a statement changes."""
     while kind(node) == "Schema":
         node = node.this
     if kind(node) != "Table":
@@ -67,7 +67,7 @@ def target(node: Any, plans: Any) -> FromSource:
 
 
 class Assignments:
-    """SET: which columns, and from what."""
+    """The compiled SET clause: columns and their new values."""
 
     def __init__(self, nodes: list[Any], source: FromSource, scope: Scope, plans: Any) -> None:
         self.table: HeapTable = source.table
@@ -98,11 +98,11 @@ class Assignments:
 
     @property
     def names_keys(self) -> bool:
-        """A column of a unique key is among them."""
+        """Whether a column of a unique key is assigned."""
         return any(place in self.table.key_places for place, _, _ in self._set)
 
     def apply(self, values: Values, r: Rows, c: Context) -> Values:
-        """The row that a row becomes."""
+        """Return the new values of a row."""
         table = self.table
         new = list(values)
         for place, fn, store in self._set:
@@ -115,7 +115,7 @@ class Assignments:
 
 
 def is_default(node: Any) -> bool:
-    """Whether DEFAULT stands there."""
+    """Whether an expression is the keyword DEFAULT."""
     return (kind(node) == "Var" and str(node.this).upper() == "DEFAULT") or (
         kind(node) == "Column"
         and node.name.upper() == "DEFAULT"
@@ -128,7 +128,7 @@ def is_default(node: Any) -> bool:
 
 
 class _Targets:
-    """Rows of a table that a statement is about, each with the rows of the other sources beside it."""
+    """The rows that a statement changes, each with the joined rows of the other sources."""
 
     def __init__(self, node: Any, others: list[Any], plans: Any) -> None:
         self.source = target(node.this, plans)
@@ -145,7 +145,7 @@ class _Targets:
             one.use(where.this if where is not None else None, place, self.scope)
 
     def matching(self, c: Context) -> list[tuple[HeapRow, Version, Rows]]:
-        """As the statement sees them: row, version, and rows of all sources."""
+        """Return the matching rows in the statement's snapshot: row, version, and rows of all sources."""
         where = self.where
         single = len(self.scans) == 1
         if single and self.scans[0].exact:
@@ -175,14 +175,14 @@ class _Targets:
         ]
 
     def matches(self, r: Rows, c: Context) -> Callable[[Values], bool]:
-        """Whether a newer version of a row is still meant."""
+        """Return a function that tells whether a newer version of a row still satisfies WHERE."""
         where = self.where
         rest = r[1:]
         return lambda values: where is None or where((values, *rest), c)
 
 
 def plan_update(node: Any, plans: Any) -> Plan:
-    """UPDATE."""
+    """Compile an UPDATE."""
     start = node.args.get("from_")
     targets = _Targets(node, [start.this] if start is not None else [], plans)
     source, scope = targets.source, targets.scope
@@ -220,7 +220,7 @@ def plan_update(node: Any, plans: Any) -> Plan:
 
 
 def plan_delete(node: Any, plans: Any) -> Plan:
-    """DELETE."""
+    """Compile a DELETE."""
     targets = _Targets(node, list(node.args.get("using") or ()), plans)
     table: HeapTable = targets.source.table
     returning = Returning(node.args.get("returning"), targets.scope)
