@@ -1,10 +1,10 @@
-"""Two-phase commit as machines without input or output.
+"""Two-phase commit as state machines without input or output.
 
-``receive(event, now) -> effects`` is all there is to a machine. It is handed what happened and the
-time, and answers what is to be done, in order; see `effects` for the contract. The same machines
-are driven by asyncio on real servers, in virtual time, and by the tests through every interleaving.
+The interface of a machine is ``receive(event, now) -> effects``: the driver passes an event and the current time,
+and performs the returned effects in order; see `effects` for the contract. The same machines are driven by asyncio
+on real servers, in virtual time, and by the tests through every interleaving.
 
-Start reading at `states`: the tables are the protocol.
+Start reading at `states`: the transition tables define the protocol.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The coordinator's machine: one instance for each global transaction.
 
-It must not know connections, SQL, clocks or gids. Its state is small on purpose: what a crash may
-take of it is rebuilt by `twopc.protocol.recovery` from the records that it asked to be logged.
+The machine must not depend on connections, SQL, clocks or gids. Its state is small on purpose: after a crash,
+`twopc.protocol.recovery` rebuilds the state from the records that the machine asked to be logged.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ _VOTE_OF: dict[type[e.Event], BranchProgress] = {
 
 
 class Coordinator(Finishing, table=COORDINATOR):
-    """Decides one global transaction, and tells everybody until everybody knows."""
+    """Machine that decides one global transaction, and sends the decision until every participant has acknowledged
+    it.
+    """
 
     __slots__ = ()
 
@@ -62,7 +64,9 @@ class Coordinator(Finishing, table=COORDINATOR):
     def _collected(self, event: e.Logged, now: float) -> _Effects:
         self._check(event)
         self._log_holds = True
-        if self.outcome is Outcome.ABORTED:  # given up meanwhile
+        if (
+            self.outcome is Outcome.ABORTED
+        ):  # the application gave up while the record was being written
             return self._abort(self.reason, now)
         return self._ask_votes(now)
 
@@ -105,14 +109,16 @@ class Coordinator(Finishing, table=COORDINATOR):
         if prepared:
             return (_CANCEL_VOTE, *self._force(RecordKind.COMMIT, prepared, _C.DECIDING))
         self.outcome = Outcome.COMMITTED
-        if self._log_holds:  # undo the collecting record; nobody depends on either
+        if self._log_holds:  # supersede the collecting record; no branch depends on either record
             return (_CANCEL_VOTE, log(RecordKind.COMMIT, forced=False), *self._end())
         return (_CANCEL_VOTE, *self._end())
 
     def _late_vote(self, event: _Vote, now: float) -> _Effects:
-        """A vote that does not count any more: repeated, or overtaken by the decision."""
+        """Ignore a vote that no longer counts because it is repeated or the decision overtook it; refuse any other
+        vote.
+        """
         if self._resumed:
-            return NOTHING  # the log told less than the old machine knew
+            return NOTHING  # the log holds less than the machine knew before the crash
         branch = self._branches.get(event.participant)
         if branch is None or branch is BranchProgress.WORKING:
             raise self._refusal(event, "is from nobody who was asked")
@@ -149,13 +155,13 @@ class Coordinator(Finishing, table=COORDINATOR):
         return (self._agent_timer(), *self._abort(f"{event.participant}: rolled back", now))
 
     def _from_agent(self, event: e.BranchCommitted | e.BranchAborted) -> bool:
-        """Settle the agent's branch if it is its answer."""
+        """Return whether the answer is the last agent's, and mark the agent's branch as settled if so."""
         name = event.participant
         if name == self._names[-1]:
             self._branches[name] = BranchProgress.SETTLED
             return True
         if self._resumed and name in self._branches:
-            return False  # acknowledges what it was told before the crash; the agent will say more
+            return False  # acknowledges a message sent before the crash; the agent's own answer is still to come
         raise self._refusal(event, "is not from the last agent")
 
     def _agent_refused(self, event: e.VotedNo, now: float) -> _Effects:
@@ -235,7 +241,7 @@ class Coordinator(Finishing, table=COORDINATOR):
         )
 
     def _abort(self, reason: str, now: float) -> _Effects:
-        """Decide abort; nothing that says commit is, or will get, in the log."""
+        """Decide abort; the caller guarantees that the log holds no commit record and will never hold one."""
         self.outcome = Outcome.ABORTED
         self.reason = reason
         variant = self._settings.variant
@@ -247,7 +253,7 @@ class Coordinator(Finishing, table=COORDINATOR):
         return (log(RecordKind.ABORT, self._names, forced=False), *self._tell_abort(now))
 
     def _refused(self, event: e.Logged | e.LogFailed | e.LogUnknown, now: float) -> _Effects:
-        # A log that refuses changes nothing: without a record abort is what recovery concludes.
+        # A failed write changes nothing: without a record, recovery concludes abort.
         self._check(event)
         self._log_holds = type(event) is not e.LogFailed
         return self._tell_abort(now)

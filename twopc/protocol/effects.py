@@ -1,7 +1,7 @@
-"""What a protocol machine asks for: the outputs of `receive`, in the order they are to be performed.
+"""Effects: the outputs of a protocol machine's `receive`, in the order in which the driver must perform them.
 
-A `Log` stands before every `Send` that depends on it. After a forced one the machine waits for
-`Logged`; an unforced one needs no report. A crash may cut a tuple of effects after any of them.
+A `Log` precedes every `Send` that depends on it. After a forced `Log` the machine waits for `Logged`; an unforced
+one needs no report. A crash may cut a tuple of effects after any of them.
 
 Effects are values: they name a participant, never a connection, and the driver knows the gid.
 """
@@ -13,43 +13,43 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
-#: To whom a participant sends. No branch can be named so.
+#: Address to which a participant sends. No branch can have this name.
 COORDINATOR: Final = ""
 
 
 class Outcome(StrEnum):
-    """How a global transaction, or a branch of it, ended."""
+    """The way in which a global transaction, or a branch of one, ended."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
     READ_ONLY = "read_only"
-    """Of a branch only: it changed nothing."""
+    """Of a branch only: the branch changed nothing."""
     IN_DOUBT = "in_doubt"
-    """Of an answer to the application only: it may have committed, and will be settled later."""
+    """Of an answer to the application only: the transaction may have committed, and recovery will settle it."""
 
 
 class Timer(StrEnum):
     """Names of timers; a machine has at most one of each."""
 
     VOTE = "vote"
-    """Coordinator: not all votes are in."""
+    """Coordinator: limit for the arrival of all votes."""
     RESEND = "resend"
-    """Coordinator: an answer to what was sent is missing."""
+    """Coordinator: interval after which an unanswered message is sent again."""
     INQUIRY = "inquiry"
-    """Participant: prepared and not told the decision."""
+    """Participant: interval after which a prepared branch without a decision inquires."""
     IDLE = "idle"
-    """Participant: unprepared and left alone."""
+    """Participant: limit for an unprepared branch that receives no message."""
 
 
 class Message(StrEnum):
-    """What machines say to each other."""
+    """Messages between the machines."""
 
     PREPARE = "prepare"
     DECIDE = "decide"
     COMMIT = "commit"
     ABORT = "abort"
     FENCE = "fence"
-    """Abort, where the branch may be preparing, prepared, or not there at all."""
+    """Abort a branch that may be preparing, prepared, or not present at all."""
 
     VOTE_YES = "vote_yes"
     VOTE_NO = "vote_no"
@@ -60,16 +60,16 @@ class Message(StrEnum):
 
 
 class RecordKind(StrEnum):
-    """Kinds of records in the logs of coordinator and participant."""
+    """Kinds of records in the logs of coordinator and participants."""
 
     COLLECTING = "collecting"
-    """Coordinator, presumed commit: these participants are about to be asked."""
+    """Coordinator, presumed commit: the named participants are about to be asked for their votes."""
     COMMIT = "commit"
-    """Coordinator: the decision."""
+    """Coordinator: the decision to commit."""
     ABORT = "abort"
-    """Coordinator: the decision, where abort is not presumed."""
+    """Coordinator: the decision to abort, where abort is not presumed."""
     END = "end"
-    """Coordinator: every participant is settled; what the log holds may be forgotten."""
+    """Coordinator: every participant is settled; the records of the transaction may be forgotten."""
     PREPARED = "prepared"
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -77,11 +77,11 @@ class RecordKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One record of a log, under the gid that the driver knows."""
+    """One record of a log, written under the gid that the driver knows."""
 
     kind: RecordKind
     participants: tuple[str, ...] = ()
-    """Whom it concerns; of ``COMMIT`` those that are prepared."""
+    """The participants that the record concerns; for ``COMMIT``, the prepared ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,12 +95,12 @@ class Log(Effect):
 
     record: Record
     forced: bool
-    """True: make it durable and report `Logged`, `LogFailed` or `LogUnknown`."""
+    """Whether the driver must make the record durable and report `Logged`, `LogFailed` or `LogUnknown`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadBack(Effect):
-    """Find out whether a record was written; report `LogFound` or `LogMissing` (read both)."""
+    """Find out whether a record was written, and report `LogFound` or `LogMissing` (see their docstrings)."""
 
     record: Record
 
@@ -110,33 +110,33 @@ class Send(Effect):
     """Send a message."""
 
     to: str
-    """A participant's name, or `COORDINATOR`."""
+    """Name of a participant, or `COORDINATOR`."""
     message: Message
     participants: tuple[str, ...] = ()
-    """With ``PREPARE`` all branches, with ``DECIDE`` those that wait for the decision."""
+    """With ``PREPARE``, all branches; with ``DECIDE``, the branches that wait for the decision."""
     reason: str = ""
-    """With ``VOTE_NO``."""
+    """With ``VOTE_NO``, the reason for the vote."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetTimer(Effect):
-    """Report `TimerFired` at a time; replaces the machine's timer of the same name."""
+    """Report `TimerFired` at the given time; replaces the machine's timer of the same name."""
 
     name: Timer
     at: float
-    """Seconds, on the clock whose reading is passed to `receive`."""
+    """Time in seconds, on the clock whose reading is passed to `receive`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelTimer(Effect):
-    """That timer is no longer wanted."""
+    """Cancel the timer of the given name."""
 
     name: Timer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finish(Effect):
-    """Tell the application the outcome; comes at most once."""
+    """Report the outcome to the application; emitted at most once."""
 
     outcome: Outcome
     reason: str = ""
@@ -144,9 +144,9 @@ class Finish(Effect):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage(Effect):
-    """Report that a branch ended otherwise than decided: somebody finished it by hand.
+    """Report that a branch was finished manually against the decision.
 
-    The decision is not forgotten then, as evidence.
+    The decision is then kept in the log, as evidence.
     """
 
     participant: str
@@ -162,19 +162,19 @@ NOTHING: Final[tuple[Effect, ...]] = ()
 
 @lru_cache(maxsize=4096)
 def record_of(kind: RecordKind, participants: tuple[str, ...] = ()) -> Record:
-    """That record, built once."""
+    """Return the `Record` with these fields; it is built once."""
     return Record(kind=kind, participants=participants)
 
 
 @lru_cache(maxsize=4096)
 def log(kind: RecordKind, participants: tuple[str, ...] = (), *, forced: bool) -> Log:
-    """That effect, built once."""
+    """Return the `Log` effect with these fields; it is built once."""
     return Log(record=record_of(kind, participants), forced=forced)
 
 
 @lru_cache(maxsize=4096)
 def send(to: str, message: Message, participants: tuple[str, ...] = ()) -> Send:
-    """That effect, built once."""
+    """Return the `Send` effect with these fields; it is built once."""
     return Send(to=to, message=message, participants=participants)
 
 
@@ -182,5 +182,5 @@ def send(to: str, message: Message, participants: tuple[str, ...] = ()) -> Send:
 def send_all(
     names: tuple[str, ...], message: Message, participants: tuple[str, ...] = ()
 ) -> tuple[Send, ...]:
-    """The same message to each of `names`, in that order."""
+    """Return the effects that send one message to each of `names`, in that order."""
     return tuple([send(name, message, participants) for name in names])

@@ -1,8 +1,8 @@
-"""What can happen to a protocol machine: the inputs of `Coordinator.receive` and `Participant.receive`.
+"""Events: the inputs of `Coordinator.receive` and `Participant.receive`.
 
-Events are values without behaviour. They know no gid and no connection: a machine stands for one
-global transaction (or one branch of it), and whoever drives it knows which. They may be reused:
-a driver is free to keep one ``VotedYes(participant="pub")`` for all its transactions.
+Events are values without behaviour. They hold no gid and no connection: a machine stands for one global transaction
+(or one branch of it), and the driver knows which. Events may be reused: a driver is free to keep one
+``VotedYes(participant="pub")`` for all its transactions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Event:
     """Base of all events."""
 
     remote: ClassVar[bool] = False
-    """True: sent by the peer, so that one out of place is a `RemoteProtocolError`."""
+    """Whether the peer sent the event, so that an unexpected one raises `RemoteProtocolError`."""
 
 
 # -- from the application, to the coordinator ------------------------------------------------------
@@ -29,9 +29,9 @@ class Begin(Event):
     """The global transaction begins."""
 
     participants: tuple[str, ...]
-    """The branches' names, in the order in which they are asked and finished.
+    """Names of the branches, in the order in which they are asked to vote and finished.
 
-    Under *last agent* the last one is the agent.
+    With the variant *last agent*, the last branch is the agent.
     """
 
 
@@ -42,7 +42,7 @@ class CommitAsked(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortAsked(Event):
-    """The application gives up; without effect once the decision is being logged."""
+    """The application asks for abort; no effect once the decision is being logged."""
 
     reason: str = ""
 
@@ -59,7 +59,7 @@ class Logged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFailed(Event):
-    """The record of a forced `Log` effect surely was not written and never will be."""
+    """The record of a forced `Log` effect was certainly not written and never will be."""
 
     record: Record
     reason: str = ""
@@ -67,7 +67,7 @@ class LogFailed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogUnknown(Event):
-    """Whether the record was written is not known, for example after a lost connection."""
+    """Whether the record of a forced `Log` effect was written is unknown, for example after a lost connection."""
 
     record: Record
     reason: str = ""
@@ -82,10 +82,10 @@ class LogFound(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogMissing(Event):
-    """Answer to `ReadBack`: the record is not there and can no longer get there.
+    """Answer to `ReadBack`: the record is not in the log and can no longer be added.
 
-    Not to have seen it is not enough, since a slow write may still land. Whoever reports this has
-    taken the record's key itself, or knows that the writer is gone.
+    A read that does not find the record is not enough, because a slow write may still complete. A driver that
+    reports this event has inserted the record's key itself, or knows that the writer has ended.
     """
 
     record: Record
@@ -96,7 +96,7 @@ class LogMissing(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VotedYes(Event):
-    """The branch is prepared and durable. On PostgreSQL: the tag was ``PREPARE TRANSACTION``."""
+    """The branch is durably prepared. On PostgreSQL: the command tag was ``PREPARE TRANSACTION``."""
 
     remote: ClassVar[bool] = True
     participant: str
@@ -104,7 +104,7 @@ class VotedYes(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VotedNo(Event):
-    """The branch was rolled back instead of prepared, and nothing of it is left."""
+    """The branch was rolled back instead of prepared, and no trace of it is left."""
 
     remote: ClassVar[bool] = True
     participant: str
@@ -113,7 +113,7 @@ class VotedNo(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VotedReadOnly(Event):
-    """The branch changed nothing and has ended; the outcome is the same to it."""
+    """The branch changed nothing and has ended; the outcome does not affect it."""
 
     remote: ClassVar[bool] = True
     participant: str
@@ -121,9 +121,9 @@ class VotedReadOnly(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoteUnknown(Event):
-    """No vote will come, for example because the connection is lost; the branch may be prepared.
+    """No vote will arrive, for example because the connection is lost; the branch may be prepared.
 
-    Counts as a no, but that participant is fenced. For the last agent: it may have committed.
+    The event counts as a no, and the participant is fenced. The last agent may have committed.
     """
 
     participant: str
@@ -132,7 +132,7 @@ class VoteUnknown(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchCommitted(Event):
-    """The branch is committed, durably (on its synchronous standby too, where one is named)."""
+    """The branch is durably committed (on its synchronous standby too, if one is configured)."""
 
     remote: ClassVar[bool] = True
     participant: str
@@ -148,7 +148,7 @@ class BranchAborted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AckLost(Event):
-    """No acknowledgement will come for what was last sent; the timer will send it again."""
+    """No acknowledgement will arrive for the last message; the timer will send the message again."""
 
     participant: str
 
@@ -166,7 +166,7 @@ class Inquired(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimerFired(Event):
-    """The time asked for by `SetTimer` has come. One that comes late, or twice, does no harm."""
+    """The time set by `SetTimer` has come. A late or repeated event has no effect."""
 
     name: Timer
 
@@ -186,7 +186,7 @@ class Wrote(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkFailed(Event):
-    """The branch failed, and nothing but its rollback is left. A swallowed error fails it too."""
+    """The branch failed and can only be rolled back, even if the application ignored the error."""
 
     reason: str = ""
 
@@ -197,16 +197,16 @@ class PrepareAsked(Event):
 
     remote: ClassVar[bool] = True
     participants: tuple[str, ...]
-    """All branches of the global transaction, recorded so that they can be asked."""
+    """All branches of the global transaction, recorded so that peers can be asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecideAsked(Event):
-    """The coordinator hands the decision to this, the last agent: commit in one phase."""
+    """The coordinator delegates the decision to this branch, the last agent, which commits in one phase."""
 
     remote: ClassVar[bool] = True
     participants: tuple[str, ...]
-    """The prepared branches that wait for the decision; empty: a plain commit."""
+    """The prepared branches that wait for the decision; empty for a plain commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,9 +225,9 @@ class AbortTold(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FenceTold(Event):
-    """Abort, and make sure that a prepare still under way cannot survive; tell how it stands.
+    """Abort, ensure that a prepare in progress cannot take effect later, and report the branch's outcome.
 
-    A last agent that has committed answers so, and stays committed.
+    A last agent that has committed reports the commit, and stays committed.
     """
 
     remote: ClassVar[bool] = True

@@ -1,6 +1,6 @@
-"""What both machines share: dispatch by transition table, and the refusal of what is not in it.
+"""Base class of both machines: dispatches events by a transition table, and refuses events not in the table.
 
-Knows nothing of two-phase commit.
+Independent of two-phase commit.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _Handler = Callable[[Any, Any, float], tuple[Effect, ...]]
 
 
 class Machine:
-    """A state, and a table that says which method takes which event in it.
+    """A state, and a table that maps each event in each state to a method.
 
-    A subclass names its table: ``class Coordinator(Machine, table=COORDINATOR)``. The row's action
-    ``begin`` is the method ``_begin(event, now)``.
+    A subclass names its table: ``class Coordinator(Machine, table=COORDINATOR)``. A row's action ``begin`` is the
+    method ``_begin(event, now)``.
     """
 
     __slots__ = ("_state",)
@@ -45,21 +45,21 @@ class Machine:
 
     @property
     def state(self) -> State:
-        """Where the machine is."""
+        """The machine's current state."""
         return self._state
 
     def receive(self, event: Event, now: float) -> tuple[Effect, ...]:
-        """Take one event; say what is to be done, in order.
+        """Process one event and return the effects that the driver must perform, in order.
 
         Args:
-            event: what happened.
+            event: the event to process.
             now: seconds on a monotonic clock; deadlines are computed from it.
 
         Raises:
-            LocalProtocolError: the event is out of place, and came from the driver or application.
-            RemoteProtocolError: the event is out of place, and came from the peer.
+            LocalProtocolError: the event is not allowed here, and came from the driver or application.
+            RemoteProtocolError: the event is not allowed here, and came from the peer.
 
-        After either, the machine is as it was.
+        After either error, the machine is unchanged.
         """
         handler = self._rows[self._state].get(type(event))
         if handler is None:

@@ -1,8 +1,8 @@
-"""A participant's machine: one instance for each branch of a global transaction.
+"""The participant's machine: one instance for each branch of a global transaction.
 
-It models what PostgreSQL does with a branch, and must not know PostgreSQL: work, PREPARE
-TRANSACTION, then COMMIT PREPARED or ROLLBACK PREPARED. It runs where the nodes are models and in
-the protocol's tests; a real server plays this part itself.
+The machine models PostgreSQL's treatment of a branch without depending on PostgreSQL: work, PREPARE TRANSACTION,
+then COMMIT PREPARED or ROLLBACK PREPARED. It is used where nodes are models and in the protocol's tests; a real
+server plays this part itself.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ACK_OF = {Outcome.COMMITTED: Message.COMMITTED, Outcome.ABORTED: Message.ABORTE
 
 
 class Participant(Machine, table=PARTICIPANT):
-    """Holds a branch's locks until it knows what the coordinator decided."""
+    """Machine of one branch, which holds its locks until it learns the coordinator's decision."""
 
     __slots__ = ("_fenced", "_record", "_settings", "_silent", "outcome", "reason", "wrote")
 
@@ -40,23 +40,23 @@ class Participant(Machine, table=PARTICIPANT):
         super().__init__(_P.NEW)
         self._settings = settings
         self._record: x.Record | None = None
-        """Being forced."""
+        """Record that is being forced."""
         self._fenced = False
-        """Told to abort while the prepare record was being forced."""
+        """Whether a fence arrived while the prepare record was being forced."""
         self._silent = False
-        """Finished by hand: nobody is told."""
+        """Whether the branch was finished manually, so that no message is sent about it."""
         self.wrote = False
-        """Whether it changed anything."""
+        """Whether the branch changed anything."""
         self.outcome: Outcome | None = None
-        """COMMITTED, ABORTED or READ_ONLY once ended, or once it is bound to end so."""
+        """COMMITTED, ABORTED or READ_ONLY once the branch has ended, or can only end so."""
         self.reason = ""
-        """Why it rolled back on its own."""
+        """Reason why the branch rolled back on its own."""
 
     def resume(self, outcome: Outcome | None, now: float) -> tuple[x.Effect, ...]:
-        """Take up, in a new machine, a branch that a crash interrupted; for `recovery`.
+        """Resume, in a new machine, a branch that a crash interrupted; called by `recovery`.
 
         Args:
-            outcome: how it ended; None if it is prepared.
+            outcome: the branch's outcome; None if it is prepared.
             now: as for `receive`.
         """
         self.wrote = True
@@ -127,7 +127,7 @@ class Participant(Machine, table=PARTICIPANT):
             return (self._no(),)
         if self.outcome is Outcome.READ_ONLY:
             return (send(COORDINATOR, Message.VOTE_READ_ONLY),)
-        return NOTHING  # committed: the vote was received long ago
+        return NOTHING  # committed: the coordinator received the vote before it decided
 
     def _no(self) -> x.Send:
         return x.Send(to=COORDINATOR, message=Message.VOTE_NO, reason=self.reason)
@@ -135,7 +135,7 @@ class Participant(Machine, table=PARTICIPANT):
     # -- last agent --------------------------------------------------------------------------------
 
     def _decide(self, event: e.DecideAsked, now: float) -> _Effects:
-        if self.wrote or event.participants:  # others wait: the decision must be found again
+        if self.wrote or event.participants:  # other branches wait, so the decision must be durable
             self.outcome = Outcome.COMMITTED
             return (
                 _CANCEL_IDLE,
@@ -167,7 +167,9 @@ class Participant(Machine, table=PARTICIPANT):
         return (_CANCEL_INQUIRY, *self._force(kind, _P.COMMITTING if committed else _P.ABORTING))
 
     def _finish(self, outcome: Outcome, *, acked: bool) -> _Effects:
-        """End a prepared branch; an acknowledgement must never be taken back by a crash."""
+        """End a prepared branch; its record is forced if the end is acknowledged, since a crash must not revoke an
+        acknowledgement.
+        """
         committed = outcome is Outcome.COMMITTED
         kind = RecordKind.COMMITTED if committed else RecordKind.ABORTED
         if acked:
@@ -183,7 +185,7 @@ class Participant(Machine, table=PARTICIPANT):
         return NOTHING if self._silent else (send(COORDINATOR, _ACK_OF[self.outcome]),)
 
     def _not_ended(self, event: e.LogFailed, now: float) -> _Effects:
-        """As COMMIT PREPARED that fails: the branch is as prepared as before."""
+        """Return the branch to the prepared state, as after a COMMIT PREPARED that fails."""
         self._check(event)
         self.outcome = None
         self._silent = False
@@ -201,7 +203,7 @@ class Participant(Machine, table=PARTICIPANT):
         effects: list[x.Effect] = [_CANCEL_IDLE] if self._state is _P.WORKING else []
         self.reason = "told to abort"
         self._end(Outcome.ABORTED)
-        if fenced:  # on PostgreSQL the marker row, which a late prepare runs into
+        if fenced:  # on PostgreSQL the marker row, with which a late prepare conflicts
             effects.append(log(RecordKind.ABORTED, forced=False))
         if fenced or self._settings.variant.awaits_abort:
             effects.append(send(COORDINATOR, Message.ABORTED))
@@ -210,7 +212,7 @@ class Participant(Machine, table=PARTICIPANT):
     def _tell(
         self, event: e.CommitTold | e.AbortTold | e.FenceTold | e.DecideAsked, now: float
     ) -> _Effects:
-        """Answer how it stands, even where that contradicts what was told."""
+        """Report the branch's outcome, even if it contradicts the message received."""
         variant = self._settings.variant
         kind = type(event)
         if self.outcome is Outcome.COMMITTED:

@@ -1,7 +1,7 @@
-"""After a crash: the machines from their log records, and what becomes of a branch found prepared.
+"""Recovery after a crash: rebuilds machines from their log records, and decides about branches found prepared.
 
-Knows records and facts, not how they are read. An outcome is never guessed: where the facts do not
-tell it, the branch is left as it is.
+Independent of how records and facts are read. An outcome is never guessed: where the facts do not determine it, the
+branch is left as it is.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from twopc.protocol.variants import Settings, Variant
 _OUTCOME_OF = {
     RecordKind.COMMIT: Outcome.COMMITTED,
     RecordKind.ABORT: Outcome.ABORTED,
-    # Names were collected and no decision followed.
+    # The participants' names were collected, and no decision followed.
     RecordKind.COLLECTING: Outcome.ABORTED,
     RecordKind.COMMITTED: Outcome.COMMITTED,
     RecordKind.ABORTED: Outcome.ABORTED,
@@ -28,32 +28,34 @@ _OUTCOME_OF = {
 def rebuild_coordinator(
     machine: Coordinator, settings: Settings, records: Sequence[Record], now: float
 ) -> tuple[Effect, ...] | None:
-    """Bring a new machine to where the log says that the old one was.
+    """Bring a new machine to the state that the log records for the old one.
 
     Args:
         machine: newly made, with `settings`.
-        settings: those that the transaction began with.
+        settings: the settings with which the transaction began.
         records: the coordinator's durable records of this transaction, oldest first.
         now: as for `receive`.
 
     Returns:
-        What is to be done; None if there is nothing to take up. Then an inquiry that comes all the
-        same is answered by `answer`.
+        The effects to perform; None if there is nothing to resume. An inquiry that arrives nevertheless is then
+        answered
+        by `answer`.
     """
     if not records or records[-1].kind is RecordKind.END:
         return None
     last = records[-1]
     outcome = _OUTCOME_OF[last.kind]
     if outcome is Outcome.COMMITTED and not settings.variant.commit_acked:
-        return None  # commit is presumed: whoever is in doubt will ask
+        return None  # commit is presumed: a branch in doubt will inquire
     return machine.resume(outcome, last.participants, now)
 
 
 def answer(variant: Variant, records: Sequence[Record]) -> Message | None:
-    """What a prepared branch is told that asks a coordinator which has no machine for it.
+    """Return the message for a prepared branch that inquires at a coordinator without a machine for the
+    transaction.
 
     Returns:
-        ``COMMIT`` or ``ABORT``; None if only the last agent knows: make a resolver.
+        ``COMMIT`` or ``ABORT``; None if only the last agent knows the outcome: use `resolve`.
     """
     decided = [record.kind for record in records if record.kind is not RecordKind.END]
     if decided:
@@ -66,9 +68,9 @@ def answer(variant: Variant, records: Sequence[Record]) -> Message | None:
 
 
 def resolve(machine: Coordinator, branch: str, agent: str, now: float) -> tuple[Effect, ...]:
-    """Make a new machine a resolver: it asks the last agent, and tells one prepared branch.
+    """Make a new machine a resolver, which asks the last agent and sends the outcome to one prepared branch.
 
-    Several branches of one transaction take a resolver each: none depends on another's progress.
+    Each branch of a transaction needs its own resolver, so that none depends on another's progress.
     """
     return machine.resume(None, (branch, agent), now)
 
@@ -76,9 +78,9 @@ def resolve(machine: Coordinator, branch: str, agent: str, now: float) -> tuple[
 def rebuild_participant(
     machine: Participant, records: Sequence[Record], now: float
 ) -> tuple[Effect, ...]:
-    """Bring a new machine to where the log says that the branch is.
+    """Bring a new machine to the state that the log records for the branch.
 
-    Unprepared work is gone with the crash: without records the machine stays ``NEW``, and votes no.
+    A crash loses unprepared work: without records the machine stays ``NEW``, and votes no.
     """
     if not records:
         return NOTHING
@@ -86,46 +88,47 @@ def rebuild_participant(
 
 
 class Action(StrEnum):
-    """What is to be done with a branch found prepared."""
+    """Action to take on a branch found prepared."""
 
     LEAVE = "leave"
-    """It is none of our business, or its coordinator is alive and will finish it."""
+    """Leave a branch that is not ours, or whose coordinator is alive and will finish it."""
     COMMIT = "commit"
     ABORT = "abort"
-    """Fence it, then roll it back."""
+    """Fence the branch, then roll it back."""
     ASK_AGENT = "ask_agent"
-    """Fence the last agent's branch and see whether it is committed; then ask `decide` again."""
+    """Fence the last agent's branch and check whether it is committed; then call `decide` again."""
     BLOCK = "block"
-    """Nobody knows: report it and touch nothing."""
+    """Report the branch and leave it unchanged: the outcome is unknown everywhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchFacts:
-    """The facts about a branch found prepared."""
+    """Facts about a branch found prepared."""
 
     is_own: bool
-    """Its gid is one of ours; a foreign or unparsable one is not."""
+    """Whether the branch's gid is one of ours, not foreign or unparsable."""
     alive: bool
-    """The coordinator that began it (its epoch) is alive, that is, not fenced."""
+    """Whether the coordinator process (the epoch) that began the branch is alive, that is, not fenced."""
     records: tuple[Record, ...] | None
-    """What the decision log holds of it; None if that log is lost. Read after the branch was found
-    and after its epoch was fenced: then nothing can be added."""
+    """The decision log's records of the transaction; None if the log is lost. They are read after the branch was
+    found and its epoch was fenced, so no record can be added afterwards.
+    """
     peers: Mapping[str, Outcome] = field(default_factory=dict)
-    """Other branches that are known to have ended; ABORTED only if a fence stands against them."""
+    """Outcomes of other branches that are known to have ended; ABORTED only if a fence protects the outcome."""
     agent: str = ""
-    """The last agent, if there is one."""
+    """Name of the last agent; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchVerdict:
-    """What is to be done with a branch, and why, in words for an operator."""
+    """Action to take on a branch, and the reason, worded for an operator."""
 
     action: Action
     reason: str
 
 
 def decide(result: BranchFacts, variant: Variant) -> BranchVerdict:
-    """What becomes of a branch found prepared (Citus's rule, with a fence before an abort)."""
+    """Return the action for a branch found prepared (Citus's rule, with a fence before an abort)."""
     if not result.is_own:
         return BranchVerdict(action=Action.LEAVE, reason="not a branch of ours")
     if result.alive:
@@ -154,7 +157,7 @@ def _by_agent(result: BranchFacts) -> BranchVerdict:
 
 
 def _by_peers(result: BranchFacts) -> BranchVerdict:
-    """Cooperative termination: without the log, one branch that knows is enough."""
+    """Decide by cooperative termination: without the log, one branch that knows the outcome is enough."""
     known = {name: o for name, o in result.peers.items() if o is not Outcome.READ_ONLY}
     if len(set(known.values())) == 1:
         name, outcome = min(known.items())

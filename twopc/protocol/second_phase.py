@@ -1,6 +1,6 @@
-"""The coordinator's second phase: everybody is told the decision until everybody knows.
+"""The coordinator's second phase: the decision is sent until every participant has acknowledged it.
 
-Half of the coordinator's machine, apart for length; it decides nothing. See `Coordinator`.
+One half of the coordinator's machine, separated to keep modules short; it makes no decisions. See `Coordinator`.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ _C = CoordinatorState
 _Effects = tuple[x.Effect, ...]
 _COMMITTED = x.Finish(outcome=Outcome.COMMITTED)
 _CANCEL_RESEND = x.CancelTimer(name=Timer.RESEND)
-# Forgetting may be lost in a crash; then it is done again.
+# A crash may lose this unforced record; the transaction is then finished and forgotten again.
 _END = log(RecordKind.END, forced=False)
 
 
 class BranchProgress(Enum):
-    """What the coordinator knows of a branch."""
+    """The coordinator's knowledge of a branch."""
 
     WORKING = auto()
-    """Not asked yet."""
+    """Not yet asked for its vote."""
     ASKED = auto()
     """Asked for its vote."""
     YES = auto()
     NO = auto()
     UNKNOWN = auto()
-    """Its vote will not come: prepared or not."""
+    """The vote will not arrive: the branch may be prepared or not."""
     READ_ONLY = auto()
     TOLD = auto()
-    """Told the decision; its acknowledgement is awaited."""
+    """The decision was sent; its acknowledgement is awaited."""
     SETTLED = auto()
 
 
 class Finishing(Machine):
-    """Fields, telling, acknowledgements and the end."""
+    """Fields of the coordinator's machine, and its second phase: sending, acknowledgements and the end."""
 
     __slots__ = (
         "_answered", "_awaited", "_branches", "_damaged", "_log_holds", "_names", "_record",
@@ -53,24 +53,24 @@ class Finishing(Machine):
         self._names: tuple[str, ...] = ()
         self._branches: dict[str, BranchProgress] = {}
         self._awaited = 0
-        """Branches whose vote or acknowledgement is missing."""
+        """Number of branches whose vote or acknowledgement is missing."""
         self._record: x.Record | None = None
-        """Being forced, or found out about."""
+        """Record that is being forced or read back."""
         self._log_holds = False
-        """The log may hold something that must be forgotten by an END record."""
+        """Whether the log may hold records that an END record must release."""
         self._answered = False
-        """The application has its answer."""
+        """Whether the application has its answer."""
         self._damaged = False
         self._resumed = False
-        """Rebuilt from a log that names those only who are still concerned."""
+        """Whether the machine was rebuilt from a log, which names only the participants still concerned."""
         self.outcome: Outcome | None = None
         """COMMITTED or ABORTED once decided."""
         self.reason = ""
-        """Why it was aborted."""
+        """Reason for the abort."""
 
     @property
     def unsettled(self) -> tuple[str, ...]:
-        """The branches that may still be prepared, in order; after the end those are none."""
+        """Names of the branches that may still be prepared, in order; empty after the end."""
         open_ = (
             BranchProgress.ASKED,
             BranchProgress.YES,
@@ -82,15 +82,15 @@ class Finishing(Machine):
     def resume(
         self, outcome: Outcome | None, participants: tuple[str, ...], now: float
     ) -> tuple[x.Effect, ...]:
-        """Take up, in a new machine, what a crash interrupted; for `recovery`, which knows when.
+        """Resume, in a new machine, a transaction that a crash interrupted; called by `recovery`.
 
         Args:
-            outcome: the decision; None if it lies with the last agent, who is named last.
-            participants: whom it concerns.
+            outcome: the decision; None if the last agent decides, which is then named last.
+            participants: the participants concerned.
             now: as for `receive`.
         """
         self._resumed = True
-        self._answered = True  # whoever asked went down with the old machine
+        self._answered = True  # the application that asked is gone with the old machine
         self._names = participants
         self._branches = dict.fromkeys(participants, BranchProgress.YES)
         if outcome is None:
@@ -169,7 +169,7 @@ class Finishing(Machine):
         prepared = tuple([name for name in votes if votes[name] is BranchProgress.YES])
         return self._names if len(prepared) == len(self._names) else prepared
 
-    # -- until everybody knows ---------------------------------------------------------------------
+    # -- acknowledgements -------------------------------------------------------------------------
 
     def _acked(self, event: e.BranchCommitted | e.BranchAborted, now: float) -> _Effects:
         name = event.participant
@@ -244,8 +244,8 @@ class Finishing(Machine):
     def _abort_again(self, event: e.TimerFired, now: float) -> _Effects:
         if event.name is not Timer.RESEND:
             return NOTHING
-        # A fence, even where the first was a plain abort: it may have found nothing to abort
-        # because the branch was still preparing.
+        # A fence, even if the first message was a plain abort: the abort may have had no effect because the
+        # branch was still preparing.
         answer = self._answer(Outcome.ABORTED, self.reason)
         return (*answer, *send_all(self.unsettled, Message.FENCE), self._resend_timer(now))
 

@@ -1,8 +1,8 @@
-"""The states of both machines and their transition tables: the protocol at a glance.
+"""The states of both machines and their transition tables: the whole protocol.
 
-A row is ``(state, event): action, next states``. The action names the machine's method, which
-chooses among the next states. What is not in a table is an error and changes nothing. The tables
-know no effects; those are in the actions.
+A row is ``(state, event): action, next states``. The action names the machine's method, which chooses among the
+next states. An event that is not in a table is an error and changes nothing. Effects are defined by the actions,
+not by the tables.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from twopc.protocol import events as e
 
 
 class CoordinatorState(StrEnum):
-    """Where a global transaction is."""
+    """State of a global transaction at its coordinator."""
 
     NEW = "new"
     ACTIVE = "active"
-    """The application works; nobody was asked to vote."""
+    """The application is working; no participant was asked to vote."""
     COLLECTING = "collecting"
     """The participants' names are being forced (presumed commit)."""
     VOTING = "voting"
@@ -27,30 +27,30 @@ class CoordinatorState(StrEnum):
     DELEGATING = "delegating"
     """The last agent was asked to decide."""
     RESOLVING = "resolving"
-    """The last agent's answer was lost; it is being asked, and fenced."""
+    """The last agent's answer was lost; the agent is being fenced and asked for the outcome."""
     DECIDING = "deciding"
-    """The commit decision is being forced. The only way back is a log that refuses."""
+    """The commit decision is being forced. Only a failed write can still lead to abort."""
     READING_BACK = "reading_back"
-    """Whether the commit decision was written is being found out."""
+    """Whether the commit decision was written is being determined."""
     REFUSING = "refusing"
     """The abort decision is being forced (presumed nothing)."""
     COMMITTING = "committing"
-    """Decided; acknowledgements are awaited."""
+    """Commit is decided; acknowledgements are awaited."""
     ABORTING = "aborting"
-    """Decided; acknowledgements are awaited."""
+    """Abort is decided; acknowledgements are awaited."""
     ENDED = "ended"
 
 
 class ParticipantState(StrEnum):
-    """Where a branch is."""
+    """State of a branch."""
 
     NEW = "new"
-    """Nothing is known of it: it never began, or a crash took its unprepared work."""
+    """The branch is unknown: it never began, or a crash lost its unprepared work."""
     WORKING = "working"
     PREPARING = "preparing"
     """The prepare record is being forced."""
     PREPARED = "prepared"
-    """Voted yes: in doubt until told."""
+    """The branch voted yes, and is in doubt until the decision arrives."""
     DECIDING = "deciding"
     """Last agent: the commit record, which is the decision, is being forced."""
     COMMITTING = "committing"
@@ -62,7 +62,7 @@ State = CoordinatorState | ParticipantState
 
 
 class Transition(NamedTuple):
-    """What a machine does with an event in a state."""
+    """Action of a machine for an event in a state, and the possible next states."""
 
     action: str
     next: tuple[State, ...]
@@ -87,17 +87,17 @@ _ASKED = (
 )  # fmt: skip
 
 COORDINATOR: Table = {
-    # Late and repeated events change nothing: messages may come twice, a timer may have fired just
-    # before it was cancelled, and it is too late to give up. Rows below overrule these.
+    # Late and repeated events change nothing: a message may arrive twice, a timer may have fired just before it
+    # was cancelled, and it is too late to abort. Rows below override these.
     **_ignored(_ASKED, e.TimerFired, e.AbortAsked),
     **{(state, vote): _row("late_vote", state) for state in _ASKED for vote in _VOTES},
-    # A branch that asks before the decision will be told when there is one.
+    # A branch that inquires before the decision gets the decision once there is one.
     **{(state, e.Inquired): _row("undecided", state) for state in (_C.VOTING, *_ASKED)},
     # Work.
     (_C.NEW, e.Begin): _row("begin", _C.ACTIVE),
     (_C.ACTIVE, e.CommitAsked): _row("ask", _C.VOTING, _C.COLLECTING, _C.DELEGATING),
     (_C.ACTIVE, e.AbortAsked): _row("give_up", _C.ENDED),
-    # Presumed commit: names first.
+    # Presumed commit: the names are logged first.
     (_C.COLLECTING, e.Logged): _row("collected", _C.VOTING, _C.ENDED),
     (_C.COLLECTING, e.LogFailed): _row("not_collected", _C.ENDED),
     (_C.COLLECTING, e.LogUnknown): _row("maybe_collected", _C.ENDED),
@@ -137,7 +137,7 @@ COORDINATOR: Table = {
     (_C.REFUSING, e.Logged): _row("refused", _C.ABORTING),
     (_C.REFUSING, e.LogFailed): _row("refused", _C.ABORTING),
     (_C.REFUSING, e.LogUnknown): _row("refused", _C.ABORTING),
-    # Until everybody has acknowledged.
+    # Acknowledgements.
     (_C.COMMITTING, e.BranchCommitted): _row("acked", _C.COMMITTING, _C.ENDED),
     (_C.COMMITTING, e.BranchAborted): _row("contradicted", _C.COMMITTING, _C.ENDED),
     (_C.COMMITTING, e.AckLost): _row("ack_lost", _C.COMMITTING),
@@ -159,7 +159,7 @@ _BEGUN = tuple(state for state in _P if state is not _P.NEW)
 
 PARTICIPANT: Table = {
     **_ignored(_BEGUN, e.TimerFired),
-    # Work. Until it is prepared a branch may roll back on its own.
+    # Work. Until a branch is prepared it may roll back on its own.
     (_P.NEW, e.WorkBegun): _row("begin", _P.WORKING),
     (_P.WORKING, e.Wrote): _row("wrote", _P.WORKING),
     (_P.WORKING, e.WorkFailed): _row("failed", _P.ENDED),
@@ -192,15 +192,16 @@ PARTICIPANT: Table = {
     (_P.DECIDING, e.Logged): _row("ended", _P.ENDED),
     (_P.DECIDING, e.LogFailed): _row("not_prepared", _P.ENDED),
     (_P.ENDED, e.DecideAsked): _row("tell", _P.ENDED),
-    # Told before the branch is prepared: it never will be. A branch that may be preparing must be
-    # fenced: there is no row for a plain abort, which would find nothing and be overtaken.
+    # Abort or fence before the branch is prepared: it will never be prepared. A branch that may be preparing must
+    # be fenced: there is no row for a plain abort, because the prepare could complete after an abort that found
+    # nothing to roll back.
     (_P.NEW, e.AbortTold): _row("roll_back", _P.ENDED),
     (_P.WORKING, e.AbortTold): _row("roll_back", _P.ENDED),
     (_P.NEW, e.FenceTold): _row("roll_back", _P.ENDED),
     (_P.WORKING, e.FenceTold): _row("roll_back", _P.ENDED),
     (_P.PREPARING, e.FenceTold): _row("fence", _P.PREPARING),
-    # Told again: answer how it stands. A contradiction is the coordinator's to report; only a
-    # branch finished by hand can meet one.
+    # Repeated messages: report the outcome. The coordinator reports a contradiction; only a branch that was
+    # finished manually can contradict the decision.
     **_ignored((_P.COMMITTING, _P.ABORTING), e.CommitTold, e.AbortTold, e.FenceTold),
     (_P.ENDED, e.CommitTold): _row("tell", _P.ENDED),
     (_P.ENDED, e.AbortTold): _row("tell", _P.ENDED),
@@ -209,7 +210,7 @@ PARTICIPANT: Table = {
 
 
 def mermaid(table: Table) -> str:
-    """The table as a Mermaid state diagram; what changes no state is left out."""
+    """Return the table as a Mermaid state diagram, without transitions that keep the state."""
     first = next(iter(type(next(iter(table))[0])))
     arrows: dict[tuple[State, State], list[str]] = {}
     for (state, event), row in table.items():

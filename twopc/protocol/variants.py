@@ -1,14 +1,14 @@
-"""The variants of two-phase commit, as data: who logs, who forces, who acknowledges.
+r"""The variants of two-phase commit, as data: which records are written, which are forced, and which messages are
+acknowledged.
 
-The machines read these flags and know no variant by name.
+The machines read these flags and do not refer to any variant by name.
 
-Sources: presumed abort and presumed commit, and the read-only vote, are those of R* (C. Mohan,
-B. Lindsay, R. Obermarck: *Transaction Management in the R\\* Distributed Database Management
-System*, 1986); last agent as in G. Samaras, K. Britton, A. Citron, C. Mohan: *Two-Phase Commit
-Optimizations in a Commercial Distributed Environment*, 1995. What is called presumed nothing is
-their plain two-phase commit: both outcomes are logged and acknowledged. It does presume one thing,
-and had to: what the log knows nothing of was aborted (B. Lampson, D. Lomet: *A New Presumed Commit
-Optimization for Two Phase Commit*, 1993, name this).
+Sources: presumed abort and presumed commit, and the read-only vote, are those of R* (C. Mohan, B. Lindsay, R.
+Obermarck: *Transaction Management in the R\* Distributed Database Management System*, 1986); last agent as in G.
+Samaras, K. Britton, A. Citron, C. Mohan: *Two-Phase Commit Optimizations in a Commercial Distributed Environment*,
+1995. The variant called presumed nothing is their plain two-phase commit: both outcomes are logged and
+acknowledged. It makes one presumption nevertheless, and cannot avoid it: a transaction without records was aborted
+(B. Lampson, D. Lomet: *A New Presumed Commit Optimization for Two Phase Commit*, 1993, name this).
 """
 
 from __future__ import annotations
@@ -25,39 +25,39 @@ class Variant:
 
     name: str
     presumes: Outcome
-    """What an inquiry is answered when the coordinator's log knows nothing."""
+    """Answer to an inquiry about a transaction of which the coordinator's log has no record."""
     collects: bool = False
-    """The coordinator forces the participants' names before it asks for the first vote."""
+    """Whether the coordinator forces the participants' names before it asks for the first vote."""
     logs_abort: bool = False
-    """The coordinator writes an abort decision."""
+    """Whether the coordinator writes a record of an abort decision."""
     forces_abort: bool = False
-    """... and forces it before telling anybody."""
+    """Whether the coordinator forces the record of an abort before it sends the decision."""
     commit_acked: bool = True
-    """A participant forces its commit record and acknowledges; then the coordinator forgets."""
+    """Whether participants force their commit record and acknowledge; then the coordinator forgets."""
     abort_acked: bool = False
-    """The same for abort."""
+    """Whether participants force their abort record and acknowledge; then the coordinator forgets."""
     answers_always: bool = False
-    """Participants force and acknowledge both outcomes, whatever the variant asks for."""
+    """Whether participants force and acknowledge both outcomes, even if the variant does not require it."""
     read_only_votes: bool = True
-    """A branch that changed nothing leaves with its vote."""
+    """Whether a branch that changed nothing ends with its vote."""
     last_agent: bool = False
-    """The last participant commits in one phase; its commit record is the decision."""
+    """Whether the last participant commits in one phase; its commit record is the decision."""
 
     @property
     def awaits_commit(self) -> bool:
-        """The coordinator sends commit until it is acknowledged."""
+        """Whether the coordinator sends a commit until it is acknowledged."""
         return self.commit_acked or self.answers_always
 
     @property
     def awaits_abort(self) -> bool:
-        """The coordinator sends abort until it is acknowledged."""
+        """Whether the coordinator sends an abort until it is acknowledged."""
         return self.abort_acked or self.answers_always
 
     def on_postgres(self) -> Variant:
-        """The variant with PostgreSQL as participant.
+        """Return the variant for participants that are PostgreSQL servers.
 
-        COMMIT PREPARED and ROLLBACK PREPARED both flush the WAL and both answer, so a coordinator
-        that lives can settle aborted branches itself, without waiting for them to ask.
+        COMMIT PREPARED and ROLLBACK PREPARED both flush the WAL and both return a result, so a coordinator that is
+        alive can settle aborted branches itself, without waiting for their inquiries.
         """
         return replace(self, answers_always=True)
 
@@ -84,7 +84,7 @@ PRESUMED_NOTHING: Final = Variant(
 
 LAST_AGENT: Final = Variant(name="last_agent", presumes=Outcome.ABORTED, last_agent=True)
 
-#: By the name used in scenario files and on the command line.
+#: Variants by the name used in scenario files and on the command line.
 VARIANTS: Final = {
     variant.name: variant
     for variant in (PRESUMED_ABORT, PRESUMED_COMMIT, PRESUMED_NOTHING, LAST_AGENT)
@@ -93,20 +93,24 @@ VARIANTS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a machine is made with; one value serves any number of machines."""
+    """Settings of a machine; one value serves any number of machines."""
 
     variant: Variant = PRESUMED_ABORT
     vote_timeout_s: float = 30.0
-    """How long the coordinator waits for votes (for the last agent's answer) before it gives up."""
+    """Time that the coordinator waits for votes, or for the last agent's answer, before it aborts or fences the
+    agent.
+    """
     resend_s: float = 1.0
-    """After how long what was not acknowledged is sent, or read back, again."""
+    """Interval at which unacknowledged messages are sent again, or the log is read back again."""
     inquiry_s: float = 1.0
-    """After how long a prepared branch asks, again and again."""
+    """Interval at which a prepared branch inquires."""
     idle_timeout_s: float = 60.0
-    """After how long an unprepared branch that hears nothing rolls back."""
+    """Time after which an unprepared branch that receives no message rolls back."""
     answer_early: bool = True
-    """True: the application is answered at the decision; False: once every branch is settled, or
-    an acknowledgement is overdue. The answer is the same."""
+    """Whether the application is answered at the decision. If not, it is answered once every branch is settled, or
+    an acknowledgement is overdue. The answer is the same.
+    """
     finish_in_turn: bool = False
-    """True: a branch is told to commit when the one before has acknowledged (or the timer fired),
-    so that nobody sees a later participant committed and an earlier one still prepared."""
+    """Whether a branch is sent the commit only when the one before has acknowledged (or the timer fired), so that
+    no client sees a later participant committed and an earlier one still prepared.
+    """
