@@ -1,8 +1,7 @@
-"""Invariants of a played order, judged from its history alone.
+"""Invariants of a played order, checked with its history alone.
 
-Each check takes the records of one order and what the scenario says of it, and returns what is broken,
-in words that name the transaction, table and nodes. None knows the scenario, a database, or what was
-expected.
+Each check takes the records of one order and the settings that the scenario gives, and returns the violations as
+texts that name the transaction, table and nodes. No check uses the scenario, a database, or expected outcomes.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ __all__ = [
     "versions_move_forward",
 ]
 
-#: By the names under which scenarios speak of them.
+#: Checks by their names in scenarios.
 CHECKS: Mapping[str, Check] = {
     "atomic": atomic,
     "prepared_left": prepared_left,
@@ -50,25 +49,25 @@ CHECKS: Mapping[str, Check] = {
     "sum": sums,
     "sql": no_rows,
 }
-#: Those that hold for every order that does not say otherwise, where Subscribers' changes go to the Publisher.
+#: Default invariants where Subscribers' changes are propagated to the Publisher.
 DEFAULTS = ("atomic", "prepared_left", "versions_move_forward", "converged", "echoed")
-#: Likewise where changes are merged.
+#: Default invariants of merge replication.
 OF_MERGE = ("converged", "nothing_lost")
 
 
 def defaults(*, merges: bool) -> tuple[str, ...]:
-    """The invariants that hold for every order that does not say otherwise."""
+    """Return the names of the invariants that hold for every order unless the scenario says otherwise."""
     return OF_MERGE if merges else DEFAULTS
 
 
-#: Those that go by single rows; the others know what they need of rows that are not kept: sums, and digests.
+#: Checks that compare single rows; the others use sums and digests, which cover rows that the history has not kept.
 _OF_ROWS = frozenset(
     {"versions_move_forward", "no_lost_update", "each_change_applied_once", "nothing_lost"}
 )
 
 
 def unjudged(names: Collection[str], records: Sequence[HistoryRecord]) -> str:
-    """Which of these checks have not seen every row, and of which tables; empty: each has."""
+    """Return which of these checks have not seen every row, and of which tables; empty if each has."""
     known = [name for name in names if name in _OF_ROWS]
     counts: dict[str, int] = {}
     for _, table, _, record in states(records):

@@ -1,4 +1,4 @@
-"""Did each global transaction take effect everywhere or nowhere, and is nothing left undecided?"""
+"""Checks of atomicity: a global transaction commits at all its nodes or at none, and no branch stays prepared."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _WRITES = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "COPY"})
 
 
 def atomic(records: Sequence[HistoryRecord], settings: Settings = NONE) -> list[str]:
-    """Every global transaction took effect at all its participants or at none, as its client heard.
+    """Return the global transactions that took effect at some participants only, or not as their client was told.
 
-    A branch's marker row is written by the branch itself, so it is there exactly where the branch
-    committed. A fence is not a branch, and a part that has only read has none.
+    A branch writes its own marker row, so the marker exists exactly at the nodes where the branch committed. A
+    fence is no branch, and a read-only participant has no marker.
     """
     committed: dict[str, dict[str, Mapping[str, Any]]] = {}  # global id → branch → its marker
     for record in of_kind(records, "markers"):
@@ -51,10 +51,10 @@ def atomic(records: Sequence[HistoryRecord], settings: Settings = NONE) -> list[
 
 
 def _missing(sites: Mapping[str, Mapping[str, Any]], wrote: set[str]) -> set[str]:
-    """The branches that must be there because others are, or because rows were changed at those nodes.
+    """Return the branches that should exist because others do, or because rows were changed at their nodes.
 
-    A marker names all branches, those that had nothing to do too; the first is the Publisher's branch of
-    the Subscriber that the marker belongs to.
+    A marker names all branches, including those without changes; the first one is the Publisher's branch of the
+    Subscriber to which the marker belongs.
     """
     expected: set[str] = set()
     for branch, marker in sites.items():
@@ -68,7 +68,9 @@ def _missing(sites: Mapping[str, Mapping[str, Any]], wrote: set[str]) -> set[str
 
 
 def _sender(branch: str, names: Sequence[str]) -> str:
-    """The Subscriber whose changes are in a Publisher's branch; the branch itself if none can be told."""
+    """Return the Subscriber whose changes are in a Publisher's branch; the branch itself if it cannot be
+    determined.
+    """
     _, slash, of = branch.partition("/")
     alone = (
         name
@@ -79,7 +81,9 @@ def _sender(branch: str, names: Sequence[str]) -> str:
 
 
 def _wrote(records: Sequence[HistoryRecord]) -> dict[str, set[str]]:
-    """Where rows were changed, by global transaction; none in which anything was taken back."""
+    """Return the nodes at which rows were changed, by global transaction, without transactions that rolled back
+    anything.
+    """
     wrote: dict[str, set[str]] = {}
     done = [record for record in of_kind(records, "ok") if record.gid]
     for each in done:
@@ -92,7 +96,7 @@ def _wrote(records: Sequence[HistoryRecord]) -> dict[str, set[str]]:
 
 
 def prepared_left(records: Sequence[HistoryRecord], settings: Settings = NONE) -> list[str]:
-    """The branches that are still prepared when everything has settled."""
+    """Return the branches that are still prepared after the scenario has settled."""
     return [
         f"{gid} is still prepared at {record.node}"
         for record in of_kind(records, "prepared")

@@ -1,4 +1,4 @@
-"""Did each Subscriber get what it should, once, and nothing of its own?"""
+"""Checks of delivery: each Subscriber receives every transaction it needs, once, and none of its own."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from collections.abc import Iterator, Sequence
 from twopc.sim.checkers.records import NONE, Settings, by_key, left_by, of_kind, states, versions
 from twopc.sim.report.history import ENDS, HistoryRecord
 
-#: Tags of records after which a Subscriber has a copy of everything.
+#: Tags of records after which a Subscriber has a complete copy.
 _COPIED = frozenset({"REINITIALISE", "SUBSCRIBE"})
 
 
 def echoed(records: Sequence[HistoryRecord], settings: Settings = NONE) -> list[str]:
-    """No transaction is delivered to the Subscriber that it came from.
+    """Return the transactions that were delivered to the Subscriber from which they came.
 
-    Where it came from is known from who began it, whatever the agent took it for. Of one at several Subscribers
-    each is brought what the others have changed: then it is the mark that tells.
+    The true origin is the node of the session that began the transaction, whatever the agent assumed. A transaction
+    with branches at several Subscribers is delivered to each of them, for the changes of the others; there only the
+    recorded origin counts.
     """
     homes: dict[str, set[str]] = {}
     for record in records:
@@ -33,8 +34,9 @@ def echoed(records: Sequence[HistoryRecord], settings: Settings = NONE) -> list[
 def each_change_applied_once(
     records: Sequence[HistoryRecord], settings: Settings = NONE
 ) -> list[str]:
-    """Each committed global transaction was applied, or passed over as its own, at every Subscriber
-    to which one of the rows belongs that it changed; and nothing was applied twice.
+    """Return the committed transactions that a Subscriber missed or applied twice.
+
+    Every Subscriber to which a changed row belongs must have applied the transaction, or suppressed it as its own.
     """
     return list(dict.fromkeys((*_twice(records), *_missed(records))))
 
@@ -63,7 +65,7 @@ def _missed(records: Sequence[HistoryRecord]) -> Iterator[str]:
     for commit, changed in _changes(records, publisher):
         for node in subscribers:
             if node in left:
-                continue  # it did not get what came afterwards, nor perhaps the last before
+                continue  # it received no later transactions, and possibly not the last ones before it left
             own = {
                 (table, key)
                 for table, key in changed
@@ -77,7 +79,7 @@ def _missed(records: Sequence[HistoryRecord]) -> Iterator[str]:
 def _parts(
     records: Sequence[HistoryRecord],
 ) -> tuple[set[tuple[str, str]], set[tuple[str, str, str]]]:
-    """Of which tables a Subscriber gets a part only, and which rows."""
+    """Return the tables of which a Subscriber receives only a part, and the rows of those parts."""
     filtered: set[tuple[str, str]] = set()
     rows: set[tuple[str, str, str]] = set()
     for record in of_kind(records, "state"):
@@ -92,7 +94,7 @@ def _parts(
 def _changes(
     records: Sequence[HistoryRecord], publisher: str
 ) -> Iterator[tuple[HistoryRecord, set[tuple[str, str]]]]:
-    """Each commit of a global transaction, with the rows that it changed at the Publisher."""
+    """Yield each commit of a global transaction, with the rows that it changed at the Publisher."""
     before: dict[str, dict[str, str]] = {}
     commit: HistoryRecord | None = None
     changed: set[tuple[str, str]] = set()

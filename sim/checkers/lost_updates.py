@@ -1,4 +1,4 @@
-"""Was a change built upon a row that had changed at the Publisher in the meantime?"""
+"""Check for lost updates: changes based on a row that had meanwhile changed at the Publisher."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _Rows = dict[tuple[str, str], str]  # table and key → version
 
 
 def no_lost_update(records: Sequence[HistoryRecord], settings: Settings = NONE) -> list[str]:
-    """A Subscriber changes a row at the Publisher only where both had it in the same version.
+    """Return the changes that a Subscriber made to rows of which the Publisher had another version.
 
-    Told from row versions alone: those before its commit and those after it, at both ends. A row that a
-    trigger changes at the Publisher only is no change of the Subscriber's.
+    Only row versions are compared, before and after the commit, at both nodes. A row that a trigger changes only at
+    the Publisher is no change of the Subscriber.
     """
     held: dict[str, _Rows] = {}
     broken: list[str] = []
@@ -33,7 +33,7 @@ def no_lost_update(records: Sequence[HistoryRecord], settings: Settings = NONE) 
 def _commits(
     records: Sequence[HistoryRecord],
 ) -> Iterator[tuple[HistoryRecord | None, list[HistoryRecord]]]:
-    """The looks at tables, those right after a commit together with it."""
+    """Yield the states of tables that directly follow a commit together with it, and the other states with None."""
     commit: HistoryRecord | None = None
     looks: list[HistoryRecord] = []
     for record in records:

@@ -1,4 +1,4 @@
-"""Where changes are merged: is each of them in the row, in a later change, or recorded with a conflict?"""
+"""Check of merge replication: each change is in the row, superseded by a later change, or recorded with a conflict."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ _LOCKS = re.compile(r"\bfor\s+(?:no\s+key\s+update|update|share|key\s+share)\b",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Change:
-    """What an application has made of one column of a row, at its own node; of a deletion, of the row."""
+    """An application's change of one column of a row at its own node, or its deletion of the row."""
 
     node: str
     table: str
     key: str
     column: str
-    """Empty: the row itself."""
+    """Name of the column; empty for a deletion."""
     value: Any
-    """Of the row: None, it was deleted."""
+    """New value of the column; None for a deletion."""
 
     @property
     def text(self) -> str:
-        """In words."""
+        """The change as text."""
         what = "its deletion" if not self.column else f"{self.column} = {self.value}"
         return f"{self.table} {self.key}: {what} at {self.node}"
 
 
 def nothing_lost(records: Sequence[HistoryRecord], settings: Settings = NONE) -> list[str]:
-    """Every change that an application has committed is there in the end, or it is known why not.
+    """Return the committed changes that are missing at the end without a recorded reason.
 
-    It is there if the Publisher's row has the value; it has been followed by another if somebody has changed what
-    it had made; and a conflict's loser, or a change that could not be applied, is kept. What was lost with a backup,
-    because no other node had it, is not asked for.
+    A change is present if the Publisher's row has its value. It is superseded if a later change was based on its
+    value. The loser of a conflict, and a change that could not be applied, are recorded. A change that was lost by
+    restoring a backup, because no other node had it, is not required.
     """
     holders = _Holders()
     open_changes: list[_Change] = []
@@ -60,7 +60,7 @@ def nothing_lost(records: Sequence[HistoryRecord], settings: Settings = NONE) ->
             if _writes(record, texts.get(record.session, "")):
                 writers.add(record.session)
             if (record.data or {}).get("committed"):
-                # what a session of the agent has written beside a transaction that only read is not of that one
+                # the agent's writes during a read-only transaction do not belong to that transaction
                 local = record.node if record.session in writers else ""
                 writers.discard(record.session)
         if record.kind != "state" or (record.data or {}).get("part"):
@@ -90,22 +90,22 @@ def nothing_lost(records: Sequence[HistoryRecord], settings: Settings = NONE) ->
 
 
 class _Holders:
-    """Which nodes have which changes, as far as sessions that ended well have carried them.
+    """The changes that each node holds, as far as successful merge sessions have carried them.
 
-    Changes are told apart by what they are: the same value written twice is the same change.
+    Changes are compared by value: the same value written twice is the same change.
     """
 
     def __init__(self) -> None:
         self._held: dict[str, set[_Change]] = {}
         self._kept: dict[str, set[_Change]] = {}
-        """Of each node's backup."""
+        """Changes in each node's backup."""
 
     def add(self, node: str, changes: Sequence[_Change]) -> None:
-        """Changes that were made at a node."""
+        """Add changes that were made at a node."""
         self._held.setdefault(node, set()).update(changes)
 
     def meet(self, record: HistoryRecord, changes: Sequence[_Change]) -> None:
-        """The merge sessions of a sync, if it was one: then both ends have what either had."""
+        """Process the merge sessions of a synchronisation record: afterwards both nodes hold the changes of either."""
         for report in (record.data or {}).get("merge", ()):
             ends = (report["publisher"], report["subscriber"])
             both = {
@@ -115,7 +115,7 @@ class _Holders:
                 self._held.setdefault(end, set()).update(both)
 
     def backup(self, record: HistoryRecord, changes: list[_Change]) -> list[_Change]:
-        """A node is backed up, or restored; the changes that somebody still has."""
+        """Process the backup or restore of a node, and return the changes that some node still holds."""
         node = record.node
         if not (record.data or {}).get("restored"):
             self._kept[node] = set(self._held.get(node, ()))
@@ -125,7 +125,7 @@ class _Holders:
 
 
 def _writes(record: HistoryRecord, text: str) -> bool:
-    """Whether a statement may have changed rows; a function that it calls may, too."""
+    """Return whether a statement may have changed rows, directly or in a function that it calls."""
     if record.tag.startswith(WRITES):
         return bool(record.rowcount)
     return bool((record.data or {}).get("xid")) and not _LOCKS.search(text)
@@ -145,7 +145,7 @@ def _changes(
 
 
 def _is_followed(change: _Change, new: Sequence[_Change], before: Mapping[str, _Row]) -> bool:
-    """Whether one of the new changes stands on it: it was what the node had."""
+    """Return whether one of the new changes is based on this change: the node had its value before."""
     row = before.get(change.key)
     stood = (
         row is None
@@ -167,12 +167,12 @@ def _is_there(change: _Change, rows: Mapping[str, _Row]) -> bool:
 
 
 def _is_kept(change: _Change, conflict: Mapping[str, Any]) -> bool:
-    """Whether it was recorded that it has lost, or could not be applied."""
+    """Return whether the change was recorded as the loser of a conflict, or as one that could not be applied."""
     key = ", ".join(f"{name}={value}" for name, value in conflict["key"].items())
     if (conflict["table"], key) != (change.table, change.key):
         return False
     if conflict.get("resolver"):
-        return True  # what has become of both is its business
+        return True  # a custom resolver may replace both changes
     loser = conflict["loser"]
     if loser is None:
         return not change.column

@@ -1,4 +1,4 @@
-"""What checkers share: finding records, and reading rows with their keys and versions."""
+"""Functions that checks share: selecting records, and reading rows with their keys and versions."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any
 from twopc.names import VERSION_COLUMN
 from twopc.sim.report.history import HistoryRecord
 
-#: What a scenario says of an invariant, by the names of its keys.
+#: Settings of an invariant in a scenario, by key.
 Settings = Mapping[str, Any]
 Check = Callable[[Sequence[HistoryRecord], Settings], list[str]]
-#: How the agents' work after the last step is called in a history.
+#: Step name, in a history, of the synchronisation after the last step.
 LAST_SYNC = "last sync"
 NONE: Settings = MappingProxyType({})
 
 
 def of_kind(records: Sequence[HistoryRecord], kind: str) -> Iterator[HistoryRecord]:
-    """The records of a kind."""
+    """Return the records of a kind."""
     return (record for record in records if record.kind == kind)
 
 
 def states(records: Sequence[HistoryRecord]) -> Iterator[tuple[str, str, str, HistoryRecord]]:
-    """Every look at a table: its moment, table and node, and the record.
+    """Yield each recorded state of a table: its moment, table and node, and the record.
 
-    Rows of a part are none, and what stands where nobody subscribes any more is nobody's copy.
+    States of a part of a table are left out, and so are tables at nodes without a subscription.
     """
     for record in of_kind(records, "state"):
         data = record.data or {}
@@ -34,41 +34,43 @@ def states(records: Sequence[HistoryRecord]) -> Iterator[tuple[str, str, str, Hi
 
 
 def left_by(records: Sequence[HistoryRecord]) -> set[str]:
-    """The Subscribers that have left in the course of an order; with them went the markers of their branches."""
+    """Return the Subscribers that unsubscribed during the order; the markers of their branches were removed with
+    them.
+    """
     lines = {record.node for record in of_kind(records, "ok") if record.tag == "UNSUBSCRIBE"}
-    # whoever asked for it may have given up waiting, and a look tells that it happened all the same
+    # the session that unsubscribed may have timed out although it took effect; the last state shows that
     last = {record.node: record.data or {} for record in of_kind(records, "state")}
     return lines | {node for node, data in last.items() if data.get("subscribed") is False}
 
 
 def by_key(record: HistoryRecord) -> dict[str, Mapping[str, Any]]:
-    """The rows that a look at a table found, by their keys in words."""
+    """Return the rows of a table's state, by their keys as text."""
     key = (record.data or {})["key"]
     return {", ".join(f"{name}={row.get(name)}" for name in key): row for row in record.rows or ()}
 
 
 def is_cut(record: HistoryRecord) -> bool:
-    """A look at a table has found more rows than the history has kept."""
+    """Return whether the history has kept only some rows of a table's state."""
     return (record.rowcount or 0) > len(record.rows or ())
 
 
 def versions(record: HistoryRecord) -> dict[str, str]:
-    """Each row's version, by its key in words."""
+    """Return each row's version, by its key as text."""
     return {key: str(row.get(VERSION_COLUMN)) for key, row in by_key(record).items()}
 
 
 def has_versions(record: HistoryRecord) -> bool:
-    """The rows of a look at a table have versions that mean something there."""
+    """Return whether the row versions in a table's state are meaningful at its node."""
     return (record.data or {}).get("versions") is not False
 
 
 def content(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Everything of a row but its version."""
+    """Return a row's values without its version."""
     return {name: value for name, value in row.items() if name != VERSION_COLUMN}
 
 
 class Numbers:
-    """The versions of rows by number, as they were seen at the Publisher: ``v1`` is the first."""
+    """Numbers for row versions, in the order in which they appeared at the Publisher: ``v1`` is the first."""
 
     def __init__(self, records: Sequence[HistoryRecord]) -> None:
         self._known: dict[tuple[str, str], list[str | None]] = {}
@@ -84,7 +86,7 @@ class Numbers:
                     past.append(now.get(key))
 
     def label(self, table: str, key: str, version: str | None) -> str:
-        """``v2``, ``no row``, or that the Publisher never had it."""
+        """Return ``v2``, ``no row``, or a text for a version that the Publisher never had."""
         if version is None:
             return "no row"
         past = self._known.get((table, key), [])

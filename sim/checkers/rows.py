@@ -1,4 +1,4 @@
-"""Are rows what they should be: their versions, their sameness at all nodes, sums and queries?"""
+"""Checks of rows: their versions, equality at all nodes, sums and queries."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.phrases import row_text
 
 _Content = dict[str, Any]
-#: Where a sum or a query is about each node by itself.
+#: Setting by which a sum or a query is checked at each node separately.
 _EVERYWHERE = "everywhere"
 
 
 def versions_move_forward(records: Sequence[HistoryRecord], settings: Settings = NONE) -> list[str]:
-    """A row's version changes whenever its contents do, and one that was left never comes back.
+    """Return the rows whose version did not change with the content, or returned to an earlier value.
 
-    And one version names one content: a row that has the same version at two nodes is the same.
+    A version also identifies one content: rows with the same version at two nodes must be equal.
     """
     broken = []
     past: dict[tuple[str, str, str], list[tuple[str, _Content]]] = {}
@@ -47,7 +47,7 @@ def versions_move_forward(records: Sequence[HistoryRecord], settings: Settings =
                     broken.append(f"{at} came back to its earlier version, {number}")
                 history.append((version, held))
             there, known = contents.setdefault((table, key, version), (node, held))
-            common = known.keys() & held.keys()  # not every column need be published
+            common = known.keys() & held.keys()  # a column may be unpublished
             if there != node and any(known[name] != held[name] for name in common):
                 broken.append(
                     f"{table} {key} has the same version, {number}, at {there} and {node}, with "
@@ -57,9 +57,10 @@ def versions_move_forward(records: Sequence[HistoryRecord], settings: Settings =
 
 
 def converged(records: Sequence[HistoryRecord], settings: Settings = NONE) -> list[str]:
-    """Once everything is delivered, each Subscriber holds the Publisher's rows, those that belong to it.
+    """Return the differences between each Subscriber's rows and the Publisher's, after the last synchronisation.
 
-    Row versions too, unless it only reads: a Subscriber with another one would be refused at its next change.
+    Only rows that belong to the Subscriber are compared. Row versions must be equal too, except at read-only
+    Subscribers: a Subscriber with another version would be refused at its next change.
     """
     final = {
         (table, node): each for moment, table, node, each in states(records) if moment == "final"
@@ -69,7 +70,7 @@ def converged(records: Sequence[HistoryRecord], settings: Settings = NONE) -> li
         for record in of_kind(records, "state")
         if (record.data or {}).get("part")
     }
-    ends = {  # where a fault struck it, it was tried again
+    ends = {  # the last record of a node counts: after a fault, the synchronisation was retried
         record.node: record
         for record in records
         if record.step == LAST_SYNC and record.kind in ("ok", "error", "timed_out", "stuck")
@@ -88,7 +89,7 @@ def converged(records: Sequence[HistoryRecord], settings: Settings = NONE) -> li
 
 
 def _differences(table: str, expected: HistoryRecord, got: HistoryRecord) -> Iterator[str]:
-    """What a table at a Subscriber lacks, has too much or has otherwise, by key."""
+    """Yield the rows of a Subscriber's table that are missing, surplus or different, by key."""
     there, here = by_key(expected), by_key(got)
     known, digests = ((each.data or {}).get("digests", {}) for each in (expected, got))
     uncompared = set() if has_versions(got) else {VERSION_COLUMN}
@@ -123,10 +124,10 @@ def _differences(table: str, expected: HistoryRecord, got: HistoryRecord) -> Ite
 
 
 def sums(records: Sequence[HistoryRecord], settings: Settings = NONE) -> list[str]:
-    """A column adds up to what it must, in the end. A row without a value adds nothing.
+    """Return the nodes where the final sum of a column is not as expected. NULL counts as zero.
 
-    Settings: `table`, `column`, `equals`; `node`: where; `everywhere`: each node by itself; None: the
-    Publisher, which is looked at first.
+    Settings: `table`, `column`, `equals`; `node`: a node's name, `everywhere` for each node separately, or None for
+    the Publisher, which is the first node of the history.
     """
     table, column, expected = settings["table"], settings["column"], settings["equals"]
     final = {
@@ -166,16 +167,16 @@ def sums(records: Sequence[HistoryRecord], settings: Settings = NONE) -> list[st
 def _nodes(
     meant: str | None, records: Sequence[HistoryRecord], known: Collection[str]
 ) -> list[str]:
-    """Of the nodes of which something is known those that are meant; None: the Publisher."""
+    """Return those of the known nodes to which a setting refers; None stands for the Publisher."""
     if meant is None:
         meant = next((node for _, _, node, _ in states(records)), "")
     return [node for node in known if meant in (node, _EVERYWHERE)]
 
 
 def no_rows(records: Sequence[HistoryRecord], settings: Settings = NONE) -> list[str]:
-    """A query of the scenario's returns nothing, in the end.
+    """Return the nodes where a query of the scenario returns rows at the end, or fails.
 
-    Settings: `text`; `at`: where, as `node` of `sums`. The query has been asked by whoever played.
+    Settings: `text`; `at`: the nodes, as `node` of `sums`. The answers were recorded when the order was played.
     """
     asked = [record for record in of_kind(records, "query") if record.sql == settings["text"]]
     answers = {record.node: record for record in asked}

@@ -1,4 +1,5 @@
-"""Load: many clients on all nodes at once, what became of them, and whether that is within bounds.
+"""Load: many concurrent clients at all nodes, the figures of their transactions, and the comparison with
+thresholds.
 
-Imported where a file has a workload, and nowhere else.
+The package is imported only for scenario files that have a workload.
 """

@@ -1,4 +1,4 @@
-"""A load on a scenario's stage, in tasks of the running event loop: servers, or whatever else a stage stands for."""
+"""A load on a scenario's stage, played by tasks of the running event loop."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ class AsyncioBench:
         self._failure: BaseException | None = None
 
     def time(self) -> float:
-        """The loop's."""
+        """Return the event loop's time in seconds."""
         return self._clock.time()
 
     async def sleep(self, seconds: float) -> None:
-        """Let other tasks go on."""
+        """Sleep while other tasks run."""
         await self._clock.sleep(seconds)
 
     def gate(self) -> _Gate:
-        """A new one, shut."""
+        """Return a new closed gate."""
         return _Gate()
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """As a task."""
+        """Run a coroutine as a task of the event loop."""
         self._quiet.clear()
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks.add(task)
@@ -69,7 +69,9 @@ class AsyncioBench:
             self._quiet.set()
 
     async def all_over(self, patience_s: Callable[[], float]) -> list[str]:
-        """Wait for every task; a failure of one, which is a fault of ours, ends the others and is raised."""
+        """Wait for every task; if a task fails, which is a defect of this program, cancel the others and raise its
+        error.
+        """
         while not self._quiet.is_set() and (left_s := patience_s()) > 0:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._quiet.wait(), left_s)
@@ -82,24 +84,24 @@ class AsyncioBench:
         return sorted(task.get_name() for task in left)
 
     async def client(self, name: str, node: str) -> LoadClient:
-        """A session of the stage."""
+        """Open a session of the stage."""
         return await self._stage.open(name, node)
 
     async def sync(self, subscribers: Sequence[str]) -> None:
-        """By a session of nobody's; a node that has gone away is no fault of ours."""
+        """Synchronise Subscribers through the stage's agents; report an unreachable node as `DeliveryError`."""
         try:
             await self._agents.sync(subscribers)
         except (SyncError, psycopg.Error) as error:
             raise DeliveryError(str(error)) from error
 
     async def outage(self, node: str, *, on: bool) -> None:
-        """As the stage does it."""
+        """Begin or end the stage's outage of a node."""
         await self._stage.outage(node, on=on)
 
     async def pause_agent(self, subscriber: str, *, on: bool) -> None:
-        """As the stage does it."""
+        """Pause or resume an agent of the stage."""
         await self._stage.pause_agent(subscriber, on=on)
 
     async def arm(self, fault: str) -> None:
-        """As the stage does it."""
+        """Arm a fault of the scenario on the stage."""
         await self._stage.arm(self._faults[fault])

@@ -1,4 +1,4 @@
-"""One transaction of a load, attempted once: what its client was told."""
+"""One attempt at a transaction of a load, and the outcome that its client learned."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from twopc.sim.workload.ports import (
 
 
 async def attempt(client: LoadClient, deed: ClientTransaction, level: str) -> AttemptOutcome:
-    """Begin, carry out, commit; whatever goes wrong, the client has no transaction afterwards."""
+    """Begin, execute and commit a transaction; after an error, the client has no open transaction."""
     gid = ""
     rowcounts: list[int] = []
     try:
@@ -46,7 +46,7 @@ async def attempt(client: LoadClient, deed: ClientTransaction, level: str) -> At
 
 
 async def leave(work: Coroutine[Any, Any, None]) -> None:
-    """Roll back, or close: a server that is gone has done so, and says no more."""
+    """Await a rollback or a close, and ignore the errors of a server that is gone: it has rolled back."""
     with contextlib.suppress(TransactionError, psycopg.OperationalError):
         await work
 

@@ -1,6 +1,7 @@
-"""What clients do and when, drawn: which transaction, with which values, at which node, after which pause.
+"""Random choices of a load: which transaction a client executes, with which values, at which node, after which
+pause.
 
-Everything comes from chances that are seeded by the run's seed and a name, so that a load can be played again.
+Every random source is seeded with the run's seed and a name, so that a load can be repeated.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from twopc.sim.scenario.workload import Timing, Workload
 from twopc.sim.workload.keys import Picker, Uniform, picker
 from twopc.sim.workload.ports import ClientTransaction
 
-#: The most that is drawn for ``:amount``.
+#: Greatest value that is drawn for ``:amount``.
 AMOUNT_MAX = 100
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0}
 
 
 def chance(seed: int, name: str) -> random.Random:
-    """The chance of one part of a load: the same for the same seed and name."""
+    """Return the random source for one part of a load: the same seed and name give the same values."""
     return random.Random(f"{seed}/{name}")
 
 
 def seconds(timing: Timing, of: random.Random) -> float:
-    """A duration by its distribution."""
+    """Return a duration drawn from a timing's distribution."""
     first, *rest = timing.values
     low = _duration_s(first)
     if timing.distribution == "exponential":
@@ -38,7 +39,7 @@ def seconds(timing: Timing, of: random.Random) -> float:
 
 
 def backoff(written: str | None, of: random.Random) -> float:
-    """How long a client waits before it tries again: somewhere in ``5ms..50ms``."""
+    """Return how long a client waits before its next attempt: a duration within a range such as ``5ms..50ms``."""
     if not written:
         return 0.0
     low, _, high = written.partition("..")
@@ -46,19 +47,19 @@ def backoff(written: str | None, of: random.Random) -> float:
 
 
 def _duration_s(text: str) -> float:
-    """Seconds of ``0.5ms``, ``5s`` or ``2m``."""
+    """Return the seconds of a duration such as ``0.5ms``, ``5s`` or ``2m``."""
     unit = text.lstrip("0123456789. ")
     return float(text.removesuffix(unit)) * _UNITS_S[unit]
 
 
 def nodes(scenario: Scenario, workload: Workload) -> dict[str, int]:
-    """The nodes at which clients work, with their weights."""
+    """Return the nodes at which clients work, with their weights."""
     topology = scenario.topology
     return dict(workload.nodes) or dict.fromkeys(topology.subscribers or (topology.publisher,), 1)
 
 
 def places(weights: Mapping[str, int], clients: int) -> list[str]:
-    """At which node each client works: as near to the weights as whole clients come, and taking turns."""
+    """Return the node of each client, in turns, in numbers as close to the weights as whole clients allow."""
     given = dict.fromkeys(weights, 0)
     results = []
     for _ in range(clients):
@@ -69,10 +70,10 @@ def places(weights: Mapping[str, int], clients: int) -> list[str]:
 
 
 class Drawer:
-    """Draws transactions.
+    """Draws the transactions of a workload.
 
     Args:
-        scenario: whose workload it is.
+        scenario: the scenario to which the workload belongs.
     """
 
     def __init__(self, scenario: Scenario, workload: Workload) -> None:
@@ -86,7 +87,7 @@ class Drawer:
         self.picker: Picker = picker(keys.pick, keys.count) if keys is not None else Uniform(1)
 
     def deed(self, number: int, of: random.Random) -> ClientTransaction:
-        """The transaction of this number."""
+        """Return the transaction with this number."""
         (name,) = of.choices(self._names, cum_weights=self._weights)
         key = self.picker.pick(of)
         drawn = {
@@ -108,7 +109,9 @@ class Drawer:
         )
 
     def _other(self, key: int, of: random.Random) -> int:
-        """Another key, by the same distribution; if only one is ever drawn, its neighbour."""
+        """Return a different key from the same distribution, or a neighbouring key if the distribution yields only
+        one.
+        """
         for _ in range(8):
             result = self.picker.pick(of)
             if result != key:
@@ -117,7 +120,7 @@ class Drawer:
 
 
 def _statements(steps: Sequence[Any]) -> list[tuple[str, Mapping[str, Any], tuple[str, ...]]]:
-    """Each statement with the values that the file gives, and the names of all that it uses, in its order."""
+    """Return each statement with the values that the file gives, and the names of its parameters in order."""
     return [
         (text, _given(step.values, used := tuple(dict.fromkeys(sqltext.parameters(text)))), used)
         for step in steps

@@ -1,7 +1,7 @@
-"""What a load comes to, counted while it goes on: ends by kind, latencies, and both over time.
+"""Figures of a load, collected while it runs: outcomes by kind, latencies, and both over time.
 
-Every attempt is counted, be it tried again or not. Latency runs from the moment at which a transaction was to
-begin, so that one that had to wait for its turn is not taken for a fast one.
+Every attempt is counted, whether it is retried or not. Latency is measured from the moment at which the transaction
+was due to begin, so that time spent waiting for a free client is included.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from twopc.sim.workload.ports import COMMITTED, ERROR, IN_DOUBT, REJECTED, Attem
 #: Latencies are kept in microseconds, up to an hour, to three digits.
 _MAX_US = 3_600_000_000
 _DIGITS = 3
-#: A load is told in so many stretches of time.
+#: Number of intervals into which `Figures.series` divides a load.
 STRETCHES = 40
 PERCENTILES = (50.0, 90.0, 99.0, 99.9)
-#: What is timed: see `Figures.histograms`.
+#: Names of the histograms: see `Figures.histograms`.
 TIMED = ("commit", "conflict", "in_doubt", "sync")
 
 
@@ -28,28 +28,27 @@ class Figures:
     """The figures of one load.
 
     Args:
-        warmup_s: what begins before it, by the load's own clock, is not counted.
+        warmup_s: transactions that begin earlier than this, in seconds since the load began, are not counted.
     """
 
     def __init__(self, warmup_s: float = 0.0) -> None:
         self._warmup_s = warmup_s
         self.histograms = {name: HdrHistogram(1, _MAX_US, _DIGITS) for name in TIMED}
-        """``commit``: from when a transaction was to begin until its client knew that it had committed;
-        ``conflict``: of an attempt, until its client knew that it was refused; ``in_doubt``: for how long the
-        branches of a transaction were prepared and did not know its outcome; ``sync``: of each."""
+        """``commit``: from when a transaction was due to begin until its client learned of the commit; ``conflict``: from the begin of an attempt until its client learned of the refusal; ``in_doubt``: how long a transaction's branches were prepared without knowing its outcome; ``sync``: the duration of each synchronisation.
+        """
         self._counts: Counter[str] = Counter()
         self._why: dict[str, Counter[str]] = {REJECTED: Counter(), ERROR: Counter()}
         self._points: list[tuple[float, str, float]] = []
-        """Of every attempt when it ended, how, and of a committed one its latency in seconds."""
+        """For each attempt: the time of its end, its outcome, and the latency in seconds if it committed."""
         self.seconds = 0.0
-        """From the end of warming up until the last client was done."""
+        """Seconds from the end of the warm-up until the last client finished."""
 
     def counts(self, began_s: float) -> bool:
-        """Whether what began then is counted."""
+        """Return whether a transaction that began at this time is counted."""
         return began_s >= self._warmup_s
 
     def started(self, began_s: float, *, dropped: bool = False) -> None:
-        """A transaction was to begin; or it was left out, because nobody was free to begin it."""
+        """Count a transaction that was due to begin; `dropped` if no client was free to begin it."""
         if self.counts(began_s):
             self._counts["transactions"] += 1
             self._counts["dropped"] += dropped
@@ -63,12 +62,12 @@ class Figures:
         now_s: float,
         is_retry: bool,
     ) -> None:
-        """An attempt is over.
+        """Count an attempt that has ended.
 
         Args:
-            intended_s: when its transaction was to begin first.
-            began_s: when this attempt has begun.
-            is_retry: it will be tried again.
+            intended_s: when its transaction was due to begin for the first time.
+            began_s: when this attempt began.
+            is_retry: whether the transaction will be retried.
         """
         if not self.counts(intended_s):
             return
@@ -86,19 +85,19 @@ class Figures:
         self._points.append((now_s, ended.kind, latency))
 
     def synced(self, seconds: float, *, failed: bool = False) -> None:
-        """Somebody has got what was missing, or has not."""
+        """Count a synchronisation of Subscribers that has succeeded or failed."""
         self._counts["sync_failures" if failed else "syncs"] += 1
         if not failed:
             self.time("sync", seconds)
 
     def time(self, what: str, seconds: float) -> None:
-        """Add a latency."""
+        """Record a latency in the named histogram."""
         self.histograms[what].record_value(min(max(1, round(seconds * 1e6)), _MAX_US))
 
-    # -- what they come to -------------------------------------------------------------------------
+    # -- results -----------------------------------------------------------------------------------
 
     def as_record(self) -> dict[str, Any]:
-        """Everything, for the history."""
+        """Return all figures as the data of a history record."""
         return {
             "seconds": round(self.seconds, 6),
             "counts": {name: self._counts[name] for name in _COUNTED},
@@ -118,7 +117,9 @@ class Figures:
         }
 
     def series(self) -> list[dict[str, float]]:
-        """By stretch of time: when it begins, how many attempts ended in it, how, and how fast."""
+        """Return the figures of each interval of the load: its begin, and the number, outcomes and latencies of its
+        attempts.
+        """
         end_s = max((at for at, *_ in self._points), default=0.0)
         width = (end_s - self._warmup_s) / STRETCHES
         if width <= 0:
@@ -133,7 +134,9 @@ class Figures:
         ]
 
     def measure(self, metric: str, unit: str) -> float | None:
-        """A figure by its name in a threshold and in its unit; None: there is nothing that it could be of."""
+        """Return a figure by its name in a threshold, in the given unit; None if there is nothing to compute it
+        from.
+        """
         *name, last = metric.split(".")
         if len(name) > 1 and name[1] == "latency":
             # pN.N is split at its dot
@@ -165,13 +168,13 @@ _COUNTED = (
     "dropped", "syncs", "sync_failures",
 )  # fmt: skip
 _WITH_REASONS = {"rejected": REJECTED, "error": ERROR}
-#: Shares of what was to begin; all others are of the attempts.
+#: Figures whose share refers to the transactions that were due to begin; all others refer to the attempts.
 _OF_STARTS = frozenset({"transactions", "dropped", "given_up"})
 assert IN_DOUBT in _COUNTED
 
 
 def _summary(histogram: HdrHistogram) -> dict[str, float]:
-    """Count, mean, percentiles and the longest, in milliseconds."""
+    """Return the count, mean, percentiles and maximum, in milliseconds."""
     results = {"count": histogram.get_total_count(), "mean": histogram.get_mean_value() / 1000}
     for percentile in PERCENTILES:
         results[f"p{percentile:g}"] = histogram.get_value_at_percentile(percentile) / 1000
@@ -197,5 +200,5 @@ def _stretch(at_s: float, width_s: float, of: Sequence[tuple[str, float]]) -> di
 
 
 def _rank(ordered: Sequence[float], share: float) -> float:
-    """The value that so much of all lies at or below."""
+    """Return the value at or below which this share of the ordered values lies."""
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)]

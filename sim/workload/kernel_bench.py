@@ -1,7 +1,7 @@
-"""A load in virtual time, in plain processes of a model's kernel: no event loop, and a process for each client.
+"""A load in virtual time, in processes of a model's kernel: no event loop, and one process for each client.
 
-What `twopc.sim.workload.load` awaits here are simpy's events (`twopc.drivers.virtual`), so that it is the same text that
-works on servers.
+The coroutines of `twopc.sim.workload.load` await simpy's events here (`twopc.drivers.virtual`), so that the same
+code plays a load on servers and in the model.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ModelClientLike(Protocol):
 
 
 class LoadModel(Protocol):
-    """A model: clients, and who brings its nodes what is missing."""
+    """A model with clients and agents."""
 
     def session(self, name: str, node: str) -> ModelClientLike: ...
     def sync(self, subscribers: Sequence[str]) -> Steps[Any]: ...
@@ -46,17 +46,17 @@ class KernelGate:
         self._event = kernel.event()
 
     def open(self) -> None:
-        """Let everybody through."""
+        """Let all waiting processes continue."""
         self._event.succeed()
 
     async def wait(self) -> None:
-        """Until it is open."""
+        """Wait until the gate is open."""
         if not self._event.processed:
             await AwaitableSteps(wait(self._event))
 
 
 class KernelClient:
-    """See `twopc.sim.workload.ports.LoadClient`; errors of the model come as our own."""
+    """See `twopc.sim.workload.ports.LoadClient`; raises errors of the model as `TransactionError`."""
 
     def __init__(self, session: ModelClientLike, node: str) -> None:
         self._session = session
@@ -64,7 +64,7 @@ class KernelClient:
 
     @property
     def gid(self) -> str:
-        """Of the transaction that is open or was last."""
+        """Global transaction that is open or was the last one."""
         return self._session.gid
 
     async def begin(self, level: str) -> None:
@@ -72,19 +72,19 @@ class KernelClient:
         await self._do(self._session.begin(level))
 
     async def execute(self, sql: str, params: Mapping[str, Any]) -> Any:
-        """One statement."""
+        """Execute one statement."""
         return await self._do(self._session.execute(sql, params))
 
     async def commit(self) -> None:
-        """Commit everywhere or nowhere."""
+        """Commit at all nodes or at none."""
         await self._do(self._session.commit())
 
     async def rollback(self) -> None:
-        """Roll back everywhere."""
+        """Roll back at all nodes."""
         await self._do(self._session.rollback())
 
     async def close(self) -> None:
-        """Leave."""
+        """Close the session."""
         await self._do(self._session.close())
 
     async def _do(self, work: Steps[Any]) -> Any:
@@ -106,10 +106,10 @@ class KernelBench:
     """See `twopc.sim.workload.ports.LoadBench`.
 
     Args:
-        kernel: whose time it is.
+        kernel: the source of virtual time.
         world: the model.
-        outage: lets nobody reach a node, or everybody again.
-        arm: has a fault happen at its point.
+        outage: makes a node unreachable, or reachable again.
+        arm: arms a fault by its id.
     """
 
     def __init__(
@@ -129,19 +129,19 @@ class KernelBench:
         self._failure: BaseException | None = None
 
     def time(self) -> float:
-        """The kernel's."""
+        """Return the kernel's virtual time."""
         return self._kernel.now
 
     async def sleep(self, seconds: float) -> None:
-        """Let others go on."""
+        """Wait in virtual time while other processes run."""
         await AwaitableSteps(wait(self._kernel.delay(seconds, _REST)))
 
     def gate(self) -> KernelGate:
-        """A new one, shut."""
+        """Return a new closed gate."""
         return KernelGate(self._kernel)
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """As a process."""
+        """Run a coroutine as a process of the kernel."""
         if self._quiet.triggered and self._failure is None:
             self._quiet = self._kernel.event()
         process = self._kernel.spawn(self._noted(work), name)
@@ -150,11 +150,11 @@ class KernelBench:
         process.callbacks.append(self._done)
 
     def _noted(self, work: Coroutine[Any, Any, None]) -> Steps[None]:
-        """A failure is a fault of ours: it ends everything, and not only the process that it happened in."""
+        """Run a coroutine, and keep its failure: a failure is a defect of this program and ends the whole load."""
         try:
             yield from steps(work)
         except simpy.Interrupt:
-            return  # it took too long
+            return  # interrupted by all_over: the patience is exhausted
         except Exception as failure:
             self._failure = self._failure or failure
 
@@ -164,7 +164,7 @@ class KernelBench:
             self._quiet.succeed()
 
     async def all_over(self, patience_s: Callable[[], float]) -> list[str]:
-        """Wait until every process is over, and for new ones that they have begun."""
+        """Wait until every process has ended, including those that are spawned meanwhile."""
         while self._running and self._failure is None and (left_s := patience_s()) > 0:
             limit = self._kernel.delay(left_s, _REST)
             await AwaitableSteps(wait(simpy.AnyOf(self._kernel.env, [self._quiet, limit])))
@@ -177,20 +177,20 @@ class KernelBench:
         return sorted(name for _, name in left)
 
     async def client(self, name: str, node: str) -> LoadClient:
-        """A session of the model."""
+        """Open a session of the model."""
         return KernelClient(self._world.session(name, node), node)
 
     async def sync(self, subscribers: Sequence[str]) -> None:
-        """By the model's log reader and agents."""
+        """Synchronise Subscribers through the model's log reader and agents."""
         await AwaitableSteps(self._world.sync(subscribers))
 
     async def outage(self, node: str, *, on: bool) -> None:
-        """As the model does it."""
+        """Begin or end the model's outage of a node."""
         self._outage(node, on)
 
     async def pause_agent(self, subscriber: str, *, on: bool) -> None:
-        """Agents work when somebody syncs, and whoever plays leaves this one out."""
+        """Do nothing: agents run only during `sync`, and the load leaves out paused Subscribers."""
 
     async def arm(self, fault: str) -> None:
-        """As the model does it."""
+        """Arm a fault of the model."""
         await self._arm(fault)

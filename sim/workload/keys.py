@@ -1,6 +1,6 @@
-"""Which row a transaction is about: keys by a distribution, drawn from a chance that is handed in.
+"""Keys of the rows that transactions use, drawn from a distribution with a random source of the caller's.
 
-Keys are the numbers from 1 on. The lower ones are the hotter ones, but for `Latest`.
+Keys are the numbers from 1 on. Lower keys are picked more often, except by `Latest`.
 """
 
 from __future__ import annotations
@@ -10,40 +10,41 @@ from bisect import bisect_left
 from itertools import accumulate
 from typing import Protocol
 
-#: How much hotter the newest rows are, where the newest are picked: YCSB's constant.
+#: Skew with which `Latest` prefers the newest rows: YCSB's constant.
 LATEST_THETA = 0.99
 
 
 class Picker(Protocol):
-    """Picks keys."""
+    """A distribution of keys."""
 
     def pick(self, chance: random.Random) -> int:
-        """One, from 1 on."""
+        """Return a key, from 1 on."""
         ...
 
     def made(self, key: int) -> None:
-        """A row with this key is there now."""
+        """Note that a row with this key has been inserted."""
         ...
 
 
 class Uniform:
-    """Every row alike."""
+    """Picks every row with the same probability."""
 
     def __init__(self, count: int) -> None:
         self._count = count
 
     def pick(self, chance: random.Random) -> int:
-        """Any."""
+        """Return any of the keys."""
         return chance.randrange(self._count) + 1
 
     def made(self, key: int) -> None:
-        """Rows that are new are not picked."""
+        """Ignore the new row: only initial rows are picked."""
 
 
 class Zipfian:
-    """The row of rank `n` as often as 1/n^theta says.
+    """Picks the row of rank `n` with a probability proportional to 1/n^theta.
 
-    Below 1 by the formula of Gray and others that YCSB uses, which needs no table; from 1 on by a table.
+    For theta below 1, uses the formula of Gray and others, as YCSB does, which needs no table; from 1 on, uses a
+    table.
     """
 
     def __init__(self, count: int, theta: float) -> None:
@@ -60,7 +61,7 @@ class Zipfian:
             )
 
     def pick(self, chance: random.Random) -> int:
-        """A low one, most often."""
+        """Return a key, most often a low one."""
         drawn = chance.random()
         if self._table:
             return min(bisect_left(self._table, drawn * self._zeta) + 1, self._count)
@@ -73,31 +74,31 @@ class Zipfian:
         return min(int(rank) + 1, self._count)
 
     def made(self, key: int) -> None:
-        """Rows that are new are not picked."""
+        """Ignore the new row: only initial rows are picked."""
 
 
 class Latest:
-    """The newest rows most, those that the load makes among them."""
+    """Picks the newest rows most often, including rows that the load inserts."""
 
     def __init__(self, count: int) -> None:
         self._newest = count
         self._back = Zipfian(count, LATEST_THETA)
 
     def pick(self, chance: random.Random) -> int:
-        """A new one, most often."""
+        """Return a key, most often a recent one."""
         return max(1, self._newest + 1 - self._back.pick(chance))
 
     def made(self, key: int) -> None:
-        """It is the newest, unless a newer one is there."""
+        """Note the new row as the newest one, unless a newer one exists."""
         self._newest = max(self._newest, key)
 
 
 class Hotspot:
-    """Some rows take most of the accesses.
+    """Picks a small share of the rows for most of the accesses.
 
     Args:
         rows: the share of the rows that is hot.
-        accesses: the share of the accesses that goes there.
+        accesses: the share of the accesses that hot rows receive.
     """
 
     def __init__(self, count: int, rows: float, accesses: float) -> None:
@@ -106,17 +107,17 @@ class Hotspot:
         self._accesses = accesses
 
     def pick(self, chance: random.Random) -> int:
-        """One of the hot ones, or of the others."""
+        """Return a hot key with the probability `accesses`, else one of the other keys."""
         if chance.random() < self._accesses or self._hot == self._count:
             return chance.randrange(self._hot) + 1
         return self._hot + chance.randrange(self._count - self._hot) + 1
 
     def made(self, key: int) -> None:
-        """Rows that are new are not picked."""
+        """Ignore the new row: only initial rows are picked."""
 
 
 def picker(how: str, count: int) -> Picker:
-    """By what a file says: ``uniform``, ``latest``, ``zipfian 0.9``, ``hotspot 20%/80%``."""
+    """Return the distribution that a file names: ``uniform``, ``latest``, ``zipfian 0.9``, ``hotspot 20%/80%``."""
     word, _, rest = how.partition(" ")
     if word == "zipfian":
         return Zipfian(count, float(rest))

@@ -1,7 +1,7 @@
-"""Plays a load: clients that work one transaction after the other, or transactions that begin at a rate.
+"""Playing a load: clients that execute one transaction after the other, or transactions that begin at a rate.
 
-It knows neither servers nor virtual time, only a `LoadBench`. What happens is written into the history, a line for
-each attempt; nothing is judged here.
+This module uses only a `LoadBench`, and depends neither on servers nor on virtual time. It writes one history
+record for each attempt, and judges nothing.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from twopc.sim.workload.ports import (
     LoadGate,
 )
 
-#: At a rate, so many transactions are under way at most; what is to begin beyond them is dropped, and counted.
+#: For a load at a rate: the most transactions that run at once; further ones are dropped, and counted.
 AT_ONCE_MAX = 64
-#: How long a client rests whose node was gone: trying at once would only be counted.
+#: How long a client waits after its node was unreachable: an immediate retry would only add a failed attempt.
 LOST_REST_S = (0.02, 0.1)
-#: How often it is looked whether the load is over, by those who wait for something else.
+#: Interval at which tasks that wait for a point in time check whether the load is over.
 LOOK_EVERY_S = 0.05
 
 
@@ -40,10 +40,10 @@ class Load:
     """One load on one bench.
 
     Args:
-        scenario: that has a workload.
-        seed: for everything that is drawn.
+        scenario: a scenario with a workload.
+        seed: the seed of all random choices.
         write: adds a record to the history.
-        level: the isolation level at a node.
+        level: returns the isolation level at a node.
     """
 
     def __init__(
@@ -70,36 +70,36 @@ class Load:
         self._number = 0
         self._began_s = 0.0
         self._alive_s = 0.0
-        """Until when it is sure that the load goes on, where it is not said how long it lasts."""
+        """Time until which the load is known to make progress, if the file does not limit its duration."""
         self._is_over = False
         self._clients: dict[str, list[LoadClient]] = {}
-        """At a rate: those that are free, by node."""
+        """For a load at a rate: the free clients by node."""
         self._busy = 0
         self._closing: list[LoadClient] = []
 
     def now(self) -> float:
-        """Seconds since the load began."""
+        """Return the seconds since the load began."""
         return self._bench.time() - self._began_s
 
     @property
     def is_quiet(self) -> bool:
-        """Nothing begins any more, and what has begun is over."""
+        """Whether no further transaction will begin and every transaction that has begun has ended."""
         return self._is_over and not self._busy
 
     async def play(self, grace_s: float) -> list[str]:
-        """Let it begin, go on and end.
+        """Play the load to its end.
 
         Args:
-            grace_s: how long what has begun may take once nothing more begins. A load of so many transactions
-                has all the time that it needs; it is given up when for so long nothing has come of any.
+            grace_s: how long running transactions may take after the last one has begun. A load with a fixed number
+            of transactions has no time limit, but is given up if no attempt ends for this long.
 
         Returns:
-            Whoever did not come to an end, and was ended.
+            The names of the tasks that did not end in time and were cancelled.
         """
         self._began_s = self._bench.time()
         for happening in self._workload.during:
             if happening.fault is not None and not happening.at_ms:
-                await self._turn(happening, on=True)  # before anybody can come there
+                await self._turn(happening, on=True)  # before any client can reach the point
                 if happening.every_ms is None:
                     continue
             self._bench.spawn(self._befall(happening), "what happens")
@@ -112,22 +112,22 @@ class Load:
             await leave(client.close())
         return left
 
-    # -- who begins what ---------------------------------------------------------------------------
+    # -- beginning transactions --------------------------------------------------------------------
 
     def _length_s(self) -> float:
-        """For how long something begins; 0: that is not said by time."""
+        """Return for how many seconds transactions begin; 0 if the file does not limit the duration."""
         return (self._workload.for_ms or 0) / 1000
 
     def _patience_s(self, grace_s: float) -> float:
-        """How much longer it may take, as things stand."""
+        """Return how many more seconds the load may take, as of now."""
         return max(self._length_s(), self._alive_s) + grace_s - self.now()
 
     def _is_timed(self) -> bool:
-        """The file says for how long it lasts."""
+        """Return whether the file limits the duration of the load."""
         return self._workload.for_ms is not None
 
     def _lives(self, until_s: float) -> None:
-        """Something has come of a transaction, or somebody rests until then."""
+        """Note that the load makes progress, or pauses, until this time."""
         if not self._is_timed():
             self._alive_s = max(self._alive_s, until_s)
 
@@ -138,7 +138,7 @@ class Load:
             await self._start_clients(self._workload.clients or 1)
 
     def _may_begin(self, at_s: float) -> bool:
-        """Whether one more transaction may begin."""
+        """Return whether one more transaction may begin."""
         if self._workload.count is not None:
             return self._number < self._workload.count
         return at_s < (self._workload.for_ms or 0) / 1000
@@ -149,7 +149,7 @@ class Load:
         clients = [
             await self._connect(name, node) for name, node in zip(names, places, strict=True)
         ]
-        self._began_s = self._bench.time()  # it begins when everybody is there
+        self._began_s = self._bench.time()  # the load begins when all clients are connected
         self._busy = number
         for name, node, client in zip(names, places, clients, strict=True):
             self._bench.spawn(self._client(name, node, client), name)
@@ -160,7 +160,7 @@ class Load:
         return client
 
     async def _client(self, name: str, node: str, client: LoadClient) -> None:
-        """One that begins whenever its last transaction is over."""
+        """Run a client that begins a transaction whenever its previous one has ended."""
         of = chance(self._seed, name)
         while self._may_begin(self.now()):
             self._number += 1
@@ -174,13 +174,13 @@ class Load:
         self._is_over = self._busy == 0
 
     async def _rest(self, seconds: float) -> None:
-        """So long, but not beyond the moment from which nothing begins any more."""
+        """Sleep for this long, but not past the moment after which no transaction begins."""
         left_s = inf if self._workload.for_ms is None else self._workload.for_ms / 1000 - self.now()
         self._lives(self.now() + seconds)
         await self._bench.sleep(max(0.0, min(seconds, left_s)))
 
     async def _arrive(self, rate: float) -> None:
-        """Transactions that begin when they are to begin, whatever became of the others."""
+        """Begin transactions at random times of the given rate, regardless of those still running."""
         of = chance(self._seed, "arrivals")
         at_s = 0.0
         names, weights = [*self._nodes], [*self._nodes.values()]
@@ -214,7 +214,7 @@ class Load:
     async def _carry_out(
         self, name: str, node: str, client: LoadClient, deed: ClientTransaction, intended_s: float
     ) -> None:
-        """Attempt it until it is committed, in doubt, or has been tried often enough."""
+        """Attempt a transaction until it is committed, is in doubt, or has used up its retries."""
         text = self._workload.on_conflict
         of = chance(self._seed, f"{name}, {deed.number} again")
         for number in range(1, text.retry + 2):
@@ -233,7 +233,7 @@ class Load:
                 await self.syncing.sync(node)
 
     def _is_late(self) -> bool:
-        """Its time has been over for so long that nothing is tried again."""
+        """Return whether the load's duration is exceeded by so much that nothing is retried."""
         return self._workload.for_ms is not None and self.now() > 2 * self._length_s()
 
     def _note(
@@ -276,7 +276,7 @@ class Load:
             **ended.fields,
         )
 
-    # -- what happens meanwhile --------------------------------------------------------------------
+    # -- events during the load --------------------------------------------------------------------
 
     async def _keep_syncing(self, every_s: float) -> None:
         while not self._is_over:
@@ -304,7 +304,7 @@ class Load:
             at_s += happening.every_ms / 1000
 
     async def _until(self, at_s: float) -> None:
-        """Until so much time has passed, or nothing more begins."""
+        """Sleep until this time, or until no transaction begins any more."""
         while not self._is_over and (left_s := at_s - self.now()) > 0:
             await self._bench.sleep(min(LOOK_EVERY_S, left_s))
 
@@ -322,7 +322,7 @@ class Load:
 
 
 def _calls(deed: ClientTransaction, ended: AttemptOutcome) -> list[dict[str, Any]]:
-    """Every statement, and how many rows those that were carried out have met."""
+    """Return every statement, with the row count of those that were executed."""
     return [
         {"sql": text, "params": dict(params), "rowcount": rowcount}
         for (text, params), rowcount in zip_longest(deed.statements, ended.rowcounts)
@@ -330,7 +330,7 @@ def _calls(deed: ClientTransaction, ended: AttemptOutcome) -> list[dict[str, Any
 
 
 class SyncQueue:
-    """Syncs, one after the other; who asks during one is served by the next, with everybody else.
+    """A queue of synchronisations, one at a time; requests made during one share the next.
 
     Args:
         write: adds a record to the history.
@@ -344,10 +344,12 @@ class SyncQueue:
         self._next: LoadGate = bench.gate()
         self._works = False
         self.paused: set[str] = set()
-        """The Subscribers whose agents rest: they get nothing."""
+        """Subscribers whose agents are paused: they are left out."""
 
     async def sync(self, *subscribers: str) -> None:
-        """Return when they have got what was committed when this was called, or could not."""
+        """Return when Subscribers have received what was committed before this call, or when the attempt has
+        failed.
+        """
         requested = [name for name in subscribers if name not in self.paused]
         if not requested:
             return

@@ -1,4 +1,4 @@
-"""Plays a case that is a load, from the rows before it to those after it, and writes what it came to."""
+"""Playing a case that is a load, from its initial rows to its final ones, and writing its figures."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from twopc.sim.workload.figures import Figures
 from twopc.sim.workload.load import Load
 from twopc.sim.workload.ports import LoadBench
 
-#: What is named when it does not end.
+#: Name of the task that opens gates.
 _GATES = "gates"
-#: How often it is looked whether somebody stands at a gate.
+#: Interval at which sessions at gates are looked for.
 _LOOK_EVERY_S = 0.01
 
 
@@ -44,16 +44,16 @@ async def play(
     seed: int,
     recording: Sequence[LoadTransaction] | None = None,
 ) -> CaseLesson:
-    """Play it on a stage.
+    """Play a load on a stage.
 
     Args:
-        recording: the transactions that are played instead of drawn ones.
+        recording: transactions that are played instead of drawn ones.
     """
     scenario = case.scenario
     timeouts = scenario.topology.timeouts
     await initial_states(scenario, stage, history)
     history.write("drew", data=drawn(case, seed))
-    # of a stage in virtual time, unless faults have to know who does what there
+    # only stages in virtual time have a model; faults need the tasks of the event loop
     model = getattr(stage, "model", None) if not case.faults else None
     bench = AsyncioBench(stage, scenario.faults)
     played_on, write = (bench, history.write) if model is None else _virtual(model, bench, history)
@@ -65,10 +65,10 @@ async def play(
         write=write,
         level=lambda node: scenario.level(case.order, node),
     )
-    watch = getattr(stage, "watch", None)  # of a stage whose coordinator can be watched
+    watch = getattr(stage, "watch", None)  # only if the stage's coordinator can be observed
     if watch is not None:
         watch(BranchTimes(played_on.time, partial(load.figures.time, "in_doubt")))
-    at_gates = getattr(stage, "at_gates", None)  # of a stage on which faults happen
+    at_gates = getattr(stage, "at_gates", None)  # only on a stage with faults
     if at_gates is not None:
         bench.spawn(_open_gates(at_gates, load, bench), _GATES)
     left = await _played(load, (timeouts.step_ms + timeouts.settle_ms) / 1000, model)
@@ -76,10 +76,10 @@ async def play(
         watch(None)
     for name in left:
         if name == _GATES:
-            continue  # it ends when everybody else has
+            continue  # it ends only after all other tasks
         history.write("stuck", session=name, message=f"{name} did not come to an end")
     if case.faults:
-        await stage.recover()  # what heals at the end heals now
+        await stage.recover()  # heals faults that last until the end
         for strike in await stage.fired():
             history.write("fault", message=strike.point, data=strike.data)
     await settled(scenario, stage, history, timeouts.settle_ms / 1000)
@@ -103,11 +103,12 @@ async def play(
 def _virtual(
     model: Any, stage: AsyncioBench, history: OrderHistory
 ) -> tuple[LoadBench, Callable[..., Any]]:
-    """Where a load is played in virtual time, and how it writes from there.
+    """Return the bench for a load in virtual time, and a function that writes history records from there.
 
-    It is no task of the event loop, whose clock goes by the task that asks; so it writes as this one does.
+    The model's processes are no tasks of the event loop, and a history's clock depends on the current task. Records
+    are therefore written in a copy of this task's context.
     """
-    from twopc.sim.workload.kernel_bench import KernelBench  # simpy, which real servers do not need
+    from twopc.sim.workload.kernel_bench import KernelBench  # needs simpy, unlike real servers
 
     def outage(node: str, on: bool) -> None:
         (model.network.shut if on else model.network.open)(node)
@@ -124,7 +125,10 @@ def _virtual(
 async def _open_gates(
     at_gates: Callable[[], Awaitable[bool]], load: Load, bench: AsyncioBench
 ) -> None:
-    """Let happen what happens to those who stand within triggers and procedures: nobody else looks for them."""
+    """Perform pending faults of sessions that wait within triggers and procedures, until the load is over.
+
+    No other code looks for such sessions during a load.
+    """
     while not load.is_quiet:
         await at_gates()
         await bench.sleep(_LOOK_EVERY_S)
@@ -140,7 +144,7 @@ async def _played(load: Load, grace_s: float, model: Any) -> list[str]:
 
 
 def drawn(case: Case, seed: int) -> dict[str, Any]:
-    """Every parameter of the load, those that nobody has said too."""
+    """Return every parameter of the load, including defaults that the file does not mention."""
     workload = case.scenario.workload
     assert workload is not None, "it is a load"
     weights = drawing.nodes(case.scenario, workload)
@@ -168,13 +172,15 @@ def drawn(case: Case, seed: int) -> dict[str, Any]:
 
 
 class BranchTimes:
-    """Sees a coordinator's machines, and times each branch from its vote to its end as the coordinator knows it.
+    """An observer of a coordinator's machines that times each branch from its vote until the coordinator learns its
+    end.
 
-    A branch that somebody else ends, because this coordinator died or lost the connection, is not timed.
+    A branch that is finished by another process, because this coordinator died or lost the connection, is not
+    timed.
 
     Args:
-        time: seconds of a clock that only goes forward.
-        ended: is told for how long each has been prepared.
+        time: returns the seconds of a monotonic clock.
+        ended: is called with the time that a branch has been prepared.
     """
 
     def __init__(self, time: Callable[[], float], ended: Callable[[float], None]) -> None:
@@ -202,10 +208,9 @@ _COMPARE: dict[str, Callable[[float, float], bool]] = {
 
 
 def compared(figures: Figures, thresholds: Sequence[Threshold]) -> list[dict[str, Any]]:
-    """Each bound in words, what was measured, and whether it was kept.
+    """Return each threshold as text, with the measured value and whether it was met.
 
-    Where there is nothing to measure (no commit, and so no latency of one) a bound is not kept: it was meant
-    for something that did not happen.
+    A threshold without a measured value (for example a commit latency if nothing committed) is not met.
     """
     return [_compared(figures, each) for each in thresholds]
 

@@ -1,6 +1,6 @@
-"""Pictures of loads: latency and conflict rate over time, and side by side where there are several loads.
+"""Plots of loads: latency and conflict rate over time, and a comparison if there are several loads.
 
-Matplotlib is an extra, and takes a second to be there; it is imported when the first picture is drawn.
+Matplotlib is an optional dependency and slow to import; it is imported when the first plot is drawn.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: What is said where nothing can be drawn.
+#: Message if Matplotlib is not installed.
 NO_PLOTS = "no pictures were drawn: pip install 'twopc[plots]'"
-#: Inches, and dots to one of them.
+#: Size in inches, and dots per inch.
 _SIZE = (9.0, 6.0)
 _DPI = 110
 _COLOURS = {"p50": "#2b6cb0", "p99": "#c05621", "rejected": "#c53030", "rate": "#2f855a"}
@@ -31,7 +31,9 @@ def is_drawable() -> bool:
 
 
 def write_plots(records: Sequence[HistoryRecord], directory: Path) -> list[Path]:
-    """A picture of each load of a run as ``load.png``, ``load-2.png`` …, and ``loads.png`` of all together."""
+    """Write a plot of each load of a run as ``load.png``, ``load-2.png`` …, and ``loads.png`` that compares all of
+    them.
+    """
     loads = [(name, text) for name, each in by_order(records) if (text := of(each))]
     drawn = [(name, report) for name, report in loads if report["series"]]
     written = []
@@ -51,7 +53,7 @@ def _save(figure: Figure, path: Path) -> None:
 
 
 def _figure() -> Figure:
-    """An empty one that belongs to no window: Agg draws it."""
+    """Return an empty figure without a window, drawn by Agg."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -86,13 +88,13 @@ def _over_time(name: str, report: Mapping[str, Any]) -> Figure:
 
 
 def _conflict_rate(series: Sequence[Mapping[str, float]]) -> Iterator[float]:
-    """In percent of the attempts; nothing is drawn where there were none."""
+    """Yield the rejected share of the attempts in percent; NaN, which is not drawn, for intervals without attempts."""
     for each in series:
         yield 100 * each["rejected"] / each["attempts"] if each["attempts"] else float("nan")
 
 
 def _side_by_side(loads: Sequence[tuple[str, Mapping[str, Any]]]) -> Figure:
-    """What cells of a matrix came to, as uniform keys beside hot ones."""
+    """Return a figure that compares loads, for example cells of a matrix with uniform and with hot keys."""
     figure = _figure()
     latency, conflicts = figure.subplots(2, sharex=True)
     names = [name for name, _ in loads]

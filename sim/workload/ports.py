@@ -1,6 +1,6 @@
-"""What plays a load and where it is played: clients that work, and the world in which they do.
+"""Interfaces between a load and the place where it is played: clients and a bench.
 
-The same load is played on servers and in virtual time. Nothing here knows either.
+The same load is played on servers and in virtual time; this module depends on neither.
 """
 
 from __future__ import annotations
@@ -9,39 +9,41 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-#: How a transaction can end for its client.
+#: Outcomes of an attempt, as seen by its client.
 COMMITTED, REJECTED, ERROR, IN_DOUBT = "ok", "rejected", "error", "in_doubt"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientTransaction:
-    """One transaction that a client is to carry out, again if it is refused."""
+    """One transaction for a client to execute, and to retry if it is refused."""
 
     number: int
-    """Among all of the load, from 1."""
+    """Number among all transactions of the load, from 1."""
     name: str
     statements: tuple[tuple[str, Mapping[str, Any]], ...]
-    """SQL and the values of its ``:names``."""
+    """SQL of each statement and the values of its ``:names``."""
     new: int | None = None
-    """The key of a row that it inserts, if it does."""
+    """Key of the row that the transaction inserts, if it inserts one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptOutcome:
-    """How one attempt ended."""
+    """The outcome of one attempt."""
 
     kind: str
-    """`COMMITTED`, `REJECTED`, `ERROR` or `IN_DOUBT`: also the kind of its record."""
+    """`COMMITTED`, `REJECTED`, `ERROR` or `IN_DOUBT`: also the kind of the history record."""
     why: str = ""
-    """The kind of the refusal, or the error's SQLSTATE."""
+    """Kind of the refusal, or SQLSTATE of the error."""
     fields: Mapping[str, Any] = field(default_factory=dict)
-    """Of its record."""
+    """Further fields of the history record."""
     rowcounts: Sequence[int] = ()
-    """Of the statements that were carried out, in their order; -1 if the server does not say."""
+    """Row counts of the executed statements, in order; -1 if the server reports none."""
 
     @property
     def is_lost(self) -> bool:
-        """Its node could not be reached, or left it: no conflict, and trying at once is of no use."""
+        """Whether the node was unreachable or the connection was lost: no conflict, and an immediate retry is
+        pointless.
+        """
         return self.why == "publisher_unreachable" or self.why[:2] in ("08", "57", "")
 
 
@@ -50,7 +52,7 @@ class LoadClient(Protocol):
 
     @property
     def gid(self) -> str:
-        """The global transaction that is open or was last; empty at the Publisher."""
+        """Global transaction that is open or was the last one; empty at the Publisher."""
         ...
 
     async def begin(self, level: str) -> None:
@@ -58,77 +60,77 @@ class LoadClient(Protocol):
         ...
 
     async def execute(self, sql: str, params: Mapping[str, Any]) -> Any:
-        """One statement; ``:name`` stands for a parameter."""
+        """Execute one statement; ``:name`` stands for a parameter."""
         ...
 
     async def commit(self) -> None:
-        """Commit everywhere or nowhere."""
+        """Commit at all nodes or at none."""
         ...
 
     async def rollback(self) -> None:
-        """Roll back everywhere."""
+        """Roll back at all nodes."""
         ...
 
     async def close(self) -> None:
-        """Leave."""
+        """Close the session."""
         ...
 
 
 class LoadGate(Protocol):
-    """Shut until somebody opens it."""
+    """A gate that is closed until `open` is called."""
 
     def open(self) -> None:
-        """Let everybody through, from now on."""
+        """Let all waiting tasks continue, and later ones pass."""
         ...
 
     async def wait(self) -> None:
-        """Until it is open."""
+        """Wait until the gate is open."""
         ...
 
 
 class LoadBench(Protocol):
-    """The world of a load."""
+    """The clock, tasks, clients and agents that a load uses."""
 
     def time(self) -> float:
-        """Seconds of a clock that only goes forward."""
+        """Return the seconds of a monotonic clock."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Let time pass."""
+        """Wait for some time."""
         ...
 
     def gate(self) -> LoadGate:
-        """A new one, shut."""
+        """Return a new closed gate."""
         ...
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """Run it beside everything else."""
+        """Run a coroutine concurrently under a name."""
         ...
 
     async def all_over(self, patience_s: Callable[[], float]) -> list[str]:
-        """Wait for what was spawned; the names of what is not over in time, and is ended.
+        """Wait for all spawned coroutines; cancel those that do not end in time, and return their names.
 
         Args:
-            patience_s: for how much longer it is waited, as of now; asked again when that has passed.
+            patience_s: returns how much longer to wait, as of now; called again when that time has passed.
         """
         ...
 
     async def client(self, name: str, node: str) -> LoadClient:
-        """Connect one."""
+        """Connect a client to a node."""
         ...
 
     async def sync(self, subscribers: Sequence[str]) -> None:
-        """Have them get everything that is committed. Raises `twopc.errors.TwopcError`, or what a stage does."""
+        """Bring all committed changes to Subscribers. Raises `twopc.errors.TwopcError`, or an error of the stage."""
         ...
 
     async def outage(self, node: str, *, on: bool) -> None:
-        """Let nobody reach a node, or everybody again."""
+        """Make a node unreachable, or reachable again."""
         ...
 
     async def pause_agent(self, subscriber: str, *, on: bool) -> None:
-        """Have an agent rest, or go on."""
+        """Pause or resume a Subscriber's agent."""
         ...
 
     async def arm(self, fault: str) -> None:
-        """Have one of the file's faults happen at its point."""
+        """Arm a fault of the file, so that it strikes at its point."""
         ...
