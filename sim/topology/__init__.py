@@ -1,4 +1,4 @@
-"""The one place where both ends are wired together: nodes, servers, links, a running system."""
+"""A running topology, in which both ends are wired together: nodes, servers and links."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The log reader and the agents of a topology, in this process: driven to a position, or left running.
+"""The log reader and the agents of a topology in this process, driven to a position or running continuously.
 
-Nothing here waits for time to pass: a position of the Publisher's log is taken, and the log reader and the
-agents work until they have come to it. Knows nothing of what they do.
+Nothing in this module waits for a fixed time: a position in the Publisher's log is taken, and the log reader and
+the agents work until they have reached that position. The module does not depend on how they work.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ where d.publisher = %s
 group by a.subscriber
 order by a.subscriber
 """
-#: The log reader's mark moves on, and what nobody has got yet is gone; whether there was any.
+#: Advances the log reader's position and deletes the blocks that no Subscriber has received. Returns whether there
+#: were any.
 _PASS_OVER = """
 with moved as (
     update msrepl.mspublisher_databases set read_to = greatest(read_to, %(upto)s) where id = %(id)s),
@@ -51,17 +52,17 @@ gone as (
     where publisher_database_id = %(id)s and last_seqno > %(delivered)s returning true)
 select exists (select from gone)
 """
-#: How often positions are looked at while agents are running by themselves.
+#: Interval at which positions are polled while agents run continuously.
 _LOOK_EVERY_S = 0.002
-#: How long whoever is told to end may take over what it has begun.
+#: Time allowed to a log reader or an agent to finish its current work before it is interrupted.
 _END_S = 3.0
 
 
 class DrivenAgent(Protocol):
-    """An agent that works when it is told to."""
+    """An agent that works only when it is called."""
 
     async def run_once(self, *, final: bool = True) -> AgentProgress:
-        """Deliver everything that is in the distribution database now."""
+        """Deliver everything that the distribution database holds at the time of the call."""
         ...
 
     async def close(self) -> None:
@@ -70,19 +71,19 @@ class DrivenAgent(Protocol):
 
 
 class Agents:
-    """Delivers a topology's changes."""
+    """Runs or drives the log reader and the agents that deliver a topology's changes."""
 
     def __init__(self, wiring: TopologyWiring, registration: Registration) -> None:
         self._wiring = wiring
         self._registration = registration
         self._others = OtherProcesses(wiring, registration)
         self.profiles: dict[str, Profile] = {}
-        """What agents of this process are set to, in the place of what is kept with their subscriptions."""
+        """Profiles of agents of this process, which take precedence over those stored with the subscriptions."""
         self.make_driven: Callable[[str], DrivenAgent] = self.make_agent
-        """Makes the agents that work when somebody syncs."""
+        """Creates the agents that `sync` drives."""
         self._reader: LogReader | None = None
         self._last_reader: LogReader | None = None
-        """The one made last, driven or running by itself, closed or not."""
+        """The log reader created last, driven or running continuously, closed or not."""
         self._driven: dict[str, DrivenAgent] = {}
         self._driving = asyncio.Lock()
         self._synchronisation = Synchronisation(self)
@@ -91,15 +92,15 @@ class Agents:
 
     @property
     def are_running(self) -> bool:
-        """The log reader and agents are running by themselves in this process."""
+        """Whether the log reader and the agents run continuously in this process."""
         return bool(self._running)
 
     async def subscribers(self) -> list[str]:
-        """The nodes that have an agent, as the distribution database knows them."""
+        """Return the nodes that have an agent according to the distribution database."""
         return list(await self._subscriptions())
 
     async def _subscriptions(self) -> dict[str, bool]:
-        """The Subscribers that have an agent, and whether their subscriptions are active."""
+        """Return the Subscribers that have an agent, each with whether its subscriptions are active."""
         if not await self._registration.can_distribute():
             return {}
         rows = await self._wiring.execute(
@@ -110,24 +111,27 @@ class Agents:
     # -- delivering --------------------------------------------------------------------------------
 
     async def sync(self, *subscribers: str) -> dict[str, AgentProgress]:
-        """Deliver everything that is committed at the Publisher at this moment to Subscribers (all).
+        """Deliver to Subscribers (default: all) everything that is committed at the Publisher at the time of the
+        call.
 
-        A transaction that was refused because its Subscriber's copy is stale can then be tried again. A log
-        reader or an agent that another process runs is waited for.
+        A transaction that was refused because its Subscriber's copy is stale can be retried afterwards. A log
+        reader or an agent that runs in another process is waited for.
 
         Returns:
-            What each agent has done; nothing of agents that are running by themselves.
+            What each agent has done; nothing for agents that run continuously.
 
         Raises:
-            ConfigurationError: one does not subscribe, or its subscription is not active.
-            DeliveryError: a change cannot be applied at one of them; the others have got everything.
+            ConfigurationError: a node does not subscribe, or its subscription is not active.
+            DeliveryError: a change cannot be applied at a Subscriber; the other Subscribers have received
+                everything.
         """
         return await self._synchronisation.sync(subscribers)
 
     async def deliver_before_change(self, subscribers: Sequence[str]) -> None:
-        """Deliver what was made before a table was altered, while all procedures are still of that shape.
+        """Deliver the changes made before a table was altered, while all procedures still have the old shape.
 
-        The log reader cannot go on where the new shape begins; what cannot be delivered is left.
+        The log reader cannot read past the position where the new shape begins. Changes that cannot be delivered
+        are left.
         """
         if self._running:
             return  # they have done what could be done
@@ -181,7 +185,7 @@ class Agents:
         return await asyncio.gather(*map(work, subscribers), return_exceptions=True)
 
     async def mark(self) -> Any:
-        """See `AgentsPort`; a message in the log."""
+        """See `AgentsPort`; the mark is a message in the log."""
         return await post_message(
             await self._wiring.admin(self._wiring.publisher), "tracer_token", {}
         )
@@ -211,18 +215,18 @@ class Agents:
         """See `AgentsPort`."""
         await asyncio.sleep(_LOOK_EVERY_S)
 
-    # -- for whoever has put all nodes back --------------------------------------------------------
+    # -- after all nodes were restored ----------------------------------------------------------------
 
     async def pass_over(self, upto: int) -> dict[str, str]:
-        """Deliver nothing of what was committed at the Publisher up to a position and is not delivered yet.
+        """Skip everything that was committed at the Publisher up to a position and is not delivered yet.
 
-        What the copies then lack they lack for good: for whoever has put all nodes back to one state.
+        The copies never receive the skipped changes. For use after all nodes were restored to one common state.
 
         Returns:
-            How far each Subscriber is, as `position`.
+            The position of each Subscriber, in the form of `Registration.position`.
 
         Raises:
-            ConfigurationError: agents are running by themselves.
+            ConfigurationError: agents run continuously.
         """
         if self.are_running:
             raise ConfigurationError("agents run by themselves: `stop_agents` first")
@@ -237,13 +241,14 @@ class Agents:
                 {"id": number, "upto": lsn_text(upto), "delivered": min(result, key=lsn_value)},
             )
             if gone[0][0]:
-                await self._close_driven()  # they may have planned for what is gone
+                # batches that they have planned may contain deleted commands
+                await self._close_driven()
             if self._reader is not None:
                 await self._reader.pass_over(upto)
             return positions
 
     async def make_reader(self) -> LogReader:
-        """The Publisher's log reader, not opened yet."""
+        """Create the Publisher's log reader, not opened yet."""
         return LogReader(
             publisher=self._wiring.publisher,
             publisher_dsn=self._wiring.node(self._wiring.publisher).logreader_dsn,
@@ -252,7 +257,7 @@ class Agents:
         )
 
     def make_agent(self, subscriber: str) -> DistributionAgent:
-        """A Subscriber's agent, not opened yet."""
+        """Create a Subscriber's agent, not opened yet."""
         servers = Servers(
             subscriber=subscriber,
             publisher=self._wiring.publisher,
@@ -264,10 +269,10 @@ class Agents:
     # -- running by themselves ---------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Have the log reader and every Subscriber's agent run in this process until `stop_agents`.
+        """Run the log reader and every Subscriber's agent in this process until `stop`.
 
         Raises:
-            ConfigurationError: nobody subscribes.
+            ConfigurationError: the Publisher has no subscriptions.
         """
         async with self._driving:
             await self._close_driven()
@@ -285,10 +290,10 @@ class Agents:
         )
 
     async def stop(self) -> None:
-        """End the log reader and the agents of this process, between two transactions; idempotent.
+        """Stop the log reader and the agents of this process, between two transactions; idempotent.
 
-        One that does not come to an end, because it waits for a row that somebody holds, is interrupted:
-        what was sent already is done or not; if not, it is delivered another time.
+        An agent that does not stop because it waits for a row lock is interrupted. A transaction that it had
+        already sent either takes effect or is delivered again later.
         """
         self._stop.set()
         running, self._running = self._running, {}
@@ -315,7 +320,7 @@ class Agents:
             await reader.close()
 
     async def forget_publisher(self) -> None:
-        """Drop the slot and everything that is stored of the Publisher: with nobody left to read for, nobody reads."""
+        """Drop the slot and everything that is stored of the Publisher, once it has no Subscriber left."""
         await self.stop()
         await self._registration.forget_publisher()
 
@@ -325,15 +330,17 @@ class Agents:
         articles: Sequence[DistributedArticle] | None = None,
         routines: Sequence[ProcArticle] = (),
     ) -> None:
-        """Let a Subscriber have articles (all) no longer; with the last subscription the slot and everything stored go."""
+        """Remove articles (default: all) from a subscription; with the last subscription, drop the slot and the
+        stored data.
+        """
         if await self._registration.withdraw(subscriber, articles, routines):
-            # slot and registration at last: whoever is cut off before can do it once more
+            # slot and registration come last, so that an interrupted call can be repeated
             await self.forget_publisher()
 
     # -- while a subscription changes --------------------------------------------------------------
 
     async def dismiss(self, subscriber: str) -> None:
-        """End a Subscriber's agent in this process, for good."""
+        """Stop a Subscriber's agent in this process permanently."""
         await self._close_agent(subscriber)
         task = self._running.pop(subscriber, None)
         if task is not None:
@@ -341,13 +348,13 @@ class Agents:
             await asyncio.gather(task, return_exceptions=True)
 
     async def _close_agent(self, subscriber: str) -> None:
-        """Close an agent that is driven; the next `sync` makes another."""
+        """Close a driven agent; the next `sync` creates another."""
         agent = self._driven.pop(subscriber, None)
         if agent is not None:
             await agent.close()
 
     async def set_profile(self, subscriber: str, profile: Profile) -> None:
-        """Keep what a Subscriber's agent is set to: it holds wherever the agent begins next."""
+        """Store the profile of a Subscriber's agent. It takes effect wherever the agent is started next."""
         await registry.set_profile(
             await self._wiring.admin(self._wiring.distribution),
             await self._registration.publisher_number(),
@@ -356,18 +363,19 @@ class Agents:
         )
 
     def attend(self, subscriber: str) -> None:
-        """Have a new Subscriber's agent run, if the others do."""
+        """Run the agent of a new Subscriber if the other agents run continuously."""
         if self._running and subscriber not in self._running:
             self._start_agent(subscriber)
 
     async def hold(self, subscriber: str) -> None:
-        """Keep a Subscriber's agent, wherever it runs, from delivering until the transaction ends there.
+        """Prevent a Subscriber's agent, in any process, from delivering until the current transaction ends there.
 
-        An agent moves the position from where it found it, so one that has planned a batch before finds
-        it elsewhere afterwards, and plans anew: with what is subscribed then. No transaction commits
-        within the byte by which it moves.
+        An agent advances the position only from the value that it last saw. An agent that has planned a batch
+        before therefore finds another position afterwards, and plans again from the current subscriptions. The
+        position moves by one byte, within which no transaction commits.
         """
-        await self._close_agent(subscriber)  # it has nothing planned; one that runs will notice
+        # discards planned batches; a running agent notices the new position
+        await self._close_agent(subscriber)
         await self._wiring.execute(
             subscriber,
             """
@@ -380,7 +388,7 @@ class Agents:
         )
 
     async def processes(self, subscriber: str) -> list[tuple[str, int]]:
-        """Node and process of the sessions of a Subscriber's agent there."""
+        """Return node and process ID of each session of a Subscriber's agent at that Subscriber."""
         rows = await self._wiring.execute(
             subscriber,
             "select pid from pg_stat_activity where datname = current_database() and usename = %s",

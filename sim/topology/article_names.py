@@ -1,4 +1,4 @@
-"""What is said of articles by their tables' names."""
+"""Mappings from table names, as users write them, to the names of articles."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Said = TypeVar("Said")
 
 
 def by_article(text: Mapping[str, Said], articles: Iterable[DistributedArticle]) -> dict[str, Said]:
-    """The same by the articles' own names.
+    """Return the mapping with each table's name replaced by the name of its article.
 
     Args:
-        text: by ``table``, in schema public, or ``schema.table``; dots in names are no matter.
+        text: values by ``table`` (in schema public) or ``schema.table``; names may contain dots.
 
     Raises:
-        ArticleError: there is no such article, or something is said of one twice.
+        ArticleError: a table is not published, or is named twice.
     """
     known = {each.article.name for each in articles}
     results: dict[str, Said] = {}

@@ -1,6 +1,6 @@
-"""Articles: published, changed and taken back, with what Subscribers have of them.
+"""Articles: publishing and unpublishing tables, and changing how their changes are propagated.
 
-Knows nothing of how subscriptions begin.
+Independent of how subscriptions begin.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from twopc.subscriber.propagation import SubscriberSide, script_procedure
 
 
 class Articles:
-    """Publishes tables, and changes how they travel."""
+    """Publishes tables, and changes how their changes are propagated."""
 
     def __init__(
         self,
@@ -52,13 +52,13 @@ class Articles:
     ) -> Article:
         """Publish a table; see `twopc.publisher.publication.publish`.
 
-        Subscribers that are there already get it by `refresh_subscriptions`.
+        Existing Subscribers receive the table by `refresh_subscriptions`.
 
         Args:
-            propagate: how each operation travels, as ``{"ins": "CALL", "upd": "XCALL sp_mine"}``; what is
-                left out travels as in the original. ``large`` lists the columns whose old values XCALL leaves
-                out.
-            propagation: the same as a value.
+            propagate: how each operation is propagated, as ``{"ins": "CALL", "upd": "XCALL sp_mine"}``; operations
+                that are left out are propagated as by default. ``large`` lists the columns whose old values XCALL
+                omits.
+            propagation: the same settings as a `Propagation`.
         """
         connection = await self._wiring.admin(self._wiring.publisher)
         article = await publication.publish(
@@ -79,16 +79,16 @@ class Articles:
         return article
 
     async def take_away(self) -> None:
-        """Take back what was published in databases that were there before, where nobody subscribes any more."""
+        """Unpublish the tables that this topology has published in a database that it did not create."""
         if self._wiring.nodes and not self._wiring.node(self._wiring.publisher).embedded:
             for schema, table in [*self._published]:
                 await self.unpublish(table, schema=schema)
 
     async def unpublish(self, table: str, *, schema: str = "public") -> None:
-        """Take an article back; see `twopc.publisher.publication.unpublish`.
+        """Unpublish a table; see `twopc.publisher.publication.unpublish`.
 
         Raises:
-            ArticleError: it is not published, or somebody subscribes (14046).
+            ArticleError: the table is not published, or has Subscribers (14046).
         """
         publisher = await self._wiring.admin(self._wiring.publisher)
         numbers = await publication.numbers(publisher, schema, table)
@@ -99,13 +99,13 @@ class Articles:
             self._published.remove((schema, table))
 
     async def published(self, *, of: tuple[str, str] | None = None) -> Sequence[DistributedArticle]:
-        """What is published, parts after their base.
+        """Return the published articles, parts after their base.
 
         Args:
-            of: schema and name of one table; None: all.
+            of: schema and name of one table; None: all tables.
 
         Raises:
-            ArticleError: it is not published, or no longer fits its table.
+            ArticleError: a table is not published, or its article no longer fits the table.
         """
         return await publication.distributed_articles(
             await self._wiring.admin(self._wiring.publisher), of=of
@@ -119,21 +119,21 @@ class Articles:
         schema: str = "public",
         scripts: Sequence[str] = (),
     ) -> Propagation:
-        """Have an article's changes travel another way (sp_changearticle).
+        """Change how an article's changes are propagated (sp_changearticle).
 
-        What was changed before is delivered first; whoever writes the table meanwhile waits.
+        Earlier changes are delivered first; transactions that write the table meanwhile wait.
 
         Args:
-            propagate: as for `publish`; operations that are left out travel as before.
-            scripts: SQL that makes procedures of the user's own at the Subscribers.
+            propagate: as for `publish`; operations that are left out keep their format.
+            scripts: SQL that creates the user's own procedures at the Subscribers.
 
         Returns:
-            How they travel now.
+            The article's new propagation.
 
         Raises:
-            ArticleError, SubscriptionError: they cannot travel so; nothing is changed anywhere.
-            DeliveryError: what was changed before cannot be delivered; likewise.
-            LockTimeoutError: a transaction that writes the table does not end; likewise.
+            ArticleError, SubscriptionError: the propagation is not possible; nothing is changed anywhere.
+            DeliveryError: earlier changes cannot be delivered; nothing is changed anywhere.
+            LockTimeoutError: a transaction that writes the table does not end; nothing is changed anywhere.
         """
         here = await self._wiring.admin(self._wiring.publisher)
         numbers = await publication.numbers(here, schema, table)
@@ -144,7 +144,7 @@ class Articles:
         if subscribers:
             await self._agents.sync(*subscribers)
         async with AsyncExitStack() as together:
-            # released last, when everybody knows of it
+            # entered first, so that its lock is released after all nodes have the new propagation
             publisher = await together.enter_async_context(
                 await self._wiring.node(self._wiring.publisher).connect()
             )
@@ -175,10 +175,10 @@ class Articles:
         return propagation
 
     async def script_procedure(self, script: str, table: str, *, schema: str = "public") -> str:
-        """The default procedure that a Subscriber would get for a published table.
+        """Return the script of the default procedure that a Subscriber would get for a published table.
 
         Args:
-            script: ``sp_scriptinsproc`` or another of `twopc.subscriber.propagation.SCRIPTS`.
+            script: ``sp_scriptinsproc`` or another name in `twopc.subscriber.propagation.SCRIPTS`.
 
         Raises:
             ArticleError: the table is not published.
@@ -199,7 +199,7 @@ class Articles:
 def _propagation(
     propagate: Mapping[str, str | Sequence[str]], before: Propagation | None = None
 ) -> Propagation:
-    """How an article travels, from what differs from before, or from the original's defaults."""
+    """Return an article's propagation from its differences to `before`, or to the defaults."""
     default = (before or Propagation()).as_json()
     unknown = sorted(set(propagate) - {*default, "large"})
     if unknown:

@@ -1,8 +1,8 @@
-"""The blocking twin of anything asynchronous here, without a second copy of its code.
+"""Blocking equivalents of asynchronous objects, without a second copy of their code.
 
-An event loop runs in a thread of its own; a `Blocking` object stands for an asynchronous one and passes
-every call on to it. Coroutines are waited for, asynchronous context managers and iterators become plain
-ones, and what comes back is wrapped in turn if it has something to wait for.
+An event loop runs in a thread of its own; a `Blocking` object represents an asynchronous one and passes every call
+on to it. Coroutines are awaited, asynchronous context managers and iterators become synchronous ones, and a
+returned object is wrapped in turn if it is asynchronous.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 
 class Blocking:
-    """Stands for an asynchronous object; used from any thread but the event loop's."""
+    """Represents an asynchronous object; usable from any thread except the event loop's."""
 
     __slots__ = ("_manager", "_portal", "_target")
 
@@ -67,7 +67,7 @@ class Blocking:
 
 
 async def _called(function: Any, arguments: Any, keywords: Any) -> Any:
-    """Call it in the event loop's thread, and wait if there is something to wait for."""
+    """Call `function` in the event loop's thread, and await the result if it is awaitable."""
     result = function(*arguments, **keywords)
     return await result if inspect.isawaitable(result) else result
 
@@ -77,7 +77,7 @@ def _wrapped(value: Any, portal: BlockingPortal) -> Any:
 
 
 def _is_asynchronous(kind: type[Any]) -> bool:
-    """Its objects have something to wait for: as a context manager, as an iterator, or by a method."""
+    """Whether instances of a class are asynchronous: as context managers, as iterators, or by a coroutine method."""
     if hasattr(kind, "__aenter__") or hasattr(kind, "__anext__"):
         return True
     return any(inspect.iscoroutinefunction(each) for each in vars(kind).values())
@@ -85,6 +85,6 @@ def _is_asynchronous(kind: type[Any]) -> bool:
 
 @contextmanager
 def blocking(target: AbstractAsyncContextManager[Any]) -> Iterator[Any]:
-    """Enter `target` on an event loop of its own thread; yields its blocking twin."""
+    """Enter `target` on an event loop in a thread of its own; yield its `Blocking` equivalent."""
     with start_blocking_portal("asyncio") as portal, Blocking(target, portal) as entered:
         yield entered

@@ -1,8 +1,8 @@
-"""A topology's tables as they are at one moment, and back to them: quicker than making it again.
+"""Checkpoints of a topology's tables, and rewinding to them, which is faster than creating a new topology.
 
-Rows are put back past every trigger and past the agents: the log reader is told to leave out what this wrote.
-Roles, functions, subscriptions and settings are not put back; where one of them has changed, rewinding refuses.
-It knows nothing of what happens in between.
+Rows are restored without firing triggers, and agents do not propagate the restoring: the log reader skips it.
+Roles, functions, subscriptions and settings are not restored; if one of them has changed, rewinding is refused. The
+module is independent of what happens between checkpoint and rewinding.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from twopc.together import together
 
 Connection = AsyncConnection[Any]
 
-#: So long it may take until a connection that was closed is gone, with its link; and how often that is looked at.
+#: Time allowed for a closed connection's backend, and its link, to exit; and the interval at which this is polled.
 _LEAVE_S = 0.5
 _LOOK_EVERY_S = 0.02
-#: How long to wait for a table that somebody uses.
+#: How long to wait for a lock on a table in use.
 _LOCK_TIMEOUT_MS = 2_000
-#: Tables of ours that change with every transaction; the rest say how a node is set up.
+#: Tables of schema msrepl that change with transactions; the other tables define how a node is set up.
 _RUNNING = (
     "branch_marker", "call_marker", "coordinator_epoch", "coordinator_key", "decision", "held_row", "heuristic_outcome", "log_message",
     "msdistribution_agents", "msdistribution_history", "mspublisher_databases", "msrepl_blocks",
     "msreplication_subscriptions", "mstracer_history", "mstracer_tokens", "touched_row",
 )  # fmt: skip
-#: Of those, the ones that speak of transactions which are over.
+#: Of `_RUNNING`, the tables that hold records of finished transactions.
 _OVER = ("branch_marker", "decision", "heuristic_outcome")
 
 _TABLES = """
@@ -56,13 +56,13 @@ where c.relkind = 'S' and c.relpersistence <> 't'
   and n.nspname <> 'information_schema' and n.nspname !~ '^pg_' and n.nspname <> all (%s)
 order by 1, 2
 """
-#: Tables of ours that stay as they are.
+#: Tables of schema msrepl that are not in a given list.
 _SETTLED = """
 select relname from pg_class
 where relnamespace = to_regnamespace(%s) and relkind = 'r' and relname <> all (%s) order by 1
 """
-#: What would see rows being put back: it fires for INSERT or TRUNCATE, and for a replica too. (The guard of branches
-#: does, and leaves rows of other transactions alone.)
+#: Triggers that would fire when rows are restored: for INSERT or TRUNCATE, with session_replication_role replica.
+#: (The guard of branches fires too, and ignores rows of other transactions.)
 _SEES_US = """
 select format('trigger %I of table %s', t.tgname, t.tgrelid::regclass)
 from pg_trigger as t
@@ -70,7 +70,7 @@ where t.tgenabled in ('A', 'R') and (t.tgtype::integer & (4 | 32)) <> 0
   and t.tgfoid is distinct from to_regprocedure('msrepl.sp_mssync_upd_trig()')
   and t.tgfoid is distinct from to_regprocedure('msrepl.refuse_unprepared()') order by 1 limit 1
 """
-#: Published tables, and the role whose rows keep the versions that they are put back with.
+#: Published tables, and the role as which restored rows keep their versions.
 _VERSIONED = """
 select n.nspname, c.relname, f.proowner::regrole::text
 from pg_trigger as t
@@ -79,7 +79,7 @@ join pg_class as c on c.oid = t.tgrelid
 join pg_namespace as n on n.oid = c.relnamespace
 where t.tgfoid = to_regprocedure('msrepl.sp_mssync_upd_trig()')
 """
-#: Definitions by the row of the catalog that has them; what a VACUUM or a TRUNCATE changes is left out.
+#: Definitions, identified by their catalog rows, without the columns that VACUUM or TRUNCATE changes.
 _STRUCTURE = """
 with roles(role) as (
     select refobjid from pg_shdepend
@@ -119,7 +119,7 @@ select string_agg(line, ' ' order by line) from (
     where oid >= 16384 and (roleid in (select role from roles) or member in (select role from roles))
 ) as lines
 """
-#: Ours that work in the background begin and end transactions by themselves.
+#: Open or prepared transactions, except those of our background roles, which begin and end by themselves.
 _UNDER_WAY = """
 select format('transaction %s is prepared', p.gid) from pg_prepared_xacts as p
 where p.database = current_database()
@@ -133,41 +133,41 @@ limit 1
 
 
 class RewindError(TwopcError):
-    """The topology cannot be put back; make a new one."""
+    """The topology cannot be rewound; a new one must be created."""
 
 
 class OpenTransactionError(RewindError):
-    """The topology cannot be put back, because its user has left a transaction open or prepared."""
+    """The topology cannot be rewound because its user has left a transaction open or prepared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """What `rewind` needs."""
+    """The content of a topology's tables and sequences at one moment, as `rewind` needs it."""
 
     topology: str
-    """The name of the topology that it was taken of."""
+    """Name of the topology of which the checkpoint was taken."""
     rows: Mapping[tuple[str, str], bytes] = field(repr=False)
-    """Node and table, quoted: COPY text, row versions included."""
+    """Rows as COPY text, row versions included, by node and quoted table name."""
     columns: Mapping[tuple[str, str], str] = field(repr=False)
-    """Node and table: the columns of `rows`, quoted."""
+    """Quoted column list of `rows`, by node and quoted table name."""
     sequences: Mapping[tuple[str, str], tuple[int, bool]] = field(repr=False)
-    """Node and sequence: its last value, and whether that was given out."""
+    """Last value of each sequence and whether it has been returned by nextval, by node and sequence."""
     structure: Mapping[str, str] = field(repr=False)
-    """Node: digest of definitions, and of what is subscribed."""
+    """Digest of definitions and subscriptions, by node."""
     settled: Mapping[str, tuple[str, ...]] = field(repr=False)
-    """Node: tables of ours that the digest covers."""
+    """Tables of schema msrepl that the digest covers, by node."""
     running: Mapping[str, tuple[str, ...]] = field(repr=False)
-    """Node: tables of ours that hold nothing when no transaction is under way."""
+    """Tables of schema msrepl that are empty when no transaction is in progress, by node."""
 
 
 async def checkpoint(topology: Topology) -> Checkpoint:
-    """Keep the rows of every table of the nodes' databases, once everything is delivered.
+    """Save the rows of every table in the nodes' databases, once all changes are delivered.
 
-    Tables and sequences of every schema count, but neither large objects nor materialised views.
+    Tables and sequences of every schema are saved, but neither large objects nor materialised views.
 
     Raises:
-        RewindError: something is under way, or a trigger would see that rows are put back.
-        ConfigurationError: a database was there before the topology: it may hold what is not ours.
+        RewindError: a transaction is in progress, or a trigger would fire when rows are restored.
+        ConfigurationError: a database existed before the topology, and may hold data of others.
         DeliveryError: a change cannot be delivered.
     """
     for node in topology.nodes.values():
@@ -191,7 +191,7 @@ async def checkpoint(topology: Topology) -> Checkpoint:
 
 
 async def _keep(topology: Topology, node: str) -> Checkpoint:
-    """One node's part."""
+    """Return the checkpoint of one node."""
     connection = await topology.admin(node)
     await _refuse_seen(topology, node)
     own = [SCHEMA, LINK_SCHEMA]
@@ -237,10 +237,10 @@ async def _refuse_seen(topology: Topology, node: str) -> None:
 
 
 async def _look(topology: Topology, node: str, settled: Sequence[str]) -> str:
-    """The digest of how a node is set up.
+    """Return the digest of a node's definitions and settings.
 
     Raises:
-        RewindError: something is under way there.
+        RewindError: a transaction is in progress at the node.
     """
     there = topology.node(node)
     own = [there.coordinator_role, there.logreader_role, there.agent_role]
@@ -269,10 +269,10 @@ async def _look(topology: Topology, node: str, settled: Sequence[str]) -> str:
 
 
 async def _digests(topology: Topology, to: Checkpoint) -> Mapping[str, str]:
-    """How each node is set up, once those who are leaving have left.
+    """Return the digest of each node, once sessions that are closing have ended.
 
     Raises:
-        OpenTransactionError: somebody stays in a transaction.
+        OpenTransactionError: a session remains in a transaction.
     """
     loop = asyncio.get_running_loop()
     until = loop.time() + _LEAVE_S
@@ -294,21 +294,21 @@ async def _digests(topology: Topology, to: Checkpoint) -> Mapping[str, str]:
         left.clear()
         await topology.any_client.end_links()
         await asyncio.wait({loop.create_future()}, timeout=_LOOK_EVERY_S)
-    # a session rather than its link to the Publisher
+    # prefer to name a Subscriber's session to its link at the Publisher
     raise next(left[node] for node in (*topology.subscribers, *left) if node in left)
 
 
 async def rewind(topology: Topology, to: Checkpoint) -> None:
-    """Put every table and sequence back to what it was, and forget the transactions since.
+    """Restore every table and sequence to its checkpoint, and discard the transactions since.
 
-    Coordinator, log reader and agents stay as they are, and gids go on counting. Applications' sessions may
-    stay open, but outside of transactions.
+    Coordinator, log reader and agents are not restarted, and the numbers in gids continue. Applications' sessions
+    may stay open, but not in a transaction.
 
     Raises:
-        RewindError: something is under way, or definitions or subscriptions have changed; nothing was
-            touched. Or a table is in use, or an agent has delivered what was put back: the message says that
-            the topology is of no use any more.
-        ConfigurationError: it is another topology's, or agents are running by themselves.
+        RewindError: a transaction is in progress, or definitions or subscriptions have changed; nothing was
+            modified. Or a table is in use, or an agent has delivered restored rows: the message then says that the
+            topology is unusable.
+        ConfigurationError: the checkpoint is of another topology, or agents run continuously.
     """
     if to.topology != topology.name:
         raise ConfigurationError(
@@ -330,7 +330,7 @@ async def rewind(topology: Topology, to: Checkpoint) -> None:
 
 
 async def _put_back(topology: Topology, node: str, to: Checkpoint) -> None:
-    """One node, in one message and one transaction."""
+    """Restore one node, in one message and one transaction."""
     tables = [table for at, table in to.rows if at == node]
     filled = [table for table in tables if to.rows[node, table]]
     texts = [
@@ -384,9 +384,9 @@ async def _put_back(topology: Topology, node: str, to: Checkpoint) -> None:
 
 
 async def _pass_over(topology: Topology) -> None:
-    """Let no agent see what was put back, and make sure."""
+    """Make the log reader and the agents skip the restored rows, and verify that they did."""
     rows = await topology.execute(topology.publisher, "select pg_current_wal_insert_lsn()::text")
-    # a commit that begins here is not ours
+    # a commit record that begins at this position is not part of the rewinding
     topology.inspect.leave_untold(await topology.agents.pass_over(lsn_value(rows[0][0]) - 1))
     report = await topology.sync()
     late = [name for name, delivered in report.items() if delivered.transactions]

@@ -1,6 +1,6 @@
-"""Clients without a coordinator of ours: who may write, and who finishes what they have decided.
+"""Clients that commit without a coordinator: which may write, and which process finishes their transactions.
 
-Knows nothing of global transactions but their names.
+Of global transactions, only the format of their names is used.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ _LAST_AGENT = next(name for name, variant in VARIANTS.items() if variant.last_ag
 
 
 class AnyClients:
-    """Lets clients without a coordinator write, and runs the resolvers that finish what they decide."""
+    """Allows any client to write, and runs the resolvers that finish the Publisher's branches."""
 
     def __init__(self, wiring: TopologyWiring, registration: Registration) -> None:
         self._wiring = wiring
         self._registration = registration
         self._starting = asyncio.Lock()
         self.resolvers: dict[str, ServerResolver] = {}
-        """Those that run, by Subscriber."""
+        """Running resolvers, by Subscriber."""
 
     async def allow(self, *subscribers: str, resolve: bool = True) -> None:
-        """Let clients that know nothing of us change subscribed tables, from now on; and run their resolver.
+        """Allow any client to change subscribed tables, and run the Subscribers' resolvers.
 
-        Their own COMMIT prepares the Publisher's branch and decides; a change that the Publisher refuses
-        fails with its SQLSTATE, at the statement (or, with ``msrepl.shipping = 'lazy'``, at the COMMIT).
+        A client's own COMMIT prepares the Publisher's branch and is the decision. A change that the Publisher
+        refuses fails with its SQLSTATE, at the statement (or, with ``msrepl.shipping = 'lazy'``, at the COMMIT).
 
         Args:
             subscribers: none: all that subscribe with immediate updating.
-            resolve: False: the resolver is another process's (`twopc resolver`).
+            resolve: False: the resolver runs in another process (`twopc resolver`).
 
         Raises:
             ConfigurationError: there is no such Subscriber, or none at all.
-            SubscriptionError: it does not subscribe.
+            SubscriptionError: a node does not subscribe.
         """
         for name in subscribers or await self._updating():
             here = await self._wiring.admin(self._subscriber(name))
@@ -51,7 +51,7 @@ class AnyClients:
             known = await any_client.any_client_of(here)
             if known is None:
                 coordinator = f"{self._wiring.name}.{name}"
-                # without a session that writes for it: there is no process that could decide
+                # no session writes for this epoch: there is no process that could decide
                 rows = await self._wiring.execute(
                     self._wiring.distribution,
                     "insert into msrepl.coordinator_epoch (coordinator, variant) values (%s, %s) returning epoch",
@@ -63,17 +63,17 @@ class AnyClients:
                 await self._start_resolver(name, known)
 
     async def forbid(self, *subscribers: str) -> None:
-        """Let only global transactions change subscribed tables again; what is under way is finished.
+        """Restrict changes of subscribed tables to global transactions again; finish the transactions in progress.
 
         Raises:
             LockTimeoutError: a client's transaction does not end; nothing was changed at that Subscriber.
-            InDoubtError: something stays prepared.
+            InDoubtError: a branch stays prepared.
         """
         names = subscribers or await self._updating()
         for name in names:
             known = await any_client.forbid(await self._wiring.admin(self._subscriber(name)))
             if known is not None:
-                await self._start_resolver(name, known)  # to finish what is decided
+                await self._start_resolver(name, known)  # to finish decided transactions
         await self.resolve(asyncio.get_running_loop().time() + 10)
         for name in names:
             resolver = self.resolvers.pop(name, None)
@@ -81,12 +81,12 @@ class AnyClients:
                 await resolver.close()
 
     async def start(self) -> None:
-        """Run the resolver of every Subscriber where any client may write. Harmless if it runs."""
+        """Run the resolver of every Subscriber where any client may write; idempotent."""
         for name, known in (await self.subscribers()).items():
             await self._start_resolver(name, known)
 
     async def subscribers(self) -> dict[str, AnyClient]:
-        """The Subscribers where any client may write, and in whose name."""
+        """Return the Subscribers where any client may write, each with the coordinator name and epoch of its gids."""
         names = {}
         for name in self._wiring.subscribers:
             here = await self._wiring.admin(name)
@@ -99,19 +99,19 @@ class AnyClients:
         return names
 
     async def stop(self) -> None:
-        """Stop them; what clients decide meanwhile waits at the Publisher, prepared."""
+        """Stop all resolvers. Transactions that clients decide afterwards stay prepared at the Publisher."""
         resolvers, self.resolvers = self.resolvers, {}
         for resolver in resolvers.values():
             await resolver.close()
 
     async def resolve(self, until: float) -> None:
-        """Have everything finished that clients have decided, and the rest rolled back.
+        """Finish all transactions that clients have decided, and roll back the rest.
 
         Args:
-            until: by the event loop's clock.
+            until: deadline by the event loop's clock.
 
         Raises:
-            InDoubtError: something stays prepared.
+            InDoubtError: a branch stays prepared.
         """
         while (left := await self._undecided()) and self.resolvers:
             if asyncio.get_running_loop().time() > until:
@@ -125,7 +125,9 @@ class AnyClients:
                 await resolver.settle()
 
     async def end_links(self) -> None:
-        """End the links whose transactions were rolled back at the Subscriber; resolvers do so by and by."""
+        """End the links whose transactions were rolled back at the Subscriber at once; resolvers do so with a
+        delay.
+        """
         for resolver in self.resolvers.values():
             await resolver.end_links(0)
 
@@ -170,7 +172,9 @@ class AnyClients:
         return resolver
 
     async def updating(self) -> list[str]:
-        """Those that change their copies too, the Publisher with them."""
+        """Return the Subscribers with immediate updating: those that change their copies and the Publisher
+        together.
+        """
         return sorted(await self._registration.linked() & {*self._wiring.nodes})
 
     async def _updating(self) -> Sequence[str]:

@@ -1,8 +1,8 @@
-"""Do Publisher and Subscribers hold the same rows? By key, column by column, row versions included where a
-Subscriber may change them.
+"""Comparison of the rows of Publisher and Subscribers, by key and column, with row versions where a Subscriber may
+change rows.
 
-For tests and scenarios: it reads whole tables, and tells more than a checksum can. Knows nothing of how
-changes travel.
+For tests and scenarios: it reads whole tables, and reports more than a checksum can. Independent of how changes are
+propagated.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from twopc.sql import fragments as f
 Connection = AsyncConnection[Any]
 Rows = Mapping[tuple[str, ...], tuple[str | None, ...]]
 
-#: Keys that are named of one table.
+#: Maximum number of differing keys that are reported per table.
 _NAMED = 10
-#: Both ends must write values alike, whatever their databases are set to.
+#: Settings by which both ends print values alike, independent of their databases' settings.
 _SETTINGS = (
     "set local timezone = 'UTC'; set local datestyle = 'ISO'; set local intervalstyle = 'postgres'; "
     "set local extra_float_digits = 1; set local bytea_output = 'hex'; set local lc_monetary = 'C'"
@@ -38,10 +38,10 @@ async def differences(
     subscriber_name: str,
     versions: bool = True,
 ) -> list[str]:
-    """What a Subscriber's copy lacks, has too much, or has otherwise; a line for each key.
+    """Return the rows that a Subscriber's copy lacks, has in excess, or has with other values; one line per key.
 
     Args:
-        article: with the filter that holds for this Subscriber.
+        article: with the filter of this Subscriber.
         versions: False: row versions are not compared.
     """
     names = [each.name for each in article.columns if versions or each.name != VERSION_COLUMN]
@@ -69,7 +69,7 @@ async def differences(
 def _differ(
     names: Sequence[str], requested: Sequence[str | None], held: Sequence[str | None]
 ) -> list[str]:
-    """The columns whose values differ; of versions the values say nothing to anybody."""
+    """Return the columns whose values differ; for row versions without the values, which mean nothing to a reader."""
     lines = []
     for name, there, here in zip(names, requested, held, strict=True):
         if there != here:
@@ -86,7 +86,7 @@ def _key(article: Article, key: Sequence[str]) -> str:
 async def _rows(
     connection: Connection, article: Article, names: Sequence[str], condition: sql.Composable
 ) -> Rows:
-    """The rows by their key, every value as text."""
+    """Return the rows by their key, every value as text."""
     query = sql.SQL("select {}, {} from {} as t where {}").format(
         _texts(article.key),
         _texts(names),
@@ -101,7 +101,8 @@ async def _rows(
 
 
 def _texts(columns: Sequence[str]) -> sql.Composed:
-    # printed by their types' own functions: a cast to text may be the type's owner's, and would run as a superuser
+    # printed by the types' output functions: a cast to text may be defined by the type's owner, and would run as
+    # a superuser
     printed = sql.SQL(
         "case when pg_catalog.num_nulls({0}) operator(pg_catalog.=) 0 then pg_catalog.format('%s', {0}) end"
     )

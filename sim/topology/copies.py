@@ -1,6 +1,6 @@
-"""Copies on servers: the ports of the snapshot agent, performed by the administrators' connections.
+"""Copies on servers: the ports of the snapshot agent, implemented over the administrators' connections.
 
-Knows neither in which order anything is done nor from which position on a Subscriber gets what.
+Independent of the order of the steps and of the position from which a Subscriber receives changes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from twopc.subscriber import read_only, subscription
 SyncType = Literal["automatic", "replication support only", "none"]
 
 _PREPARED = "select gid from pg_prepared_xacts where owner = %s order by prepared limit 1"
-#: Of the transactions that are stored: the first that the copy has not seen.
+#: The first of the stored transactions that the copy's snapshot does not include.
 _UNSEEN = """
 select d.read_to::text, t.xact_seqno::text, t.xact_id::text
 from msrepl.mspublisher_databases d
@@ -48,7 +48,7 @@ left join lateral (
     order by t.xact_seqno limit 1) t on true
 where d.id = %(publisher)s
 """
-#: A call that a copy lacks and that is stored without its rows. Visible or not: it was committed before.
+#: A stored call without its rows that the copy's snapshot does not include, committed up to the copy's position.
 _UNSEEN_CALL = """
 select t.xact_seqno::text, t.xact_id::text from msrepl.msrepl_transactions t
 where t.publisher_database_id = %(publisher)s and t.xact_seqno <= %(seqno)s::pg_lsn
@@ -75,7 +75,7 @@ class ServerCopySource:
     """The Publisher of a topology; see `CopySourcePort`.
 
     Args:
-        link_role: of the Subscriber's link; None: it has none.
+        link_role: role of the Subscriber's link; None: the Subscriber has no link.
     """
 
     def __init__(self, wiring: TopologyWiring, link_role: str | None = None) -> None:
@@ -111,7 +111,7 @@ class ServerCopySource:
 
 
 class ServerCopyTarget:
-    """A Subscriber of a topology, and what its subscription consists of; see `CopyTargetPort`."""
+    """A Subscriber of a topology, with the articles and routines of its subscription; see `CopyTargetPort`."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class ServerCopyTarget:
         await initial.bring_again(publisher, await self._wiring.admin(self.name), self._plain)
 
     async def _read_routines(self) -> None:
-        """Take the routines as the Publisher has them, in the snapshot of the copy."""
+        """Read the definitions of the routines at the Publisher, in the snapshot of the copy."""
         requested = {routine.article_id for routine in self.routines}
         result = await proc_execution.proc_articles(
             await self._wiring.admin(self._wiring.publisher)
@@ -201,12 +201,12 @@ class ServerCopyTarget:
 
 
 class FirstCopy(ServerCopyTarget):
-    """Articles that a Subscriber has not got yet.
+    """Articles that a Subscriber has not received yet.
 
     Args:
         sync: ``automatic``: rows are copied.
-        scripts: by table, SQL that makes procedures of the user's own.
-        link: of a new subscription that is not read only.
+        scripts: SQL that creates the user's own procedures, by table.
+        link: the link of a new subscription that is not read-only.
         new: the Subscriber has no articles yet.
     """
 
@@ -221,7 +221,7 @@ class FirstCopy(ServerCopyTarget):
     ) -> None:
         super().__init__(*given, reads=reads)
         self.obstacles: list[Any] = []
-        """What keeps our triggers from firing first."""
+        """Triggers of the user that would fire before ours."""
         self._sync = sync
         self._scripts = scripts
         self._link = link
@@ -278,11 +278,11 @@ class ServerCopyStore:
         self._registration = copies.registration
         self._target = target
         self._keeping: AsyncConnection[Any] | None = None
-        """The session that keeps what is stored: while there is one, everything is asked there."""
+        """The session that retains stored commands; while there is one, all queries run in it."""
 
     @asynccontextmanager
     async def kept(self) -> AsyncIterator[None]:
-        """See `CopyStorePort`; over a session of its own, whose loss ends the copy."""
+        """See `CopyStorePort`; uses a separate session, whose loss ends the copy."""
         node = self._wiring.node(self._wiring.distribution)
         async with await node.connect() as connection, retention.kept(connection):
             self._keeping = connection
@@ -341,7 +341,7 @@ class ServerCopyStore:
 
 
 class Copies:
-    """Makes the snapshot agents of a topology."""
+    """Creates the snapshot agents of a topology."""
 
     def __init__(
         self,
@@ -355,12 +355,12 @@ class Copies:
         self.agents = agents
         self.installer = installer
         self.points = Points(os.environ)
-        """What is armed there acts where a Subscriber's rows are copied."""
+        """Protocol points at which armed faults strike while a Subscriber's rows are copied."""
         self.subscriber = ""
-        """The Subscriber that is being copied to now."""
+        """Subscriber that is being copied to."""
 
     async def agent(self, target: ServerCopyTarget) -> SnapshotAgent:
-        """The one that makes, replaces or removes a copy."""
+        """Return the snapshot agent that makes, replaces or removes a copy."""
         wiring = self.wiring
 
         async def reach(point: str) -> None:

@@ -1,6 +1,6 @@
-"""What agents have delivered, passed over and left out, told transaction by transaction.
+"""Reports of the transactions that agents have delivered, suppressed or skipped.
 
-For scenarios and tests: read back from the distribution database, between two positions of a Subscriber.
+For scenarios and tests: read from the distribution database, between two positions of a Subscriber.
 """
 
 from __future__ import annotations
@@ -47,31 +47,31 @@ where s.subscriber = %(subscriber)s
 group by s.publisher_database_id, t.xact_seqno, t.xact_id, o.srvname, s.subscriber
 order by t.xact_seqno
 """
-#: Commands that are told of one transaction.
+#: Maximum number of commands that are reported per transaction.
 _TOLD = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyDelivery:
-    """What an agent did with one transaction, or with the part of it that has one origin."""
+    """An agent's treatment of one transaction, or of the part of it that has one originator."""
 
     subscriber: str
     seqno: str
-    """Its commit LSN at the Publisher."""
+    """Commit LSN of the transaction at the Publisher."""
     origin: str
-    """The Subscriber that it came from; empty: the Publisher itself."""
+    """Subscriber that made the changes; empty: the Publisher itself."""
     gid: str
-    """The global transaction, without a branch; empty: a plain one."""
+    """Global transaction, without a branch; empty: not a global transaction."""
     commands: tuple[str, ...]
-    """``update account id=1``."""
+    """Commands as text, such as ``update account id=1``."""
     suppressed: bool
-    """It was the Subscriber's own: not delivered."""
+    """Whether the changes were the Subscriber's own and therefore not delivered."""
     skipped: str
-    """The error for which it was left out; empty: it was not."""
+    """Error because of which the transaction was skipped; empty: it was not skipped."""
     calls: int = 0
-    """How many of the commands are calls of routines."""
+    """Number of commands that are calls of routines."""
     definitions: int = 0
-    """How many are definitions of routines."""
+    """Number of commands that are definitions of routines."""
 
 
 async def between(
@@ -85,7 +85,7 @@ async def between(
     after: str,
     upto: str,
 ) -> list[TopologyDelivery]:
-    """What an agent has met between two positions of its Subscriber, in that order.
+    """Return an agent's treatment of the transactions between two positions of its Subscriber, in commit order.
 
     Args:
         number: the Publisher's number in the distribution database.
@@ -123,7 +123,7 @@ async def between(
 
 
 async def _gids(publisher: Connection, xids: list[str]) -> dict[str, str]:
-    """The global transactions behind the Publisher's transactions, by their ids."""
+    """Return the global transactions of the Publisher's transactions, by transaction ID."""
     cursor = await publisher.execute(
         "select xid::text, gid from msrepl.branch_marker where xid = any (%s::xid8[])", (xids,)
     )

@@ -1,4 +1,4 @@
-"""What the application's role may do with the tables of a topology."""
+"""Privileges of the application's role on the tables of a topology."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def grant_tables(
     *,
     read_only: bool = False,
 ) -> None:
-    """Let the application's role use a table, or read it."""
+    """Grant the application's role the use of a table, or only the reading of it."""
     name = sql.Identifier(role)
     await connection.execute(
         sql.SQL("grant usage on schema {} to {}").format(sql.Identifier(schema), name)
@@ -39,7 +39,7 @@ async def grant_tables(
 async def _default_sequences(
     connection: psycopg.AsyncConnection[Any], schema: str, table: str
 ) -> list[LiteralString]:
-    """The sequences that defaults of a table draw from, quoted; those of identity columns need no privilege."""
+    """Return the sequences that a table's defaults use, quoted; those of identity columns need no privilege."""
     where = sql.Identifier(schema, table).as_string(None)
     sequences = await column_sequences(connection, where)
     return list(dict.fromkeys(each.name for each in sequences if not each.is_identity))
@@ -48,7 +48,7 @@ async def _default_sequences(
 async def revoke_tables(
     connection: psycopg.AsyncConnection[Any], schema: str, table: str, role: str
 ) -> None:
-    """Take back what `grant_tables` gave."""
+    """Revoke the privileges that `grant_tables` has granted."""
     name = sql.Identifier(role)
     await connection.execute(
         sql.SQL("revoke all on {} from {}").format(sql.Identifier(schema, table), name)

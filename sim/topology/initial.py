@@ -1,6 +1,6 @@
-"""A Subscriber's first rows: tables and rows as of one moment at the Publisher.
+"""A Subscriber's first rows: tables and rows as of one snapshot of the Publisher.
 
-Knows nothing of agents, nor of what a copy has seen.
+Independent of agents, and of what a copy's snapshot includes.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ async def bring(
     rows: bool,
     read_only: bool = False,
 ) -> list[dict[str, Any]]:
-    """Tables, and their rows as `publisher` sees them; returns what was added to each table.
+    """Create tables with the rows that `publisher` sees; return what was added to each table.
 
     Args:
-        publisher: inside a transaction that sees one snapshot, if rows are brought.
+        publisher: inside a transaction that sees one snapshot, if rows are copied.
         here: inside a transaction at the Subscriber.
-        role: the application's, which may use the tables.
+        role: the application's role, which is granted the use of the tables.
         rows: False: the rows are there already.
-        read_only: the role may read the tables, and no more.
+        read_only: the role may only read the tables.
 
     Raises:
-        SubscriptionError: a table is not what it should be, or not empty; or it should hold rows and is
-            not there.
+        SubscriptionError: a table does not match its article, or is not empty; or it should hold rows and does not
+            exist.
     """
     copies: list[dict[str, Any]] = []
     await here.execute(path.READ_LOCAL)
-    # what an agent brings is not for replication: no trigger of the user's sees it
+    # rows that an agent copies are not for replication: no trigger of the user's fires
     await here.execute("set local session_replication_role = replica")
     for article in articles:
         copies.append(await _bring_table(here, article))
@@ -83,7 +83,7 @@ async def _bring_table(here: Connection, article: Article) -> dict[str, Any]:
 
 
 async def _bring_keys(here: Connection, article: Article) -> list[str]:
-    """The article's foreign keys, once every table is there; returns the names of those added."""
+    """Create the article's missing foreign keys, once every table exists; return the names of those added."""
     if not article.references:
         return []
     held = await describe(here, article.schema, article.table)
@@ -106,7 +106,7 @@ async def _exists(connection: Connection, article: Article) -> bool:
 async def rows_of(
     connection: Connection, article: Article, columns: Sequence[str]
 ) -> AsyncIterator[bytes]:
-    """COPY text of the rows that belong to an article."""
+    """Yield the rows that belong to an article as COPY text."""
     command = sql.SQL("copy (select {} from {} as {} where {}) to stdout").format(
         f.identifiers(columns, membership.ALIAS),
         f.table_of(article),
@@ -119,7 +119,7 @@ async def rows_of(
 
 
 async def bring_again(publisher: Connection, here: Connection, articles: Sequence[Article]) -> None:
-    """Replace the rows of copies by those that `publisher` sees; see `bring`."""
+    """Replace the rows of copies by the rows that `publisher` sees; see `bring`."""
     await here.execute(path.READ_LOCAL)
     await here.execute("set local session_replication_role = replica")
     for article in articles:
@@ -132,10 +132,10 @@ async def bring_again(publisher: Connection, here: Connection, articles: Sequenc
 
 
 async def lock_out(here: Connection, articles: Sequence[Article], timeout_ms: int) -> None:
-    """Let nobody change the copies until the transaction ends; wait for those who are at it.
+    """Prevent changes of the copies until the transaction ends; wait for transactions that are changing them.
 
     Raises:
-        LockTimeoutError: somebody is at it for too long.
+        LockTimeoutError: a transaction that changes them does not end in time.
     """
     locked = sql.SQL(", ").join(f.table_of(article) for article in articles)
     await here.execute("select set_config('lock_timeout', %s, true)", (f"{timeout_ms}ms",))
@@ -150,10 +150,10 @@ async def lock_out(here: Connection, articles: Sequence[Article], timeout_ms: in
 
 
 async def close_tables(here: Connection, timeout_ms: int) -> None:
-    """Let nobody use a Subscriber's copies until the transaction ends; wait for those who do.
+    """Prevent any use of a Subscriber's copies until the transaction ends; wait for transactions that use them.
 
     Raises:
-        LockTimeoutError: somebody does for too long.
+        LockTimeoutError: a transaction that uses them does not end in time.
     """
     cursor = await here.execute(
         "select dest_schema, article from msrepl.msreplication_objects "

@@ -1,6 +1,6 @@
-"""Looking at a topology that distributes: are the sites equal, what was delivered, how far is everybody?
+"""Inspection of a topology with distribution: whether nodes are equal, what was delivered, how far delivery is.
 
-Changes nothing but what a validation is asked to repair.
+Changes nothing, except that a validation can repair rows.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ from twopc.validation import ArticleVerdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistributionStatus:
-    """How far everybody is."""
+    """The progress of log reader and agents, and the state of the slot."""
 
     reader: ReaderStatus | None
-    """None: nobody subscribes."""
+    """Status of the log reader; None: the Publisher has no subscriptions."""
     slot: SlotState | None
-    """As the Publisher shows it."""
+    """State of the slot as the Publisher shows it."""
     agents: tuple[AgentStatus, ...]
     strays: tuple[SlotState, ...] = ()
-    """Slots of ours in the Publisher's database that are registered nowhere, and keep its log for ever."""
+    """Slots of ours in the Publisher's database that are registered nowhere and retain its log forever."""
     update_modes: Mapping[str, str] = field(default_factory=dict)
-    """How the Subscribers are updated: ``sync tran`` or ``read only``."""
+    """Update mode of each Subscriber: ``sync tran`` or ``read only``."""
     unreachable: Mapping[str, str] = field(default_factory=dict)
-    """Nodes that could not be asked, and why: what they know is missing here."""
+    """Nodes that could not be queried, with the reason; their data is missing from this status."""
 
 
 class Inspection:
-    """Looks at a topology."""
+    """Inspects a topology."""
 
     def __init__(
         self,
@@ -67,16 +67,16 @@ class Inspection:
         self._agents = agents
         self._installer = installer
         self._reported: dict[str, str] = {}
-        """Up to where deliveries were told, by Subscriber."""
+        """Position up to which deliveries were reported, by Subscriber."""
 
     async def assert_converged(self, *tables: str) -> None:
-        """Fail unless every Subscriber holds the Publisher's rows, those that belong to it.
+        """Fail unless every Subscriber holds exactly the Publisher's rows that belong to it.
 
-        Everything must be delivered (`sync`, `settle`). Row versions count: a Subscriber with another one
-        would be refused at its next change. Not where the subscription is read only.
+        Everything must be delivered (`sync`, `settle`). Row versions are compared, since a Subscriber with another
+        version would be refused at its next change; not for subscriptions that are read-only.
 
         Args:
-            tables: ``table`` or ``schema.table``; none: all that are published.
+            tables: ``table`` or ``schema.table``; none: all published tables.
 
         Raises:
             AssertionError: names the keys that differ, and how.
@@ -99,7 +99,7 @@ class Inspection:
             raise AssertionError("not converged:\n  " + "\n  ".join(results))
 
     async def _articles_at(self, subscriber: str) -> list[Article]:
-        """What a Subscriber should hold, with the columns that its table has."""
+        """Return the articles that a Subscriber should hold, with the columns that its tables have."""
         if not self._wiring.distribute:
             return list(
                 await publication.articles(await self._wiring.admin(self._wiring.publisher))
@@ -107,7 +107,7 @@ class Inspection:
         return [each.article for each in await self._registration.chosen_articles(subscriber)]
 
     async def take_deliveries(self) -> list[TopologyDelivery]:
-        """What the agents have met since this was asked last: delivered, passed over, left out."""
+        """Return the transactions that agents have delivered, suppressed or skipped since the last call."""
         number = await self._registration.publisher_number()
         results: list[TopologyDelivery] = []
         for subscriber in await self._agents.subscribers():
@@ -126,13 +126,13 @@ class Inspection:
         return results
 
     def leave_untold(self, positions: Mapping[str, str]) -> None:
-        """Have `take_deliveries` tell of what comes after these positions of Subscribers."""
+        """Make `take_deliveries` report only what comes after these positions of Subscribers."""
         self._reported.update(positions)
 
     async def status(self) -> DistributionStatus:
-        """How far the log reader and the agents are, and how the slot is.
+        """Return the progress of the log reader and the agents, and the state of the slot.
 
-        Of nodes that cannot be reached (`TopologyWiring.unreachable`) nothing is asked.
+        Nodes that cannot be reached (`TopologyWiring.unreachable`) are not queried.
         """
         unreachable = self._wiring.unreachable
         if (
@@ -167,21 +167,21 @@ class Inspection:
         )
 
     async def browse(self, **choice: Any) -> list[BrowsedCommand]:
-        """The stored commands, readable; see `twopc.publisher.distribution.browse`."""
+        """Return the stored commands in readable form; see `twopc.publisher.distribution.browse`."""
         return await browse(
             await self._wiring.admin(self._wiring.distribution), self._wiring.publisher, **choice
         )
 
     async def clean_up(self, **retention: Any) -> CleanUp:
-        """Remove what every Subscriber has got; see `twopc.publisher.distribution.clean_up`."""
+        """Remove what every Subscriber has received; see `twopc.publisher.distribution.clean_up`."""
         return await clean_up(await self._wiring.admin(self._wiring.distribution), **retention)
 
     async def post_tracer_token(self) -> PostedMessage:
-        """Post a token that is timed on its way to every Subscriber; see `twopc.publisher.tracer`."""
+        """Post a tracer token, which is timed on its way to every Subscriber; see `twopc.publisher.tracer`."""
         return await tracer.post_tracer_token(await self._wiring.admin(self._wiring.publisher))
 
     async def tracer_history(self, **choice: Any) -> Sequence[tracer.Passage]:
-        """Where the tokens are, the latest first; see `twopc.publisher.tracer`."""
+        """Return the progress of tracer tokens, the latest first; see `twopc.publisher.tracer`."""
         return await tracer.tracer_history(
             await self._wiring.admin(self._wiring.publisher),
             await self._wiring.admin(self._wiring.distribution),
@@ -196,12 +196,13 @@ class Inspection:
         repair: bool = False,
         drive: bool = True,
     ) -> list[ArticleVerdict]:
-        """Compare Subscribers (all) with the Publisher while both go on; see `twopc.sim.validation`.
+        """Compare Subscribers (default: all) with the Publisher while both continue to work; see
+        `twopc.sim.validation`.
 
         Args:
             tables: ``table`` or ``schema.table``; none: all.
             repair: give rows that differ the Publisher's state.
-            drive: deliver meanwhile; False: agents run elsewhere.
+            drive: deliver meanwhile; False: agents run in other processes.
         """
         results: list[ArticleVerdict] = []
         for subscriber in subscribers or await self._agents.subscribers():

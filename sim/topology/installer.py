@@ -1,6 +1,6 @@
-"""What every subscription stands on, made at both ends: its articles, its link, what agents call.
+"""Installation of the objects of a subscription at both ends: its articles, its link, and what agents call.
 
-Knows nothing of how a subscription begins, or of rows.
+Independent of how a subscription begins, and of rows.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from twopc.subscriber.triggers import BranchNames
 
 
 class Installer:
-    """Makes what a Subscriber needs, and has both ends forget it."""
+    """Creates the objects that a Subscriber needs, and removes the Subscriber's registration at both ends."""
 
     def __init__(self, wiring: TopologyWiring, registration: Registration, agents: Agents) -> None:
         self._wiring = wiring
         self._registration = registration
         self._agents = agents
         self.subscribed: list[str] = []
-        """The Subscribers that this topology has subscribed."""
+        """Subscribers that this topology has subscribed."""
 
     def sites(self, subscriber: str) -> BranchNames:
-        """The names under which a Subscriber and the Publisher take part in transactions."""
+        """Return the names under which a Subscriber and the Publisher take part in transactions."""
         return BranchNames(publisher=self._wiring.publisher, subscriber=subscriber)
 
     async def choose(self, filters: Mapping[str, str]) -> list[DistributedArticle]:
-        """The articles that a Subscriber gets: where it has a filter, an article of its own for that.
+        """Return the articles that a Subscriber gets; for a table with a filter, an article with that filter.
 
         Args:
             filters: a condition by table (``table`` or ``schema.table``).
 
         Raises:
-            ArticleError: there is no such table among the articles, or it is no condition.
+            ArticleError: a table is not published, or a filter is not a valid condition.
         """
         here = await self._wiring.admin(self._wiring.publisher)
         everything = await publication.distributed_articles(here)
@@ -70,7 +70,7 @@ class Installer:
         return list(chosen.values())
 
     async def register_link(self, subscriber: str) -> subscription.LinkAddress:
-        """Let the Publisher know the Subscriber, and the coordinator finish its link's branches."""
+        """Register the Subscriber at the Publisher, and allow the coordinator to finish its link's branches."""
         publisher = await self._wiring.admin(self._wiring.publisher)
         registered, password = await subscriptions.add_subscription(publisher, subscriber)
         await publisher.execute(
@@ -87,10 +87,10 @@ class Installer:
         )
 
     async def link_role(self, subscriber: str) -> str:
-        """The role of a Subscriber's link at the Publisher.
+        """Return the role of a Subscriber's link at the Publisher.
 
         Raises:
-            SubscriptionError: it does not subscribe.
+            SubscriptionError: the node does not subscribe.
         """
         for each in await subscriptions.subscriptions(
             await self._wiring.admin(self._wiring.publisher)
@@ -102,7 +102,7 @@ class Installer:
         )
 
     async def forget_subscriber(self, subscriber: str) -> None:
-        """Have Publisher and distribution database know a Subscriber no longer."""
+        """Remove a Subscriber's registration from the Publisher and the distribution database."""
         await self._agents.dismiss(subscriber)
         if self._wiring.distribute:
             await self._agents.withdraw(subscriber)
@@ -119,10 +119,10 @@ class Installer:
         *,
         here: AsyncConnection[Any] | None = None,
     ) -> None:
-        """Make what agents call for some articles.
+        """Create the procedures that agents call for some articles.
 
         Args:
-            scripts: by table, SQL that makes the user's own procedures.
+            scripts: SQL that creates the user's own procedures, by table.
             here: a connection to the Subscriber; None: the administrator's.
         """
         here = here or await self._wiring.admin(subscriber)
@@ -145,7 +145,7 @@ class Installer:
         calls: bool,
         here: AsyncConnection[Any] | None = None,
     ) -> None:
-        """Define routines at a Subscriber as they are at the Publisher; `calls`: agents call them there."""
+        """Define routines at a Subscriber as at the Publisher; `calls`: agents call them there."""
         here, agent = (
             here or await self._wiring.admin(subscriber),
             self._wiring.node(subscriber).agent_role,

@@ -1,7 +1,7 @@
-"""Drops what runs have left on somebody else's server that were killed.
+"""Removal of databases and roles that killed runs have left on an external server.
 
-Whose a database is its name tells (`twopc.sim.topology.owner`); only what belongs to a process that surely lives no more
-is touched.
+The owner of a database is derived from its name (`twopc.sim.topology.owner`). Only databases of processes that have
+certainly ended are dropped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _log = get_logger(__name__)
 
 AnyServer = EmbeddedServer | ExternalServer
 
-#: What the comment of a database begins with that was left for a look.
+#: Prefix of the comment of a database that was kept for inspection.
 KEPT = "twopc: kept"
 _DATABASES = """
 select datname, coalesce(shobj_description(oid, 'pg_database'), '') from pg_database order by 1
@@ -32,20 +32,19 @@ select datname, coalesce(shobj_description(oid, 'pg_database'), '') from pg_data
 
 
 def sweep(server: AnyServer, *, kept: bool = False) -> list[str]:
-    """Drop what runs have left that were killed; returns the names of the databases.
+    """Drop the databases that killed runs have left; return their names.
 
-    Only those whose process surely lives no more are touched.
+    Only databases whose process has certainly ended are dropped.
 
     Args:
-        kept: drop those too that were left on purpose.
+        kept: also drop databases that were kept on purpose.
     """
     if isinstance(server, EmbeddedServer):
-        return []  # it ends with its run
+        return []  # an embedded server ends with its run
     dropped = []
     with psycopg.connect(server.conninfo, autocommit=True) as connection:
-        connection.execute(
-            "select pg_advisory_lock(hashtextextended('twopc sweep', 0))"
-        )  # one at a time
+        # one at a time
+        connection.execute("select pg_advisory_lock(hashtextextended('twopc sweep', 0))")
         rows = connection.execute(_DATABASES).fetchall()
         owners = {
             name: owner
@@ -69,7 +68,7 @@ def sweep(server: AnyServer, *, kept: bool = False) -> list[str]:
 
 
 def _of(topology: str) -> Any:
-    """Whether a gid is a branch of that topology."""
+    """Return a predicate that tells whether a gid may be rolled back with a topology's databases."""
 
     def may_roll_back(gid: str) -> bool:
         branch = BranchId.parse(gid)
@@ -82,7 +81,7 @@ def _of(topology: str) -> Any:
 def _drop_roles(
     connection: psycopg.Connection[Any], owners: list[Owner], databases: Mapping[str, Owner]
 ) -> None:
-    """The roles of a topology whose databases are gone."""
+    """Drop the roles of a topology whose databases were dropped."""
     topology = owners[0].topology
     nodes = [each.node for each in owners]
     own = [name for name, owner in databases.items() if owner.topology == topology]

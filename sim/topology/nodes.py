@@ -1,6 +1,6 @@
 """Nodes: databases on embedded or existing servers, with the roles that work in them.
 
-Knows nothing of articles and subscriptions.
+Independent of articles and subscriptions.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ AnyServer = EmbeddedServer | ExternalServer
 
 _count = itertools.count(1)
 
-#: Our login roles, the same on every server of a topology, with what each is besides.
+#: Kinds of our login roles, which are the same on every server of a topology, with their additional role attribute.
 _ROLES = {"app": "", "coordinator": "", "logreader": "replication", "agent": ""}
 
 
@@ -45,13 +45,13 @@ class Node:
     """One database of a topology."""
 
     name: str
-    """Its name in the topology: branch name of its part of a global transaction."""
+    """Name of the node in the topology, and of its branches in gids."""
     kind: str
     """``publisher``, ``subscriber`` or ``distribution``."""
     server: AnyServer = field(repr=False)
     database: str
     app_role: str
-    """The application's role: no superuser, rights on the tables only."""
+    """The application's role: not a superuser, with privileges on the tables only."""
     app_password: str = field(repr=False)
     coordinator_role: str
     coordinator_password: str = field(repr=False)
@@ -59,13 +59,13 @@ class Node:
     """The log reader's role: reads the Publisher's log, writes the distribution database."""
     logreader_password: str = field(repr=False)
     agent_role: str
-    """The distribution agents' role: reads the distribution database, has what it read applied at Subscribers."""
+    """The distribution agents' role: reads the distribution database and applies commands at Subscribers."""
     agent_password: str = field(repr=False)
     embedded: bool = True
     given_dsn: str = field(default="", repr=False)
-    """The administrator's connection string, if one was given: of other nodes on the server it may be another."""
+    """The administrator's connection string, if one was given; other nodes on the same server may have another."""
     attached: bool = False
-    """It was there already, and the administrator works in the place of every role of ours."""
+    """Whether the node existed already, with the administrator's role in place of every role of ours."""
 
     @property
     def dsn(self) -> str:
@@ -96,7 +96,7 @@ class Node:
         return self.dsn if self.attached else self.server.dsn(self.database, role, password)
 
     async def connect(self) -> AsyncConnection[Any]:
-        """An administrator's connection in autocommit mode; what is arranged over it outlives a crash."""
+        """Open an administrator's connection in autocommit mode, whose commits survive a crash of the server."""
         connection = await AsyncConnection.connect(
             self.dsn, autocommit=True, options=path.options(self.dsn, path=None)
         )
@@ -109,30 +109,30 @@ class Node:
 
     @property
     def link_options(self) -> dict[str, str]:
-        """How another server reaches this node: host, port and database."""
+        """Connection options with which another server reaches this node: host, port and database."""
         parts = conninfo.conninfo_to_dict(self.dsn)
         return {k: str(parts[k]) for k in ("host", "hostaddr", "port", "dbname") if parts.get(k)}
 
 
 def _credentials(roles: Mapping[str, str], passwords: Mapping[str, str]) -> dict[str, Any]:
-    """The fields of a node that say who works there."""
+    """Return the fields of a node that hold its roles and their passwords."""
     return {f"{kind}_role": role for kind, role in roles.items()} | {
         f"{kind}_password": password for kind, password in passwords.items()
     }
 
 
 def fresh_name() -> str:
-    """A name for a topology that no other process on this machine uses at the same time."""
+    """Return a name for a topology that no other process on this machine uses at the same time."""
     return f"t{os.getpid()}_{next(_count)}"
 
 
 async def in_thread(function: Any, *arguments: Any, **keywords: Any) -> Any:
-    """Run a blocking call of `twopc.server` beside the event loop."""
+    """Run a blocking function of `twopc.server` in a thread, without blocking the event loop."""
     return await asyncio.to_thread(partial(function, *arguments, **keywords))
 
 
 class Nodes:
-    """Creates the nodes of one topology and takes them away again."""
+    """Creates and drops the nodes of one topology."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class Nodes:
         durable: bool,
         distribute: bool,
     ) -> None:
-        """`kinds` maps node names to kinds, the Publisher first; see `Topology` for the rest."""
+        """Create no node yet. `kinds` maps node names to kinds, the Publisher first; see `Topology` for the rest."""
         unknown = sorted(set(dsns) - set(kinds))
         if unknown:
             raise ConfigurationError(
@@ -161,20 +161,20 @@ class Nodes:
         self._durable = durable
         self._distribute = distribute
         self._own: list[EmbeddedServer] = []
-        # roles belong to a server, so nodes on the same one must share its value
+        # roles belong to a server, so nodes on the same server must share its object
         self._existing: dict[str, ExternalServer] = {}
         self.nodes: dict[str, Node] = {}
 
     @property
     def has_servers(self) -> bool:
-        """It has started servers, which nobody else will stop."""
+        """Whether this object has started servers, which it alone stops."""
         return bool(self._own)
 
     async def create(self) -> dict[str, Node]:
         """Start servers, create databases and roles.
 
         Raises:
-            ServerError: a server cannot be started or reached, or a right is missing.
+            ServerError: a server cannot be started or reached, or a privilege is missing.
         """
         servers = await self._servers()
         roles = {kind: names.role(kind, self.name) for kind in _ROLES}
@@ -203,10 +203,10 @@ class Nodes:
         return self.nodes
 
     def _password(self, role: str) -> str:
-        """The password of one of our roles.
+        """Return the password of one of our roles.
 
-        On servers that are there already every process that is given the same DSNs must come to the same
-        one, or each would lock the others out. Whoever learns it must not learn those of the DSNs.
+        On existing servers, every process that is given the same DSNs must derive the same password, or processes
+        would lock each other out. The DSNs' passwords must not be derivable from it.
         """
         given = [
             str(conninfo.conninfo_to_dict(d).get("password") or "") for d in self._dsns.values()
@@ -219,10 +219,10 @@ class Nodes:
         ).hex()
 
     async def attach(self, unreachable: Collection[str] = ()) -> dict[str, Node]:
-        """Take nodes that are there. Where our roles are not, the administrator's serves for each.
+        """Attach to existing nodes. The administrator's role replaces each of our roles that does not exist.
 
         Args:
-            unreachable: nodes that are known, and not asked for their roles.
+            unreachable: nodes that are known, and are not queried for their roles.
         """
         await together(
             *(
@@ -260,7 +260,7 @@ class Nodes:
         )
 
     async def admit(self, name: str, like: str) -> None:
-        """Give an attached node's server our roles, if another node's has them: without passwords."""
+        """Create our roles, without passwords, on the server of an attached node, if node `like` has our roles."""
         node, own = self.nodes[name], {kind: names.role(kind, self.name) for kind in _ROLES}
         if not node.attached or self.nodes[like].app_role != own["app"]:
             return
@@ -282,7 +282,7 @@ class Nodes:
         fresh = [n for n in self._kinds if n not in self._dsns]
         requested: list[str] = []
         if self._given is None and fresh:
-            # the distribution database lives with the Publisher, as it mostly does in the original
+            # the distribution database is on the Publisher's server, as is usual for SQL Server
             requested = (
                 [n for n in fresh if self._kinds[n] != "distribution"] if self._each else fresh[:1]
             )
@@ -303,13 +303,14 @@ class Nodes:
 
     async def _start(self) -> EmbeddedServer:
         server = await start_in_thread(partial(EmbeddedServer.start, durable=self._durable))
-        self._own.append(server)  # also if another cannot be started
+        # recorded at once, for the case that another server cannot be started
+        self._own.append(server)
         return server
 
     async def _prepare_server(
         self, server: AnyServer, roles: Mapping[str, str], passwords: Mapping[str, str]
     ) -> None:
-        """Roles and databases of one server."""
+        """Create the roles and databases of one server."""
         own = [node for node in self.nodes.values() if node.server is server]
         maintenance = own[0].database if not own[0].embedded else "postgres"
         try:
@@ -346,7 +347,7 @@ class Nodes:
             await in_thread(server.create_database, *fresh)
 
     async def drop(self, may_roll_back: Any) -> None:
-        """Take databases, roles and servers away again; existing databases are left."""
+        """Drop databases and roles and stop servers; existing databases are kept."""
         if self._own:
             await together(*(in_thread(server.stop) for server in self._own))
             return
@@ -359,10 +360,11 @@ class Nodes:
         await self.drop_roles()
 
     async def drop_roles(self) -> None:
-        """Drop our roles on servers that run.
+        """Drop our roles on running servers.
 
         Raises:
-            ConfigurationError: one has something in a database that is no node; nothing is dropped then.
+            ConfigurationError: a role has objects or privileges in a database that is not a node; nothing is
+                dropped.
         """
         by_server: dict[int, list[Node]] = {}
         for node in self.nodes.values():
@@ -378,10 +380,11 @@ class Nodes:
             await roles.drop(own, self._roles_of(own))
 
     def _roles_of(self, own: Sequence[Node]) -> list[str]:
-        """Our roles on the server of these nodes."""
+        """Return our roles on the server of these nodes."""
         results = {names.role(kind, self.name) for kind in _ROLES}
         for node in own:
-            # in databases that stay, uninstalling has dropped these; those of another topology are not ours
+            # in databases that are kept, uninstalling has dropped these roles; those of other topologies
+            # are not ours
             if node.embedded:
                 results.add(names.role("owner", node.database))
             if node.kind == "publisher" and node.embedded:
@@ -394,10 +397,10 @@ class Nodes:
 
 
 async def _check_fit(connection: AsyncConnection[Any], nodes: Sequence[Node]) -> None:
-    """Refuse a server on which no transaction could ever commit; the rest is the doctor's.
+    """Refuse a server on which no transaction could ever commit; all other checks are the doctor's.
 
     Raises:
-        ServerError: names the nodes and the line that mends it.
+        ServerError: names the nodes and the command that corrects the server.
     """
     cursor = await connection.execute(
         "select current_setting('max_prepared_transactions')::int, current_setting('server_version_num')::int"
@@ -417,18 +420,19 @@ async def _check_fit(connection: AsyncConnection[Any], nodes: Sequence[Node]) ->
 
 
 class AdminConnections:
-    """The administrator's connection to each node, kept until all are closed; one at a time is made for a node."""
+    """The administrator's connection to each node, opened one at a time per node and kept until `close`."""
 
     def __init__(self) -> None:
         self._open: dict[str, AsyncConnection[Any]] = {}
         self._making: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def get(self, node: Node) -> AsyncConnection[Any]:
-        """That to a node; a new one if it is broken."""
+        """Return the connection to a node; open a new one if it is broken."""
         async with self._making[node.name]:
             connection = self._open.get(node.name)
             if connection is not None and connection.closed:
-                await connection.close()  # broken: it is closed without having been told to
+                # a broken connection is `closed` although `close` was not called
+                await connection.close()
                 connection = None
             if connection is None:
                 connection = self._open[node.name] = await node.connect()

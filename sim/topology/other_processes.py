@@ -1,6 +1,6 @@
-"""Where everybody is, and what other processes do: their log reader, their agents.
+"""Progress of log readers and agents that run in other processes.
 
-Nothing here delivers.
+Nothing in this module delivers.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from twopc.publisher.posted_messages import post_message, stored_message
 from twopc.sim.topology.registration import Registration
 from twopc.sim.topology.wiring import TopologyWiring
 
-#: The last transaction that is wholly stored.
+#: The last transaction that is stored completely.
 _READ_TO = """
 select coalesce(max(b.last_seqno), '0/0') from msrepl.mspublisher_databases d
 join msrepl.msrepl_blocks b on b.publisher_database_id = d.id and b.last_seqno is distinct from d.open_seqno
 where d.publisher = %s
 """
-#: Anybody may take a name: it is believed of roles that may deliver only.
+#: Any session can set an application name, so it counts only for roles that may deliver.
 _ATTENDED = """
 select exists (select from pg_stat_activity
                where datname = current_database() and application_name = %s
                  and has_table_privilege(usesysid, to_regclass('msrepl.msreplication_subscriptions'), 'update'))
 """
-#: How often others are looked at.
+#: Interval at which other processes are polled.
 LOOK_EVERY_S = 0.01
-#: How long another process may stand still while it is waited for.
+#: How long another process may make no progress while this process waits for it.
 STILL_S = 60.0
 
 
 class _ProgressCheck:
-    """Looks whether another process gets on."""
+    """Checks that another process makes progress."""
 
     def __init__(self, who: str) -> None:
         self._who = who
@@ -43,7 +43,7 @@ class _ProgressCheck:
         self._since = self._loop.time()
 
     async def look(self, position: str | None) -> None:
-        """Wait a moment. DeliveryError if it has stood still for too long"""
+        """Wait one polling interval. Raise DeliveryError if the position has not changed for too long."""
         now = self._loop.time()
         if position != self._seen:
             self._seen, self._since = position, now
@@ -56,17 +56,17 @@ class _ProgressCheck:
 
 
 class OtherProcesses:
-    """The log reader and the agents that run beside this process."""
+    """The log reader and the agents that run in other processes."""
 
     def __init__(self, wiring: TopologyWiring, registration: Registration) -> None:
         self._wiring = wiring
         self._registration = registration
 
     async def have_read(self, own: Collection[int]) -> bool:
-        """Whether another process's log reader has stored what is committed by now.
+        """Whether another process's log reader has stored what was committed before the call.
 
         Args:
-            own: server processes of this process's log reader, which may keep the slot after it was closed.
+            own: backends of this process's log reader, which may hold the slot after the log reader was closed.
         """
         here, distribution = (
             await self._wiring.admin(self._wiring.publisher),
@@ -83,7 +83,7 @@ class OtherProcesses:
         return False
 
     async def have_delivered(self, subscriber: str) -> bool:
-        """Whether another process's agent has delivered what is stored by now."""
+        """Whether another process's agent has delivered what was stored before the call."""
         seqno, still = "", _ProgressCheck(f"the agent of {subscriber!r}")
         while await self._is_attended(subscriber):
             rows = await self._wiring.execute(
@@ -97,6 +97,6 @@ class OtherProcesses:
         return False
 
     async def _is_attended(self, subscriber: str) -> bool:
-        """An agent has a session at a Subscriber."""
+        """Whether an agent has a session at a Subscriber."""
         name = f"msrepl agent for {self._wiring.publisher}"
         return bool((await self._wiring.execute(subscriber, _ATTENDED, (name,)))[0][0])

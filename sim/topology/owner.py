@@ -1,7 +1,7 @@
-"""Whose databases are these? Told by their names, so that those of a run that was killed are found.
+"""Owners of databases, derived from the databases' names, so that those of a killed run can be found.
 
-A name is ``twopct_<machine><boot>_<pid>_<worker>_<number>``, and a node's database adds ``_<node>``. Pure but for
-asking the operating system who we are and who lives.
+A name is ``twopct_<machine><boot>_<pid>_<worker>_<number>``, and a node's database adds ``_<node>``. Pure except
+for queries of the operating system for this process's identity and for running processes.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ class Owner:
     """The process that made a database for a test, or for a scenario."""
 
     topology: str
-    """The name of the topology that it belongs to."""
+    """Name of the topology to which the database belongs."""
     node: str
     machine: str
     boot: str
-    """Which start of the machine; pids are counted anew after each."""
+    """Identifier of the machine's boot, since PIDs are reused after each boot."""
     pid: int
 
     @property
     def is_gone(self) -> bool:
-        """The process surely lives no more. What another machine has made may be in use there."""
+        """Whether the process has certainly ended. Processes of other machines are assumed to be running."""
         if self.machine != machine():
             return False
         return self.boot != boot() or not _lives(self.pid)
 
 
 def prefix(worker: str) -> str:
-    """What the names of this process's topologies begin with; `worker` tells processes of one run apart."""
+    """Return the prefix of this process's topology names; `worker` distinguishes processes of one run."""
     plain = re.sub(r"[^a-z0-9]", "", worker.lower()) or "main"
     return f"{_HEAD}_{machine()}{boot()}_{os.getpid()}_{plain}"
 
 
 def owner_of(database: str) -> Owner | None:
-    """Who made a database; None if nobody here has made it."""
+    """Return the owner of a database; None if its name is not of the format of this module."""
     match = _NAME.match(database)
     if match is None or not match["node"]:
         return None
@@ -62,12 +62,12 @@ def owner_of(database: str) -> Owner | None:
 
 
 def machine() -> str:
-    """This machine, in six characters."""
+    """Return an identifier of this machine, of six characters."""
     return _short(socket.gethostname())
 
 
 def boot() -> str:
-    """Its last start, in six characters; always the same where it does not tell."""
+    """Return an identifier of this machine's last boot, of six characters; a constant where it is not available."""
     try:
         return _short(_BOOT_ID.read_text(encoding="ascii").strip())
     except OSError:

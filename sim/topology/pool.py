@@ -1,6 +1,7 @@
-"""Topologies kept ready: made ahead, rewound after use, dropped behind everybody's back.
+"""A pool of topologies: created in advance, rewound after use, dropped in the background.
 
-It must not know what they are used for, nor who asks. Everything here runs on one event loop.
+Independent of what the topologies are used for, and of the callers. Everything in this module runs on one event
+loop.
 """
 
 from __future__ import annotations
@@ -32,15 +33,16 @@ How = Literal["drop", "rewind", "keep"]
 class TopologyPool:
     """Gives out topologies that are alike.
 
-    One that comes back is put back to what it was when it was new, as long as only rows have changed; else it
-    is dropped, and from then on another is made ahead.
+    A topology that is given back is rewound to its initial state if only rows have changed; otherwise it is
+    dropped, and from then on topologies are created in advance.
 
     Args:
-        server: where their databases are made and dropped.
-        prefix: of their names, which nobody else uses: databases, roles, slots and gids carry it.
-        size: how many are made ahead as soon as one was dropped, and how many drops may be under way.
-        prepare: makes tables and the like in each of them, before anybody gets it.
-        rewinds: False: none is ever rewound, so nothing is kept for it, and one is made ahead from the start.
+        server: where their databases are created and dropped.
+        prefix: of their names, not used elsewhere: databases, roles, slots and gids carry it.
+        size: how many are created in advance once one was dropped, and how many drops may be in progress.
+        prepare: creates tables and the like in each topology before it is first given out.
+        rewinds: False: none is ever rewound, so no checkpoint is taken, and topologies are created in advance from
+            the start.
         options: of `Topology`.
     """
 
@@ -64,19 +66,21 @@ class TopologyPool:
         self._ahead = 0 if rewinds else size
         self._coming: deque[asyncio.Task[Topology]] = deque()
         self._awaited: set[asyncio.Task[Topology]] = set()
-        """Those that somebody who takes one waits for."""
+        """Tasks for which a caller of `take` waits."""
         self._drops: set[asyncio.Task[None]] = set()
         self._checkpoints: dict[str, Checkpoint] = {}
         self._taken: dict[str, Topology] = {}
         self._closed = False
         self.left_open: list[tuple[str, str]] = []
-        """The topologies that were made anew since their user had left a transaction open, and which that was."""
+        """Topologies that were replaced because their user had left a transaction open, each with the error's
+        message.
+        """
 
     async def take(self) -> Topology:
-        """One that is as new; nobody else has it until it is given back.
+        """Return a topology in its initial state, reserved for the caller until `give_back`.
 
         Raises:
-            TwopcError: none can be made.
+            TwopcError: none can be created.
         """
         ready = next((task for task in self._coming if task.done()), None)
         if ready is not None:
@@ -94,17 +98,18 @@ class TopologyPool:
             return topology
         except asyncio.CancelledError:
             if not ready.cancelled() and not self._closed:
-                self._coming.append(ready)  # somebody gave up waiting; it comes all the same
+                # the caller was cancelled; the topology is created nevertheless
+                self._coming.append(ready)
             raise
         finally:
             self._awaited.discard(ready)
             self._refill()
 
     async def give_back(self, topology: Topology, *, how: How) -> None:
-        """Take one back. Rewinding and dropping go on behind the caller's back; ``keep`` only disconnects.
+        """Take a topology back. Rewinding and dropping continue in the background; ``keep`` only disconnects.
 
-        Its sessions must be closed and nothing of it prepared; what is under way all the same makes it be
-        dropped.
+        Its sessions must be closed, and none of its transactions prepared; a topology with a transaction in
+        progress is dropped.
         """
         self._taken.pop(topology.name, None)
         if how == "rewind" and not self._closed:
@@ -119,18 +124,18 @@ class TopologyPool:
         self._refill()
 
     async def until_ready(self) -> None:
-        """Wait until everything that is being made, rewound or dropped is.
+        """Wait until all creating, rewinding and dropping in progress is done.
 
         Raises:
-            TwopcError: one that is made ahead has failed.
+            TwopcError: a topology could not be created in advance.
         """
         while unfinished := [task for task in self._coming if not task.done()]:
-            await asyncio.shield(unfinished[0])  # whoever waits no longer does not stop it
+            await asyncio.shield(unfinished[0])  # cancelling the caller does not cancel the task
         while self._drops:
             await asyncio.wait(self._drops)
 
     async def close(self) -> None:
-        """Drop everything, also what was not given back; idempotent."""
+        """Drop all topologies, including those not given back; idempotent."""
         self._closed = True
         for topology in [*self._taken.values()]:
             self._drop_later(topology)
@@ -140,14 +145,12 @@ class TopologyPool:
         for task in coming:
             try:
                 self._drop_later(await asyncio.shield(task))
-            except (
-                Exception
-            ) as error:  # whatever `prepare` raised: the others are dropped all the same
+            except Exception as error:  # whatever `prepare` raised, the others must be dropped
                 _log.debug("one that was made ahead had failed", error=str(error))
         while self._drops:
             await asyncio.wait(self._drops)
 
-    # -- behind the back ---------------------------------------------------------------------------
+    # -- in the background -------------------------------------------------------------------------
 
     def _start(self, work: Any) -> asyncio.Task[Topology]:
         task: asyncio.Task[Topology] = asyncio.create_task(work, name=f"pool {self._prefix}")
@@ -180,7 +183,7 @@ class TopologyPool:
             _log.debug("it cannot be rewound", topology=topology.name, error=str(error))
 
     async def _renewed(self, topology: Topology) -> Topology:
-        """The same one, rewound; another if that cannot be."""
+        """Return the same topology, rewound, or a new one if it cannot be rewound."""
         kept = self._checkpoints.get(topology.name)
         try:
             if kept is not None:
@@ -205,11 +208,12 @@ class TopologyPool:
         try:
             await topology.close()
         except Exception as error:
-            # the server may be gone; what is left on one that runs is found by its name later
+            # the server may have stopped; on a running server, `sweep` finds the database by its name
+            # later
             _log.warning("not dropped", topology=topology.name, error=str(error))
 
 
 def _seen(task: asyncio.Task[Topology]) -> None:
-    """Mark its error as retrieved: a later user of the task gets it, and an unused task must not log it."""
+    """Mark the task's error as retrieved: a later user of the task gets it, and an unused task must not log it."""
     if not task.cancelled():
         task.exception()

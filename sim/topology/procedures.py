@@ -1,6 +1,6 @@
-"""Routines as articles: their calls go to Subscribers that are read only, their definitions to all.
+"""Routines as articles: calls are delivered to Subscribers that are read-only, definitions to all Subscribers.
 
-Knows nothing of transactions.
+Independent of transactions.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Procedures:
     ) -> ProcArticle:
         """Publish a procedure or function; see `twopc.publisher.proc_execution.publish_procedure`.
 
-        Subscribers that are there already get it by `refresh_subscriptions`. Until every Subscriber that is
-        read only has it, its calls travel as rows. Why sites may differ after a call is logged as warnings, and in
-        `warnings` of what is returned.
+        Existing Subscribers receive the routine by `refresh_subscriptions`. Until every Subscriber that is
+        read-only has it, its calls are propagated as rows. Reasons for which sites may differ after a call are
+        logged as warnings, and returned in the article's `warnings`.
         """
         article = await proc_execution.publish_procedure(
             await self._wiring.admin(self._wiring.publisher),
@@ -62,7 +62,7 @@ class Procedures:
         return article
 
     async def published(self) -> tuple[ProcArticle, ...]:
-        """Every routine that is published, with what may differ after a call as things are now."""
+        """Return every published routine, with the current reasons for which sites may differ after a call."""
         await routine_warnings.tell(await self._wiring.admin(self._wiring.publisher))
         return await proc_execution.proc_articles(await self._wiring.admin(self._wiring.publisher))
 
@@ -74,10 +74,10 @@ class Procedures:
         signature: str | None = None,
         replicate_ddl: bool,
     ) -> ProcArticle:
-        """Have a routine's new definitions travel to Subscribers from now on, or stay at the Publisher.
+        """Start or stop the propagation of a routine's new definitions to Subscribers.
 
         Raises:
-            ArticleError: it is not published.
+            ArticleError: the routine is not published.
         """
         publisher = await self._wiring.admin(self._wiring.publisher)
         article = await proc_execution.find(publisher, schema, name, signature)
@@ -91,13 +91,14 @@ class Procedures:
     async def unpublish(
         self, name: str, *, schema: str = "public", signature: str | None = None
     ) -> None:
-        """Have a routine be an ordinary one again, and take it from the Subscribers.
+        """Unpublish a routine, and remove its registration from the Subscribers.
 
-        What is stored of its calls is delivered first.
+        Stored calls of the routine are delivered first.
 
         Raises:
-            ArticleError: it is not published.
-            DeliveryError: a Subscriber does not get what is stored; its calls travel as rows from now on.
+            ArticleError: the routine is not published.
+            DeliveryError: a Subscriber cannot receive what is stored; the routine's calls are propagated as rows
+                from now on.
         """
         publisher = await self._wiring.admin(self._wiring.publisher)
         article = await proc_execution.find(publisher, schema, name, signature)

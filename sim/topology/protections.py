@@ -1,7 +1,7 @@
-"""Switches protections off, to show what goes wrong without them: for teaching, and for proving checks.
+"""Switching off protections to show what fails without them: for teaching, and for proving checks.
 
-Each takes our own objects as they are installed and replaces exact fragments of them. How often a fragment
-must be there is known; another number means that an object was written anew and this module was forgotten.
+Exact fragments of our installed objects are replaced. The number of occurrences of each fragment is known; another
+number means that an object was changed without a change of this module.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from twopc.sim.topology.topology import Topology
 
 Connection = AsyncConnection[Any]
 
-#: What each does, in the words of those who switch it off.
+#: Protections that can be switched off, with their effect as shown to users.
 SUPPORTED: Mapping[str, str] = {
     "version_check": "the Publisher compares the row version that a Subscriber's change was made from",
     "marker": "a transaction of a Subscriber's is marked as its own at the Publisher",
@@ -39,7 +39,7 @@ SUPPORTED: Mapping[str, str] = {
 _OPERATIONS = ("ins", "upd", "del")
 _MARKER = "values ($2, pg_current_xact_id(), $3, session_user)"
 
-# What the gate of calls is judged by; each in place of another, once.
+# Fragments of the gate of calls, each with its replacement; each occurs once.
 _GATE = {
     "snapshot_rule": ("pg_current_snapshot()::text", f"'{2**63 - 1}:{2**63 - 1}:'"),
     "isolation_check": (
@@ -49,7 +49,7 @@ _GATE = {
     "calls": ("if known.called is not true then", "if true then"),
 }
 
-# Partitions have capture triggers of their own.
+# Capture triggers, except those that partitions inherit.
 _CAPTURE_TRIGGERS = """
 select c.oid::regclass::text, t.tgname
 from pg_trigger t
@@ -62,11 +62,11 @@ order by 1, 2
 
 
 async def switch_off(topology: Topology, off: Set[str]) -> None:
-    """Take protections away from everything that is published and subscribed now; there is no way back.
+    """Remove protections from all current publications and subscriptions; this cannot be undone.
 
     Raises:
-        ConfigurationError: there is no such protection here.
-        AssertionError: an object is not as this module knows it.
+        ConfigurationError: a protection does not exist on servers.
+        AssertionError: an object does not contain the expected fragment.
     """
     unknown = sorted(off - SUPPORTED.keys())
     if unknown:
@@ -94,7 +94,7 @@ async def switch_off(topology: Topology, off: Set[str]) -> None:
 
 
 async def switch_off_at(topology: Topology, subscriber: str, off: Set[str]) -> None:
-    """Take away the protections that one Subscriber has: of who has subscribed since `switch_off`."""
+    """Remove the protections of one Subscriber, for a Subscriber that has subscribed since `switch_off`."""
     articles = await publication.articles(await topology.admin(topology.publisher))
     there = await topology.admin(subscriber)
     if "savepoint_mirror" in off:
@@ -104,7 +104,7 @@ async def switch_off_at(topology: Topology, subscriber: str, off: Set[str]) -> N
 
 
 async def _compare_no_versions(publisher: Connection, article: Article) -> None:
-    """Rows are found by key alone, whatever has become of them since they were received."""
+    """Make changes find rows by key alone, even if the rows have changed since they were received."""
     pieces = Pieces(article)
     version = sql.SQL(" and t.{} operator(pg_catalog.=) r.{}").format(
         sql.SQL(names.VERSION_COLUMN), sql.Identifier(OLD_VERSION)
@@ -115,14 +115,16 @@ async def _compare_no_versions(publisher: Connection, article: Article) -> None:
 
 
 async def _leave_unmarked(publisher: Connection, article: Article) -> None:
-    """The branch is known, but not where it came from: it is taken for the Publisher's own."""
+    """Omit the originator from branch markers, so that a branch is taken for the Publisher's own transaction."""
     unmarked = _MARKER.replace("session_user", "null")
     for operation in _OPERATIONS:
         await _patch(publisher, _procedure(operation, article), _MARKER, unmarked, times=1)
 
 
 async def _keep_what_was_sent(subscriber: Connection, articles: Sequence[Article]) -> None:
-    """Calls follow each other at the Publisher, whatever the Subscriber has rolled back in between."""
+    """Send no rollback to a savepoint to the Publisher, so that calls rolled back at the Subscriber keep their
+    effect.
+    """
     for article in articles:
         for operation in _OPERATIONS:
             function = names.sync_trigger_function(operation, article.schema, article.table)
@@ -132,7 +134,7 @@ async def _keep_what_was_sent(subscriber: Connection, articles: Sequence[Article
 
 
 async def _fire_for_agents(subscriber: Connection, articles: Sequence[Article]) -> None:
-    """What an agent brings is taken for a change of the application's."""
+    """Make capture triggers fire for agents, so that a delivered change is taken for a change of the application."""
     functions = [
         names.sync_trigger_function(operation, article.schema, article.table)
         for article in articles
@@ -142,7 +144,7 @@ async def _fire_for_agents(subscriber: Connection, articles: Sequence[Article]) 
     triggers = await rows.fetchall()
     assert triggers or not articles, "no table has a trigger that captures changes"
     async with subscriber.transaction():
-        # else the guard that watches DDL refuses it
+        # otherwise the guard against DDL refuses the command
         await subscriber.execute("update msrepl.msreplication_objects set fingerprints = null")
         for table, trigger in triggers:
             await subscriber.execute(
@@ -156,7 +158,7 @@ async def _fire_for_agents(subscriber: Connection, articles: Sequence[Article]) 
 
 
 async def _end_calls_alone(publisher: Connection) -> None:
-    """Runners are made as for routines with xact_abort off."""
+    """Recreate the runners of routines as for routines with xact_abort off."""
     for article in await proc_execution.proc_articles(publisher):
         if not article.xact_abort or article.commits or article.type is ProcType.SCHEMA_ONLY:
             continue
@@ -186,7 +188,7 @@ async def _patch(
     times: int,
     schema: str = names.SCHEMA,
 ) -> None:
-    """Create a routine of ours anew, with another text in place of a fragment."""
+    """Recreate a routine of ours with a fragment of its definition replaced."""
     rows = await connection.execute(
         "select pg_get_functiondef(oid) from pg_proc "
         "where pronamespace = %s::regnamespace and proname = %s",

@@ -1,7 +1,8 @@
-"""Objects that fit their tables again, after an ALTER TABLE or after what kept a subscription from being active.
+"""Regeneration of objects that no longer fit their tables, after an ALTER TABLE or while a subscription is
+inactive.
 
-An ALTER TABLE may have changed rows at one end and left their versions, by which a change of such a row would
-pass the check and overwrite what the other end has. So rows are compared before anything is let through again.
+An ALTER TABLE may have changed rows at one end and left their versions: a change of such a row would pass the check
+and overwrite the other end's values. Rows are therefore compared before changes are allowed again.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from twopc.validation import Key
 
 Connection = AsyncConnection[Any]
 
-#: How many keys an error names.
+#: Maximum number of keys that an error names.
 _NAMED_MAX = 5
-#: How often rows that are under way are waited for.
+#: Maximum number of comparisons while changes of the compared rows are being delivered.
 _LOOKS_MAX = 5
 
 
 class Regeneration:
-    """Makes the objects of tables again, and compares rows first."""
+    """Regenerates the objects of tables, after comparing rows."""
 
     def __init__(
         self,
@@ -50,21 +51,20 @@ class Regeneration:
     async def regenerate(
         self, table: str, *, schema: str = "public", repair: bool = False
     ) -> Article:
-        """Make the objects of an article fit its table again, at the Publisher and every Subscriber.
+        """Regenerate the objects of an article to fit its table, at the Publisher and every Subscriber.
 
-        After an ALTER TABLE at the Publisher, and the same at each Subscriber. A table that was renamed
-        goes by its new name. Changes that were made before are delivered first, unless agents are running by
-        themselves: they have the old shape. Where a table was altered, its rows are compared before changes are
-        let through again. A distribution database that an earlier version has installed gets what it lacks.
+        For use after an ALTER TABLE at the Publisher, and the same at each Subscriber. A table that was renamed is
+        identified by its new name. Changes made before the ALTER TABLE are delivered first, unless agents run
+        continuously: they have the old shape. The rows of an altered table are compared before changes are allowed
+        again. A distribution database that an earlier version has installed is upgraded.
 
         Args:
             repair: rows that differ under the same version get the Publisher's values.
 
         Raises:
-            ArticleError: the table is not published, or can no longer be published so.
-            SubscriptionError: a Subscriber's table does not match: nothing is changed anywhere. Or rows of it
-                differ: then it stays as it is. Or a user's trigger fires before ours there: then that
-                subscription is inactive.
+            ArticleError: the table is not published, or no longer can be with these columns.
+            SubscriptionError: a Subscriber's table does not match: nothing is changed anywhere. Or its rows differ:
+                the table stays stale. Or a user's trigger fires before ours: that subscription is inactive.
         """
         await self._wiring.install_distribution()
         publisher = await self._wiring.admin(self._wiring.publisher)
@@ -93,7 +93,7 @@ class Regeneration:
                     await initial.lock_out(here, [article], self._wiring.lock_timeout_ms)
                     await subscription.hold(here, article)
         if await self._registration.has_subscriptions():
-            # others may be stale still, and wait for their turn
+            # only this article: other articles may still be stale
             changed = await publication.distributed_articles(publisher, of=(schema, table))
             await self._registration.put_articles(changed)
             for subscriber in (*known, *readers):
@@ -125,11 +125,11 @@ class Regeneration:
             return await subscription.regenerate(here, article, self._installer.sites(subscriber))
 
     async def activate(self, subscriber: str) -> None:
-        """Let a Subscriber's changes through again once nothing keeps our triggers from firing first.
+        """Allow a Subscriber's changes again once no user's trigger fires before ours.
 
         Raises:
-            SubscriptionError: something still does, rows of a table that was altered differ, or the
-                subscription is read only.
+            SubscriptionError: a user's trigger still fires before ours, rows of an altered table differ, or the
+                subscription is read-only.
         """
         if await self._registration.is_read_only(subscriber):
             raise SubscriptionError(
@@ -146,15 +146,15 @@ class Regeneration:
             for article, mark in zip(articles, marks, strict=True):
                 await _expect(here, article, mark)
             result = await subscription.activate(here, articles, self._installer.sites(subscriber))
-        # behind the transaction, which has made it inactive
+        # raised after the transaction, which has to commit that the subscription is inactive
         if result:
             raise SubscriptionError(subscription.inactive_message(result))
 
     async def _compare(self, subscriber: str, article: Article, *, repair: bool) -> None:
-        """Refuse rows that differ under the same version, or have drifted, or repair them.
+        """Refuse or repair rows that differ under the same version, or have drifted.
 
-        What is under way is waited for: it may bring the version, and the columns that were changed, alone. Where
-        all was delivered and the versions at both ends are what they were before, nothing is under way.
+        Changes in progress are delivered first, since such a change may explain a difference of versions. A
+        difference that remains after a delivery, with the same versions at both ends as before, is drift.
         """
         where = f"rows of {article.name} at {subscriber!r}"
         ends = self._wiring.node(self._wiring.publisher).dsn, self._wiring.node(subscriber).dsn
@@ -196,7 +196,9 @@ def _refuse(article: Article, keys: Sequence[Key], what: str) -> None:
 
 
 async def _expect(here: Connection, article: Article, mark: str | None) -> None:
-    """No further DDL since rows were compared, and none until the transaction ends."""
+    """Raise if DDL has changed the table since its rows were compared; lock out further DDL until the transaction
+    ends.
+    """
     if mark != await subscription.stale_mark(here, article, lock=True):
         raise SubscriptionError(
             f"table {article.name} at {here.info.dbname!r} was altered once more: try again"

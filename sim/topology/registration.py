@@ -1,7 +1,8 @@
-"""What the distribution database knows of a topology: its Publisher, the articles, who gets what from where on.
+"""The distribution database's records of a topology: its Publisher, articles and subscriptions with their
+positions.
 
-The slot belongs to it: it keeps the Publisher's log from the first subscription on, and goes with the last
-one. Knows neither the log reader nor the agents.
+They include the slot, which retains the Publisher's log from the first subscription to the end of the last one.
+Independent of the log reader and the agents.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _PUBLISHER = "select id, slot from msrepl.mspublisher_databases where publisher 
 
 
 class Registration:
-    """A topology's Publisher, articles and subscriptions, and how far each of these is."""
+    """The registered Publisher, articles and subscriptions of a topology, with the Subscribers' positions."""
 
     #: How long a first subscription waits for transactions that are open anywhere in the cluster.
     slot_timeout_ms = 30_000
@@ -30,14 +31,14 @@ class Registration:
         self._wiring = wiring
 
     async def register(self) -> int:
-        """Let the distribution database know the Publisher and its articles, as they are now.
+        """Register the Publisher and its articles, as they are now, in the distribution database.
 
         Returns:
-            The Publisher's number there.
+            The Publisher's number in the distribution database.
 
         Raises:
-            ServerError: the slot cannot be made (what is in the way is named), or it is gone although
-                somebody subscribes.
+            ServerError: the slot cannot be created (the message names the obstacle), or does not exist although
+                there are subscriptions.
         """
         here = await self._wiring.admin(self._wiring.publisher)
         node = self._wiring.node(self._wiring.publisher)
@@ -63,7 +64,7 @@ class Registration:
             )
         except BaseException:
             if known is None and not there:
-                await slot.drop(here, taken)  # nobody would know of it
+                await slot.drop(here, taken)  # otherwise it would be registered nowhere
             raise
         await registry.put_articles(
             distribution, number, await publication.distributed_articles(here)
@@ -73,7 +74,7 @@ class Registration:
         return number
 
     async def put_articles(self, articles: Sequence[DistributedArticle]) -> None:
-        """Let the distribution database know what has become of some articles."""
+        """Store the current definitions of articles in the distribution database."""
         number, distribution = (
             await self.publisher_number(),
             await self._wiring.admin(self._wiring.distribution),
@@ -83,18 +84,19 @@ class Registration:
                 await registry.put_article(distribution, number, article)
 
     async def publisher_number(self) -> int:
-        """The Publisher's number in the distribution database.
+        """Return the Publisher's number in the distribution database.
 
         Raises:
-            ConfigurationError: it is not known there: nobody subscribes, or nothing is distributed.
+            ConfigurationError: the Publisher is not registered: there is no subscription, or no distribution.
         """
         return (await self._distributed())[0]
 
     async def slot(self) -> str:
-        """The replication slot in the Publisher's database, as the distribution database names it.
+        """Return the name of the replication slot in the Publisher's database, as the distribution database records
+        it.
 
         Raises:
-            ConfigurationError: as `publisher_number`.
+            ConfigurationError: as for `publisher_number`.
         """
         return (await self._distributed())[1]
 
@@ -110,18 +112,18 @@ class Registration:
         return known
 
     async def knows_publisher(self) -> bool:
-        """The distribution database knows the Publisher: somebody has subscribed."""
+        """Whether the Publisher is registered in the distribution database, which the first subscription does."""
         return await self.can_distribute() and await self._registered() is not None
 
     async def _registered(self) -> tuple[int, str] | None:
-        """Number and slot of the Publisher; None: the distribution database does not know it."""
+        """Return number and slot of the Publisher; None if the Publisher is not registered."""
         rows = await self._wiring.execute(
             self._wiring.distribution, _PUBLISHER, (self._wiring.publisher,)
         )
         return (int(rows[0][0]), str(rows[0][1])) if rows else None
 
     async def update_modes(self) -> dict[str, UpdateMode]:
-        """How the Subscribers that the distribution database knows are updated, by name."""
+        """Return the update modes of the Subscribers that the distribution database records, by name."""
         if not await self.can_distribute():
             return {}
         return await update_modes(
@@ -129,21 +131,21 @@ class Registration:
         )
 
     async def has_subscriptions(self) -> bool:
-        """Somebody subscribes, whether it is one of the nodes or not."""
+        """Whether there are subscriptions, of nodes of this topology or others."""
         return bool(await self.update_modes())
 
     async def left_out(self) -> list[str]:
-        """The Subscribers that are none of the nodes, so that nothing can be done there."""
+        """Return the Subscribers that are not among the nodes, so that they cannot be connected to."""
         return sorted({*await self.update_modes()} - {*self._wiring.nodes})
 
     def require(self, subscribers: Iterable[str], what: str) -> None:
         """Raise unless all of these Subscribers are nodes.
 
         Args:
-            what: is to be done at each of them.
+            what: action at each of the Subscribers, for the message.
 
         Raises:
-            ConfigurationError: one is missing.
+            ConfigurationError: a Subscriber is not among the nodes.
         """
         missing = sorted({*subscribers} - {*self._wiring.nodes})
         if missing:
@@ -152,16 +154,18 @@ class Registration:
             )
 
     async def linked(self) -> set[str]:
-        """Who subscribes with immediate updating, as the Publisher knows it."""
+        """Return the Subscribers with immediate updating, as the Publisher records them."""
         known = await subscriptions.subscriptions(await self._wiring.admin(self._wiring.publisher))
         return {each.subscriber for each in known}
 
     async def is_read_only(self, subscriber: str) -> bool:
-        """Whether agents alone change a Subscriber's copies."""
+        """Whether only agents change a Subscriber's copies."""
         return (await self.update_modes()).get(subscriber) == "read only"
 
     async def position(self, subscriber: str) -> str:
-        """Up to where everything is at a Subscriber, a pg_lsn; ``0/0`` if nothing was ever delivered."""
+        """Return the position up to which everything is delivered to a Subscriber, a pg_lsn; ``0/0`` if nothing
+        was.
+        """
         rows = await self._wiring.execute(
             subscriber,
             "select transaction_timestamp::text from msrepl.msreplication_subscriptions "
@@ -171,7 +175,7 @@ class Registration:
         return str(rows[0][0]) if rows else "0/0"
 
     async def can_distribute(self) -> bool:
-        """There is a distribution database."""
+        """Whether there is a distribution database."""
         if self._wiring.distribute and self._wiring.attached:
             rows = await self._wiring.execute(
                 self._wiring.distribution,
@@ -189,11 +193,10 @@ class Registration:
         sync_type: str,
         routines: Sequence[ProcArticle] = (),
     ) -> None:
-        """Say that a Subscriber is about to get articles: from now on nothing that it may need is
-        cleaned up.
+        """Register new articles of a Subscriber, so that the clean-up retains what the Subscriber may need.
 
         Args:
-            link_role: of its link; None: it is read only and has none.
+            link_role: role of the Subscriber's link; None: the Subscriber is read-only and has no link.
         """
         number = await self.register()
         distribution = await self._wiring.admin(self._wiring.distribution)
@@ -229,12 +232,12 @@ class Registration:
         articles: Sequence[DistributedArticle] | None = None,
         routines: Sequence[ProcArticle] = (),
     ) -> bool:
-        """Let a Subscriber have articles (all) no longer; harmless if it had none.
+        """Remove articles (default: all) from a subscription; has no effect without one.
 
-        Articles for single Subscribers that nobody gets any more go.
+        Articles made for single Subscribers are unpublished when no Subscriber is left.
 
         Returns:
-            Whether that was the last subscription: then the Publisher is to be forgotten.
+            Whether that was the last subscription, so that the Publisher is to be forgotten.
         """
         distribution = await self._wiring.admin(self._wiring.distribution)
         number = await registry.publisher_id(distribution, self._wiring.publisher)
@@ -253,16 +256,17 @@ class Registration:
                 distribution, number, subscriber, article_id=article_id
             )
         left = await self._article_ids(number)
-        # an article that no longer fits its table, or whose table is gone, must not be in the way
+        # compared by number: an article that no longer fits its table, or whose table was dropped, must not
+        # cause an error
         for part in (had - left) & await publication.parts(here):
             await publication.unpublish_part(here, part)
             await registry.drop_article(distribution, number, part)
         return not left
 
     async def switch_calls(self) -> None:
-        """Have calls of routines sent where every Subscriber that is read only takes them; else their rows.
+        """Send calls of the routines that every read-only Subscriber has; send the rows of all others.
 
-        While the two ends say different things calls travel as rows.
+        Until Publisher and distribution database agree, calls are propagated as rows.
         """
         if not await self.can_distribute():
             return
@@ -281,7 +285,7 @@ class Registration:
         await proc_execution.set_called(here, await routines.set_calls(distribution, number))
 
     async def _article_ids(self, number: int, subscriber: str | None = None) -> set[int]:
-        """The articles that somebody, or one Subscriber, subscribes to."""
+        """Return the articles to which one Subscriber, or any, subscribes."""
         cursor = await (await self._wiring.admin(self._wiring.distribution)).execute(
             "select article_id from msrepl.mssubscriptions "
             "where publisher_database_id = %s and subscriber = coalesce(%s, subscriber)",
@@ -290,7 +294,7 @@ class Registration:
         return {article_id for (article_id,) in await cursor.fetchall()}
 
     async def forget_publisher(self) -> None:
-        """Drop the slot, whoever reads it, and everything that is stored of the Publisher."""
+        """Drop the slot, even while it is read, and everything that is stored of the Publisher."""
         await slot.drop(
             await self._wiring.admin(self._wiring.publisher), await self.slot(), end_reader=True
         )
@@ -299,7 +303,7 @@ class Registration:
         )
 
     async def subscribers_of(self, numbers: Collection[int]) -> list[str]:
-        """Who gets one of these articles, as the distribution database knows it."""
+        """Return the Subscribers of any of these articles, as the distribution database records them."""
         if not await self.knows_publisher():
             return []
         return await registry.subscribers(
@@ -309,7 +313,7 @@ class Registration:
         )
 
     async def forget_articles(self, numbers: Collection[int]) -> None:
-        """Have the distribution database know articles no longer that nobody gets."""
+        """Delete articles without Subscribers from the distribution database."""
         if await self.knows_publisher():
             known = await self._distributed()
             for number in numbers:
@@ -318,7 +322,7 @@ class Registration:
                 )
 
     async def chosen_articles(self, subscriber: str) -> list[DistributedArticle]:
-        """What a Subscriber gets, as its tables are at the Publisher now."""
+        """Return a Subscriber's articles, as the Publisher defines them now."""
         own = await self._article_ids(await self.publisher_number(), subscriber)
         here = await publication.distributed_articles(
             await self._wiring.admin(self._wiring.publisher)
@@ -326,14 +330,14 @@ class Registration:
         return [article for article in here if article.article_id in own]
 
     async def subscribed_articles(self, subscriber: str) -> list[DistributedArticle]:
-        """What a Subscriber gets, as the distribution database knows it."""
+        """Return a Subscriber's articles, as the distribution database records them."""
         number = await self.publisher_number()
         own = await self._article_ids(number, subscriber)
         known = await registry.articles(await self._wiring.admin(self._wiring.distribution), number)
         return [article for article in known if article.article_id in own]
 
     async def subscribed_routines(self, subscriber: str) -> list[ProcArticle]:
-        """The routines that a Subscriber has, as they are at the Publisher now."""
+        """Return a Subscriber's routines, as the Publisher defines them now."""
         own = await self._article_ids(await self.publisher_number(), subscriber)
         known = await proc_execution.proc_articles(await self._wiring.admin(self._wiring.publisher))
         return [routine for routine in known if beside(routine.article_id) in own]
@@ -342,7 +346,7 @@ class Registration:
 def numbers(
     articles: Sequence[DistributedArticle], routines: Sequence[ProcArticle], *, calls: bool = True
 ) -> list[int]:
-    """Under which numbers there are subscriptions to articles; `calls`: to calls of routines too."""
+    """Return the numbers under which articles and routines are subscribed to; `calls`: with calls of routines."""
     results = [article.article_id for article in articles]
     for routine in routines:
         results += [routine.article_id] * calls + [beside(routine.article_id)]

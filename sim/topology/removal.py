@@ -1,6 +1,6 @@
-"""A Subscriber leaves: at its end first, then at the Publisher.
+"""Removal of subscriptions: at the Subscriber first, then at the Publisher.
 
-Knows nothing of how subscriptions begin.
+Independent of how subscriptions begin.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from twopc.subscriber import subscription
 
 
 class SubscriptionRemoval:
-    """Takes subscriptions away, and at last all of a topology."""
+    """Removes subscriptions, and finally all objects of a topology."""
 
     def __init__(
         self,
@@ -33,11 +33,12 @@ class SubscriptionRemoval:
         self._copies = copies
 
     async def unsubscribe(self, subscriber: str) -> None:
-        """Take a subscription away at both ends; the rows stay. Transactions that use them are waited for.
+        """Remove a subscription at both ends, and keep the rows. Waits for transactions that use the tables.
 
         Raises:
-            LockTimeoutError: one does not end; nothing is changed anywhere.
-            SubscriptionError: a branch is prepared there; likewise. Or it does not subscribe.
+            LockTimeoutError: a transaction does not end; nothing is changed anywhere.
+            SubscriptionError: a branch is prepared at the Subscriber; nothing is changed anywhere. Or the node does
+                not subscribe.
         """
         known = {*await self._registration.update_modes(), *await self._registration.linked()}
         there = await self._wiring.execute(
@@ -49,25 +50,25 @@ class SubscriptionRemoval:
             )
         ran = self._agents.are_running
         await self._agents.dismiss(subscriber)
-        if not there[0][0]:  # it could not be told the last time, or the copy was never finished
+        if not there[0][0]:  # a removal was interrupted, or the copy was never finished
             await self._forget_left(subscriber)
             return
         try:
             await (await self._copies.agent(ServerCopyTarget(self._copies, subscriber))).remove()
         except BaseException:
             if ran and subscriber in self._installer.subscribed:
-                self._agents.attend(subscriber)  # it subscribes as before
+                self._agents.attend(subscriber)  # the subscription is unchanged
             raise
         await self._forget_left(subscriber)
 
     async def dissolve(self) -> None:
-        """Take everything of ours out of the nodes' databases, with our roles; tables and rows stay.
+        """Remove all our objects from the nodes' databases, and our roles; tables and rows stay.
 
         Raises:
-            SubscriptionError: somebody subscribes still, or a branch is prepared.
-            ArticleError: a table is published still.
-            ConfigurationError: another topology uses the distribution database too, or a role of ours has
-                something in a database that is no node here.
+            SubscriptionError: there are still subscriptions, or a branch is prepared.
+            ArticleError: a table is still published.
+            ConfigurationError: another topology uses the distribution database too, or a role of ours has objects
+                or privileges in a database that is not a node.
         """
         publisher = await self._wiring.admin(self._wiring.publisher)
         left = sorted(
@@ -90,13 +91,11 @@ class SubscriptionRemoval:
             )
         await publication.refuse_published(publisher)
         if await self._registration.knows_publisher():
-            await (
-                self._agents.forget_publisher()
-            )  # a subscription was cut off before, or after, it was one
+            await self._agents.forget_publisher()  # left by an interrupted subscribe or unsubscribe
         for stray in await slot.strays(publisher, None):
             await slot.drop(publisher, stray.name)
         await self._wiring.drop_roles()
-        # last and together: without them the nodes are not found again
+        # last and together: without these schemas the nodes cannot be identified again
         distribution = await self._wiring.node(self._wiring.distribution).connect()
         async with distribution, publisher.transaction(), distribution.transaction():
             if self._wiring.is_apart(self._wiring.node(self._wiring.distribution)):

@@ -1,6 +1,6 @@
-"""Roles of ours are dropped from a server, with whatever they own and may do there.
+"""Dropping of our roles from a server, with the objects that they own and the privileges that they hold.
 
-What a role has in a database is known to that database alone, so each of them must be a node.
+Only a database itself can drop what a role has there, so each of these databases must be a node.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ order by 1
 
 
 async def refuse_elsewhere(nodes: Sequence[Node], roles: Sequence[str]) -> None:
-    """Refuse roles that have something in other databases of their server than these nodes'.
+    """Refuse roles that have objects or privileges in databases of their server other than these nodes'.
 
     Raises:
         ConfigurationError: names the databases.
     """
     if any(node.embedded for node in nodes):
-        return  # their server is ours, and its databases go first
+        return  # their databases are dropped before the roles
     async with await _admin(nodes) as admin:
         rows = await admin.execute(_ELSEWHERE, (list(roles), [node.database for node in nodes]))
         others = [database for (database,) in await rows.fetchall()]
@@ -56,7 +56,7 @@ async def drop(nodes: Sequence[Node], roles: Sequence[str]) -> None:
     """Drop roles from the server of these nodes.
 
     Raises:
-        ConfigurationError: one has something in a database that is no node.
+        ConfigurationError: a role has objects or privileges in a database that is not a node.
     """
     owners = [names.role("owner", node.database) for node in nodes if node.embedded]
     async with await _admin(nodes) as admin:
@@ -66,17 +66,17 @@ async def drop(nodes: Sequence[Node], roles: Sequence[str]) -> None:
         left = [sql.Identifier(role) for (role,) in await rows.fetchall()]
         for node in nodes:
             if not node.embedded:
-                # what a role owns and may do is known to each database alone
+                # only within a database can its objects and privileges be dropped
                 async with await node.connect() as here:
                     for role in left:
-                        # tables that an application has made as one of them stay
+                        # keep tables that an application has created as one of these roles
                         await here.execute(
                             sql.SQL("reassign owned by {} to current_user").format(role)
                         )
                         await here.execute(sql.SQL("drop owned by {} cascade").format(role))
         texts: list[sql.Composable] = []
         for role in left:
-            # rights that belong to no database, such as SET ON PARAMETER
+            # privileges that belong to no database, such as SET ON PARAMETER
             texts.append(compose("twopc", "drop_rights", role=role))
             texts.append(sql.SQL("drop role {}").format(role))
         try:

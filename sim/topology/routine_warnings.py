@@ -1,4 +1,4 @@
-"""What is new of the warnings of published routines is told: a step may have made a call differ."""
+"""Logging of new warnings about published routines: a change may have made sites differ after a call."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _log = get_logger(__name__)
 
 
 async def tell(publisher: AsyncConnection[Any]) -> None:
-    """Look at every routine as it is now, and at the tables that it uses; log what was not known before."""
+    """Examine every routine, with the tables that it uses, as it is now; log warnings that were not known before."""
     for article, warnings in await proc_execution.examine_again(publisher):
         log(article.identity, warnings)
 
 
 def log(routine: str, warnings: tuple[ProcWarning, ...]) -> None:
-    """Log why sites may differ after a call."""
+    """Log the reasons for which sites may differ after a call."""
     for each in warnings:
         _log.warning("a call may differ", routine=routine, kind=each.kind, why=each.text)

@@ -1,4 +1,4 @@
-"""Subscriptions whose triggers are made by hand: the script, and what else there is to a subscription then."""
+"""Subscriptions by script: the script that creates the triggers, and the remaining steps of such a subscription."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ class SubscriptionScripts:
         filters: Mapping[str, str] | None = None,
         scripts: Mapping[str, Sequence[str]] | None = None,
     ) -> SyncScript:
-        """What a Subscriber must run that has the tables and rows already; see `twopc.sim.script`.
+        """Return the script for a Subscriber that has the tables and rows already; see `twopc.sim.script`.
 
-        It is tried there, and rolled back. The Publisher knows the Subscriber from then on, and what is committed
-        from then on is kept for it.
+        The script is tried at the Subscriber, and rolled back. From then on the Publisher has the Subscriber
+        registered, and committed changes are retained for it.
 
         Args:
-            role: the application's role there; None: the topology's.
-            filters: by table, a condition: only rows that fulfil it are there, and come there.
+            role: the application's role at the Subscriber; None: the topology's.
+            filters: a condition by table: only rows that fulfil it are there, and are delivered.
             scripts: as for `subscribe`.
 
         Raises:
-            SubscriptionError: it subscribes already, or a table of it does not match.
+            SubscriptionError: the node subscribes already, or one of its tables does not match.
         """
         await self._wiring.admit(subscriber)
         articles = await self._installer.choose(filters or {})
@@ -117,7 +117,7 @@ class SubscriptionScripts:
         scripts: Mapping[str, Sequence[str]],
         role: str | None,
     ) -> list[Obstacle]:
-        """Make a whole subscription where tables and rows are, but for the link's password."""
+        """Create a whole subscription on existing tables and rows, except for the link's password."""
         node, sites = self._wiring.node(subscriber), self._installer.sites(subscriber)
         results: list[Obstacle] = []
         for each in articles:
@@ -156,8 +156,8 @@ class SubscriptionScripts:
             profile: as for `subscribe`.
 
         Raises:
-            SubscriptionError: it cannot be run; nothing was changed at the Subscriber. Or a user's trigger fires
-                before ours: then the subscription is there, but inactive until `activate`.
+            SubscriptionError: the script cannot be run; nothing was changed at the Subscriber. Or a user's trigger
+                fires before ours: then the subscription exists, but is inactive until `activate`.
         """
         here = await self._wiring.admin(subscriber)
         await subscription.addsynctriggers(here, script.text, script.role, script.password)
@@ -171,7 +171,7 @@ class SubscriptionScripts:
     async def set_not_for_replication(
         self, subscriber: str, table: str, object_name: str, value: bool, *, schema: str = "public"
     ) -> None:
-        """Say whether agents' changes pass by a trigger or constraint of a Subscriber's table.
+        """Set whether a trigger or constraint of a Subscriber's table is ignored for agents' changes.
 
         See `twopc.subscriber.not_for_replication`.
         """

@@ -1,6 +1,6 @@
-"""Subscribing: what needs both ends at once.
+"""Creation of subscriptions, which needs both ends at once.
 
-Knows nothing of transactions.
+Independent of transactions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from twopc.subscriber.distribution_agent.profile import Profile
 
 
 class Subscriptions:
-    """Gives Subscribers what is published."""
+    """Creates, refreshes and reinitialises subscriptions."""
 
     def __init__(
         self,
@@ -56,25 +56,26 @@ class Subscriptions:
         scripts: Mapping[str, Sequence[str]] | None = None,
         update_mode: UpdateMode = "sync tran",
     ) -> None:
-        """Give a Subscriber every article: tables, rows, link, triggers, and what agents call.
+        """Give a Subscriber every article: tables, rows, link, triggers, and the procedures that agents call.
 
-        Others may go on writing meanwhile: what the copy has not seen is delivered by the first `sync`.
+        Other transactions may write meanwhile: changes that the copy's snapshot does not include are delivered by
+        the first `sync`.
 
         Args:
-            sync: ``automatic`` copies tables and rows; ``replication support only`` finds them there, as
-                the Publisher has them now, row versions included; ``none`` too, and its triggers are made
-                by a script (see `script`).
-            filters: by table, a condition: only rows that fulfil it come here.
-            profile: what its agent is set to.
-            scripts: by table, SQL that makes procedures of the user's own, which `publish` names.
+            sync: ``automatic`` copies tables and rows; ``replication support only`` requires them there, equal to
+                the Publisher's, row versions included; ``none`` does too, and the triggers are created by a script
+                (see `script`).
+            filters: a condition by table: only rows that fulfil it are delivered.
+            profile: profile of the Subscriber's agent.
+            scripts: SQL that creates the user's own procedures, which `publish` names, by table.
             update_mode: ``sync tran``: the Subscriber changes its copy too, and the Publisher with it in one
-                transaction; ``read only``: agents alone change it, without link and triggers.
+                transaction; ``read only``: only agents change the copy, without link and triggers.
 
         Raises:
-            SubscriptionError: it subscribes already, or a table of its own is in the way: nothing is
-                left half-installed at either end. Or a user's trigger fires before ours: then the
-                subscription is there, but inactive until `activate`.
-            ServerError: a prepared transaction (named) keeps the log from being read from here on.
+            SubscriptionError: the node subscribes already, or a table of its own has the name of an article:
+                nothing is left half-installed at either end. Or a user's trigger fires before ours: then the
+                subscription exists, but is inactive until `activate`.
+            ServerError: a prepared transaction (named) prevents the log from being read from here on.
         """
         node = self._wiring.node(subscriber)
         if node.kind != "subscriber":
@@ -122,7 +123,7 @@ class Subscriptions:
         filters: Mapping[str, str] | None,
         update_mode: UpdateMode,
     ) -> None:
-        """Refuse a subscription that cannot be."""
+        """Refuse a subscription whose options are invalid, or that exists."""
         if update_mode not in get_args(UpdateMode):
             raise ConfigurationError(
                 f"update_mode={update_mode!r}: use {' or '.join(map(repr, get_args(UpdateMode)))}"
@@ -161,15 +162,15 @@ class Subscriptions:
         reads: bool,
         new: bool = True,
     ) -> list[Any]:
-        """Everything that a Subscriber needs for some articles, in one transaction there.
+        """Create everything that a Subscriber needs for some articles, in one transaction there.
 
         Args:
-            link: of a new subscription that is not read only.
-            reads: it is read only.
-            new: it has no articles yet.
+            link: the link of a new subscription that is not read-only.
+            reads: the subscription is read-only.
+            new: the Subscriber has no articles yet.
 
         Returns:
-            What keeps our triggers from firing first.
+            Triggers of the user that would fire before ours.
         """
         copy = FirstCopy(
             self._copies,
@@ -186,13 +187,13 @@ class Subscriptions:
         return copy.obstacles
 
     async def refresh(self, *subscribers: str) -> dict[str, list[str]]:
-        """Give Subscribers (all) the articles that were published after they subscribed.
+        """Give Subscribers (default: all) the articles that were published after they subscribed.
 
-        As sp_refreshsubscriptions and the snapshot agent: tables and rows are copied while others write.
-        Routines are defined.
+        Corresponds to sp_refreshsubscriptions and the snapshot agent: tables and rows are copied while other
+        transactions write. Routines are defined.
 
         Returns:
-            The articles and routines that each has got.
+            The new articles and routines of each Subscriber.
         """
         done: dict[str, list[str]] = {}
         await routine_warnings.tell(await self._wiring.admin(self._wiring.publisher))
@@ -241,9 +242,9 @@ class Subscriptions:
         return done
 
     async def _there(self, subscriber: str) -> tuple[set[str], set[int]]:
-        """Names of the articles and numbers of the routines that are at a Subscriber.
+        """Return names of the articles and numbers of the routines that exist at a Subscriber.
 
-        One whose copy was cut off is not, although it was announced.
+        An article whose copy was interrupted does not exist there, although it is registered.
         """
         known = await self._registration.update_modes()
         if subscriber not in known:
@@ -273,10 +274,10 @@ class Subscriptions:
         return {article_name(*each) for each in tables}, {number for (number,) in routines}
 
     async def reinitialise(self, subscriber: str) -> None:
-        """Copy everything to a Subscriber anew, while others go on; its own transactions are waited for.
+        """Replace every row of a Subscriber's copies while others continue to work; waits for its own transactions.
 
         Raises:
-            SubscriptionError: it does not subscribe, or came without rows (21070).
+            SubscriptionError: the node does not subscribe, or its rows were not copied by us (21070).
             LockTimeoutError: a transaction there does not end.
         """
         articles = await self._registration.chosen_articles(subscriber)
@@ -296,7 +297,7 @@ class Subscriptions:
         await self._registration.switch_calls()
 
     async def _refuse_without_rows(self, subscriber: str) -> None:
-        """Refuse a Subscriber that brought its rows itself. SubscriptionError"""
+        """Raise SubscriptionError if a Subscriber's rows were not copied by us."""
         types = await registry.sync_types(
             await self._wiring.admin(self._wiring.distribution),
             await self._registration.publisher_number(),

@@ -35,7 +35,7 @@ from twopc.sim.topology.wiring import TopologyWiring
 
 
 class _Options(TypedDict):
-    """What `PostgresCoordinator.transaction` and `several` both take."""
+    """Options that `PostgresCoordinator.transaction` and `several` have in common."""
 
     isolation: str | None
     shipping: str
@@ -46,31 +46,30 @@ class _Options(TypedDict):
 class Topology:
     """One Publisher and its Subscribers, as real PostgreSQL databases; an async context manager.
 
-    What is done most is a method here; the parts, each by its name, do the rest.
+    The most frequent operations are methods of this class; its parts, each an attribute, provide the rest.
 
     Args:
         publisher: the Publisher's name.
         subscribers: the Subscribers' names.
         servers: ``one`` embedded server for all nodes, or one for ``each``.
-        dsns: an administrator's connection string per node, for servers that run already; nodes
-            without one are embedded.
-        server: to make the databases on, and drop them, instead of starting one.
+        dsns: an administrator's connection string per node, for servers that run already; nodes without one are
+            embedded.
+        server: server on which the databases are created and dropped, instead of starting one.
         durable: embedded servers flush to disk.
         shipping: ``eager`` sends each statement's call at once, ``lazy`` sends them at commit.
         commit: ``presumed_abort``, ``presumed_commit``, ``presumed_nothing`` or ``last_agent``.
         lock_timeout_ms: how long a change may wait for a row at the Publisher.
         name: of the topology, and in the names of its databases and roles; None: a fresh one.
         keep: leave databases and servers behind at the end.
-        attach: everything is there already (see `twopc.sim.operate.attach`): install and drop nothing.
+        attach: all objects exist already (see `twopc.sim.operate.attach`): install and drop nothing.
         distribution: name of the distribution database's node; None: ``distribution``.
-        distribute: False: leave distribution out, for a topology where changes shall reach no other
-            Subscriber.
-        points: protocol points of the coordinator; None: those that the environment arms.
-        observe: sees every effect and event of the coordinator's machines.
+        distribute: False: no distribution, for a topology in which changes reach no other Subscriber.
+        points: protocol points of the coordinator; None: those armed by environment variables.
+        observe: called with every effect and event of the coordinator's machines.
         markers_kept_s: how long branch markers are kept after their transaction was settled everywhere.
 
     Raises:
-        ConfigurationError: something is missing; nothing is left half-installed.
+        ConfigurationError: an option is invalid; nothing is left half-installed.
     """
 
     def __init__(
@@ -118,7 +117,9 @@ class Topology:
         self._opening = asyncio.Lock()
 
     def _assemble(self, wiring: TopologyWiring) -> None:
-        """The parts, each with those that it needs, and what of them is a method here."""
+        """Create the parts, each with those that it needs, and make the most frequent of their methods methods of
+        this class.
+        """
         self.publisher, self.subscribers = wiring.publisher, wiring.subscribers
         self.distribution, self.name = wiring.distribution, wiring.name
         self.node, self.admin, self.execute = wiring.node, wiring.admin, wiring.execute
@@ -162,12 +163,13 @@ class Topology:
 
     @classmethod
     def blocking(cls, **options: Any) -> AbstractContextManager[Any]:
-        """The same for code without an event loop: ``with Topology.blocking(...) as topology:``.
+        """Return a blocking equivalent for code without an event loop: ``with Topology.blocking(...) as
+        topology:``.
 
-        Every method is there, under its name, to be called without ``await``; so are those of the
-        transactions, cursors and connections that it hands out (see `twopc.sim.topology.blocking_twin`).
+        Every method has the same name, and is called without ``await``; so are the methods of the transactions,
+        cursors and connections that it returns (see `twopc.sim.topology.blocking_twin`).
         """
-        from twopc.sim.topology.blocking_twin import blocking  # with anyio, and most await
+        from twopc.sim.topology.blocking_twin import blocking  # imports anyio
 
         return blocking(cls(**options))
 
@@ -193,7 +195,7 @@ class Topology:
         await self.close()
 
     async def close(self) -> None:
-        """End everything that was started; idempotent."""
+        """Stop everything that was started; idempotent."""
         await self.stop_coordinator()
         try:
             await self.any_client.stop()
@@ -202,7 +204,7 @@ class Topology:
             await self.wiring.close(self._take_away)
 
     async def _take_away(self) -> None:
-        """Subscriptions, then articles, then what they stand on."""
+        """Remove subscriptions, then articles, then what they depend on."""
         for name in [*self.installer.subscribed]:
             if not self.node(name).embedded:
                 await self.unsubscribe(name)
@@ -210,13 +212,13 @@ class Topology:
         await self.wiring.take_away()
 
     async def stop_coordinator(self) -> None:
-        """End the coordinator of this process, if there is one; its next use opens another."""
+        """Close the coordinator of this process, if there is one; its next use opens a new one."""
         coordinator, self._coordinator = self._coordinator, None
         if coordinator is not None:
             await coordinator.close()
 
     def watch(self, observe: Callable[[str, Effect | Event], None] | None) -> None:
-        """From here on somebody else sees every effect and event of the coordinator's machines, or nobody."""
+        """Replace or remove (None) the observer of all effects and events of the coordinator's machines."""
         self.observe = observe
         if self._coordinator is not None:
             self._coordinator.watch(observe)
@@ -224,7 +226,7 @@ class Topology:
     # -- transactions ------------------------------------------------------------------------------
 
     async def coordinator(self) -> PostgresCoordinator:
-        """The coordinator of this process, opened at its first use.
+        """Return the coordinator of this process, opened at its first use.
 
         Raises:
             ConfigurationError: the decision log cannot be reached.
@@ -246,7 +248,7 @@ class Topology:
         return self._coordinator
 
     def address(self, name: str) -> ParticipantAddress:
-        """How the coordinator reaches a node."""
+        """Return the connection strings with which the coordinator reaches a node."""
         node = self.node(name)
         return ParticipantAddress(name=name, dsn=node.coordinator_dsn, application_dsn=node.app_dsn)
 
@@ -260,24 +262,24 @@ class Topology:
         role: str | None = None,
         several_subscriptions: bool = False,
     ) -> AsyncIterator[Transaction]:
-        """A global transaction at a Subscriber: committed at the end, rolled back on an exception.
+        """Run a global transaction at a Subscriber: committed at the end of the block, rolled back on an exception.
 
         Args:
-            subscribers: one Subscriber; or several, if that is allowed.
+            subscribers: one Subscriber; or several, if `several_subscriptions` is set.
             isolation: ``read committed``, ``repeatable read`` or ``serializable``.
             shipping: ``eager`` or ``lazy``; None: the topology's.
             commit: the protocol's variant; None: the topology's.
-            role: to take at the Subscriber; None: the application's role.
-            several_subscriptions: allow several Subscribers: all of them, and the Publisher, or none.
-                Statements then go to ``transaction.at("store_a")``. There is no last agent.
+            role: for the statements at the Subscriber; None: the application's role.
+            several_subscriptions: allow several Subscribers: all of them, and the Publisher, or none. Statements
+                then go to ``transaction.at("store_a")``. There is no last agent.
 
         Raises:
             ConfigurationError: no Subscriber, an unknown one, or several that were not allowed.
-            RejectedError: it was rolled back at both sites.
+            RejectedError: the transaction was rolled back at both sites.
             InDoubtError: the outcome is not known; it will be the same at both sites.
 
-        Several subscription databases in one transaction are refused unless allowed: the original keeps
-        one loopback mark per transaction, so that one Subscriber's mark would overwrite the other's.
+        Several subscription databases in one transaction are refused unless allowed: the original keeps one
+        loopback mark per transaction, so that one Subscriber's mark would overwrite the other's.
         """
         coordinator = await self.coordinator()
         options: _Options = {
@@ -320,15 +322,15 @@ class Topology:
         commit: str | None = None,
         role: str | None = None,
     ) -> RunResult:
-        """A whole transaction of one statement, in as few messages as there can be.
+        """Run a transaction of one statement, in the fewest messages possible.
 
         Args:
             statement: with ``$1``, ``$2`` ... for parameters; the rest as for `transaction`.
 
         Raises:
-            RejectedError: it was rolled back at both sites.
+            RejectedError: the transaction was rolled back at both sites.
             InDoubtError: the outcome is not known.
-            ResultLostError: it was committed; what the statement returned is lost.
+            ResultLostError: the transaction was committed, but the statement's result is lost.
         """
         coordinator = self._coordinator or await self.coordinator()
         return await coordinator.run(
@@ -342,15 +344,15 @@ class Topology:
         )
 
     async def recover(self) -> list[SettledBranch]:
-        """One pass of recovery now; returns what it has settled."""
+        """Run one pass of recovery; return the branches that it has settled."""
         return await (await self.coordinator()).recover()
 
     async def in_doubt(self) -> list[InDoubtBranch]:
-        """Every prepared branch at any node, oldest first, with what will become of it."""
+        """Return every prepared branch at any node, oldest first, with its expected outcome."""
         return await (await self.coordinator()).in_doubt()
 
     async def settle(self, timeout_ms: int = 10_000) -> None:
-        """Bring everything to rest: no branch is prepared any more, and every Subscriber has got everything.
+        """Wait until no branch is prepared, and deliver everything to every Subscriber.
 
         Raises:
             InDoubtError: a branch stays prepared (named).

@@ -1,6 +1,6 @@
-"""Nodes with administrators' connections to them: the life of a topology.
+"""The nodes of a topology and the administrators' connections to them, from creation to removal.
 
-Knows neither articles nor transactions.
+Independent of articles and transactions.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ class TopologyWiring:
         self.name = name or fresh_name()
         self.lock_timeout_ms = lock_timeout_ms
         self.distribute = distribute
-        """There is a distribution database, as far as anybody has looked."""
+        """Whether there is a distribution database, as far as is known; see `Registration.can_distribute`."""
         self.attached = attach
-        """Everything was there already."""
+        """Whether the nodes existed already with all objects."""
         self._keep = keep or attach
         dsns = dict(dsns or {})
         if publisher in dsns and not attach:
-            # as in the original, the distribution database is the Publisher's unless there is another
+            # as in SQL Server, the distribution database is at the Publisher unless another is given
             dsns.setdefault(distribution, dsns[publisher])
         self._nodes = Nodes(
             name=self.name,
@@ -86,7 +86,7 @@ class TopologyWiring:
             distribute=distribute,
         )
         self.unreachable: Mapping[str, str] = {}
-        """Why nodes of a topology that was there already cannot be reached, if it is to be used without them."""
+        """Nodes of an existing topology that cannot be reached, with the reason, if it is to be used without them."""
         self._connections = AdminConnections()
         self._brought: set[str] = set()
 
@@ -96,7 +96,7 @@ class TopologyWiring:
         return self._nodes.nodes
 
     async def open(self) -> None:
-        """Make the nodes and install what they need, or find everything there."""
+        """Create the nodes and install what they need, or attach to existing nodes."""
         if self.attached:
             await self._nodes.attach(self.unreachable)
         else:
@@ -104,27 +104,29 @@ class TopologyWiring:
             await self._install()
 
     async def admit(self, name: str) -> None:
-        """Give a Subscriber's node the roles that the Publisher's has, if it lacks them."""
+        """Create the roles that the Publisher's node has at a Subscriber's node, if it lacks them."""
         await self._nodes.admit(name, like=self.publisher)
 
     async def _install(self) -> None:
-        """What Publisher and distribution database need before anything is published."""
+        """Install what Publisher and distribution database need before anything is published."""
         publisher, distribution = self.node(self.publisher), self.node(self.distribution)
         here = await self.admin(self.publisher)
         for node in (publisher, distribution):
             known = await self.execute(node.name, "select to_regnamespace('msrepl') is not null")
             if not known[0][0]:
                 self._brought.add(node.name)
-        # a database is a Publisher when everything that it needs is there: this is committed last
+        # the Publisher's part is committed last: it marks the database as a Publisher, which must then be
+        # complete
         async with here.transaction():
-            if publisher.embedded and distribution.embedded:  # two databases, and both are new
+            # two new databases can be installed at the same time
+            if publisher.embedded and distribution.embedded:
                 await together(self.install_distribution(), self._install_publisher(here))
             else:
                 await self.install_distribution()
                 await self._install_publisher(here)
 
     async def install_distribution(self) -> None:
-        """Give the distribution database its tables, or what a later version has added to them."""
+        """Create the distribution database's tables, or upgrade those of an earlier version."""
         node, log = self.node(self.distribution), await self.admin(self.distribution)
         await install_decision_log(log, node.coordinator_role, self.name)
         if self.distribute:
@@ -143,9 +145,9 @@ class TopologyWiring:
         """Disconnect, and drop the nodes unless they are kept; idempotent.
 
         Args:
-            take_away: removes what stands on them from databases that were there before.
+            take_away: removes the topology's objects from databases that it did not create.
         """
-        await self._disconnect()  # some may be broken without knowing it
+        await self._disconnect()  # connections may be broken and not be marked as closed
         if not self._keep:
             try:
                 await take_away()
@@ -156,18 +158,20 @@ class TopologyWiring:
             await self._nodes.drop(self._is_ours)
 
     def keep(self) -> None:
-        """Leave databases and roles behind at the end after all."""
+        """Keep databases and roles when the topology is closed."""
         self._keep = True
 
     def leave(self) -> None:
-        """Have `close` drop nothing: the server is stopped and removed next; servers of its own are its own."""
+        """Make `close` drop nothing, for a server that is removed next; servers that it has started itself are
+        stopped.
+        """
         self._keep = not self._nodes.has_servers
 
     async def _disconnect(self) -> None:
         await self._connections.close()
 
     async def take_away(self) -> None:
-        """Remove from databases that were there before what this topology brought into them, once nothing is published."""
+        """Remove what this topology installed in existing databases, once nothing is published."""
         if self.publisher in self._brought and not self.node(self.publisher).embedded:
             await publication.uninstall(await self.admin(self.publisher))
         if self.nodes and not self.node(self.distribution).embedded:
@@ -179,7 +183,9 @@ class TopologyWiring:
         self._brought.clear()
 
     async def _forget_name(self) -> None:
-        """Have the distribution database know the topology no longer; harmless if it does not, or is gone."""
+        """Delete the topology's name from the distribution database; no effect if the name or the schema is
+        missing.
+        """
         there = await self.execute(
             self.distribution, "select to_regclass('msrepl.coordinator') is not null"
         )
@@ -189,15 +195,15 @@ class TopologyWiring:
             )
 
     async def drop_roles(self) -> None:
-        """Drop our login roles on the nodes' servers, with what they may do in the nodes' databases.
+        """Drop our login roles on the nodes' servers, with their privileges in the nodes' databases.
 
         Raises:
-            ConfigurationError: one has something in a database that is no node here.
+            ConfigurationError: a role has objects or privileges in a database that is not a node.
         """
         await self._nodes.drop_roles()
 
     def is_apart(self, node: Node) -> bool:
-        """The distribution database is not the Publisher's."""
+        """Whether the distribution database is another database than the Publisher's."""
         publisher = self.node(self.publisher)
         return node.server is not publisher.server or node.database != publisher.database
 
@@ -207,14 +213,14 @@ class TopologyWiring:
 
     @property
     def coordinators(self) -> frozenset[str]:
-        """In whose names branches of this topology's are prepared: its own, and those of any client."""
+        """Coordinator names in the gids of this topology's branches: its own name, and those for any client."""
         return frozenset((self.name, *(f"{self.name}.{each}" for each in self.subscribers)))
 
     def node(self, name: str) -> Node:
-        """The node of that name.
+        """Return the node with this name.
 
         Raises:
-            ConfigurationError: there is none.
+            ConfigurationError: there is no such node.
         """
         try:
             return self.nodes[name]
@@ -224,11 +230,11 @@ class TopologyWiring:
             ) from None
 
     async def admin(self, name: str) -> AsyncConnection[Any]:
-        """The administrator's connection to a node, kept for the topology's life."""
+        """Return the administrator's connection to a node, which stays open for the topology's lifetime."""
         return await self._connections.get(self.node(name))
 
     async def execute(self, node: str, statement: str, params: Any = None) -> list[tuple[Any, ...]]:
-        """Run SQL at a node as its administrator, for setting up and for looking."""
+        """Run SQL at a node as its administrator, for setup and inspection."""
         connection = await self.admin(node)
         async with connection.cursor() as cursor:
             await cursor.execute(statement.encode(), params)
