@@ -1,4 +1,5 @@
-"""A server with one database, as PostgreSQL behaves where transactions meet: rows, locks, snapshots, its log.
+"""A server with one database: rows, locks, snapshots and WAL, with PostgreSQL's behaviour for concurrent
+transactions.
 
-It must not know replication, nor who else is on the network; those use `twopc.sim.model.ports`.
+This package knows neither replication nor other nodes; both use it through `twopc.sim.model.ports`.
 """

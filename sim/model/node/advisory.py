@@ -1,6 +1,6 @@
-"""Advisory locks that are free: taken by a session or a transaction, seen by who tries.
+"""Advisory locks of sessions and transactions.
 
-Only keys without waiting (pg_try_advisory_*, and plain ones that find the key free) are known.
+A request never waits: it is one of pg_try_advisory_*, or a pg_advisory_lock that finds the key free.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from twopc.sim.model.node.transactions import TopXact
 
 
 class Advisory:
-    """Who has which key."""
+    """The advisory locks of a node: the holders of each key."""
 
     def __init__(self) -> None:
         self._held: dict[int, list[Any]] = {}
 
     def take(self, key: int, session: Any, top: TopXact | None) -> bool:
-        """For a transaction, or for the session if `top` is None; False if somebody else has it."""
+        """Take a key for a transaction, or for the session if `top` is None; False if another session holds it."""
         holders = self._held.setdefault(key, [])
         if any(self._whose(holder) is not session for holder in holders):
             return False
@@ -34,7 +34,7 @@ class Advisory:
         return True
 
     def give(self, key: int, session: Any) -> bool:
-        """Whether the session had it."""
+        """Release a session's lock; whether the session held it."""
         holders = self._held.get(key, [])
         if session not in holders:
             return False
@@ -50,13 +50,13 @@ class Advisory:
         return holder.session if isinstance(holder, TopXact) else holder
 
     def over(self, top: TopXact) -> None:
-        """A transaction is over."""
+        """Release the locks of a transaction that has ended."""
         for key in top.advisory:
             holders = [holder for holder in self._held.get(key, []) if holder is not top]
             self._replace(key, holders)
 
     def session_gone(self, session: Any) -> None:
-        """A session is over."""
+        """Release the locks of a session that has ended."""
         for key in session.session_locks:
             self._replace(key, [h for h in self._held.get(key, []) if h is not session])
 

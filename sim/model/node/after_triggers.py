@@ -1,4 +1,4 @@
-"""What the rows of a statement cause after it, in order: foreign keys, triggers, and what is deferred to the commit."""
+"""Work after a statement's rows are changed, in order: foreign keys, triggers, and checks deferred to the commit."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 def after_statement(
     tx: OpenTx, table: HeapTable, operation: str, events: list[RowEvent], *, updates: bool = False
 ) -> Steps[None]:
-    """What the rows of a statement cause, and its statement triggers. `events` grows while it runs.
+    """Check the foreign keys of a statement's rows and fire the after triggers. `events` grows while this runs.
 
     Args:
-        updates: an INSERT that may update instead: it is both.
+        updates: whether an INSERT may update instead, so that triggers of both operations fire.
     """
     own: dict[str, list[RowChange]] = {}
     if table.fires_by_statement:
@@ -36,7 +36,7 @@ def after_statement(
     for event in events:
         if type(event) is RowEvent:
             yield from _after_row(tx, event)
-        else:  # a unique key is looked at again
+        else:  # a deferred check of a unique key
             yield from event.fire(tx)  # type: ignore[attr-defined]
     for each, changes in own.items():
         for trigger in firing(tx, table, "after statement", each):
@@ -77,7 +77,7 @@ def _after_row(tx: OpenTx, event: RowEvent) -> Steps[None]:
 
 
 class _Deferred:
-    """A constraint trigger waits for the commit."""
+    """A firing of a constraint trigger, deferred to the commit."""
 
     __slots__ = ("event", "trigger")
 
@@ -86,12 +86,12 @@ class _Deferred:
         self.event = event
 
     def fire(self, tx: OpenTx) -> Steps[None]:
-        """As after its row."""
+        """Fire the trigger for the row."""
         yield from self.trigger.fire(tx, self.event.table.name, (self.event.change(),))
 
 
 class ChildCheck:
-    """A row points to one that must be there."""
+    """Check that the row to which a foreign key refers exists."""
 
     __slots__ = ("key", "row", "values")
 
@@ -101,12 +101,12 @@ class ChildCheck:
         self.row = row
 
     def fire(self, tx: OpenTx) -> Steps[None]:
-        """23503"""
+        """Raise 23503 if the referenced row is missing."""
         yield from constraints.check_child(tx, self.key, self.values, self.row)
 
 
 class ParentCheck:
-    """A key that others may point to is gone."""
+    """Check, or referential action, for a referenced key that has been removed or changed."""
 
     __slots__ = ("action", "key", "new", "old")
 
@@ -117,7 +117,7 @@ class ParentCheck:
         self.action = action
 
     def fire(self, tx: OpenTx) -> Steps[None]:
-        """23503, or what ON DELETE and ON UPDATE say."""
+        """Raise 23503 if rows still refer to the key, or perform the action of ON DELETE or ON UPDATE."""
         key = self.key
         if self.action == "no action" and self._there_again(tx):
             return

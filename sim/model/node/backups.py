@@ -1,4 +1,4 @@
-"""What a node's tables hold, kept and put back as the files of a database would be: versions, keys and sequences."""
+"""Backup and restore of a node's tables, like the files of a database: versions, keys and sequences."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptTable:
-    """A table as it was."""
+    """The backup of a table."""
 
     versions: tuple[Version, ...]
-    """The committed ones; what ends one later is not said of these."""
+    """The committed versions, without the transactions that end them later."""
     next_tid: int
     nexts: tuple[int, ...]
-    """Of each column's sequence."""
+    """Next value of each column's sequence."""
 
 
 def back_up(node: ModelNode) -> Mapping[str, KeptTable]:
-    """What is committed, by table. No transaction is open at the node."""
+    """Return the committed content of each table. No transaction is open at the node."""
     return {
         name: KeptTable(
             versions=tuple(_copy(version) for version in table.newest()),
@@ -37,7 +37,7 @@ def back_up(node: ModelNode) -> Mapping[str, KeptTable]:
 
 
 def restore(node: ModelNode, kept: Mapping[str, KeptTable]) -> None:
-    """Put the tables back; no trigger fires, and no constraint is checked. No transaction is open at the node."""
+    """Restore the tables; no trigger fires, and no constraint is checked. No transaction is open at the node."""
     for name, each in kept.items():
         _restore(node.tables[name], each)
     node.touched()

@@ -1,6 +1,6 @@
 """Columns of a table that are dropped, or get another type, while the table has rows.
 
-Outside of time, as definitions are: no open transaction has looked at the table.
+Like other definitions, outside of virtual time: no open transaction has used the table.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ _DROPPED = "........pg.dropped."
 
 
 def is_dropped(name: str) -> bool:
-    """Whether a column of this name was dropped: its place is still there, but no statement means it."""
+    """Whether a column with this name was dropped: its place remains, but no statement can refer to it."""
     return name.startswith(_DROPPED)
 
 
 def drop_column(table: HeapTable, name: str) -> None:
-    """Drop a column that no key and no constraint names. Its place stays, as in PostgreSQL: what is compiled goes by places."""
+    """Drop a column that no key and no constraint uses. Its place stays, as in PostgreSQL: plans refer to places."""
     place = table.at[name]
     table.columns[place] = HeapColumn(f"{_DROPPED}{place + 1}........", table.columns[place].type)
     table.at = {column.name: at for at, column in enumerate(table.columns)}
@@ -27,7 +27,7 @@ def drop_column(table: HeapTable, name: str) -> None:
 
 
 def retype_column(table: HeapTable, name: str, type_: Any) -> None:
-    """Give a column another type, which reads the values' texts.
+    """Change the type of a column; existing values are converted through their texts.
 
     Args:
         type_: `twopc.sim.model.sql.types.SqlType`.

@@ -1,7 +1,8 @@
-"""What a row must satisfy: NOT NULL, CHECK, unique keys and foreign keys.
+"""Constraints on rows: NOT NULL, CHECK, unique keys and foreign keys.
 
-Each check waits as PostgreSQL's does: a unique key for the transaction that may have taken it, a foreign key
-for whoever deletes the row it points to.
+Each check waits as in PostgreSQL: a unique key for the transaction that may have entered the same key, a foreign
+key
+for a transaction that deletes the referenced row.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def check_row(table: HeapTable, values: Values) -> None:
-    """23502, 23514"""
+    """Raise 23502 or 23514 if a row violates NOT NULL or CHECK."""
     if None in values:
         for column, value in zip(table.columns, values, strict=True):
             if value is None and column.not_null:
@@ -42,12 +43,12 @@ def check_row(table: HeapTable, values: Values) -> None:
 
 
 def bare(table: HeapTable) -> str:
-    """Its name without the schema."""
+    """Return a table's name without the schema."""
     return table.name.rpartition(".")[2]
 
 
 def shown(table: HeapTable, values: Values) -> str:
-    """A row in an error's DETAIL."""
+    """Return a row as it appears in an error's DETAIL."""
     return ", ".join(
         "null" if value is None else str(column.type.output(value))
         for column, value in zip(table.columns, values, strict=True)
@@ -58,7 +59,7 @@ def shown(table: HeapTable, values: Values) -> str:
 
 
 def meets(tx: OpenTx, index: Index, values: Values, own: HeapRow | None) -> Xact | HeapRow | None:
-    """Who has a key: a row, or a transaction under way on which it depends; None if it is free."""
+    """Return what occupies a key: a row, or a running transaction that decides about it; None if the key is free."""
     key = index.key(values)
     if index.distinct and None in key:
         return None
@@ -73,7 +74,7 @@ def meets(tx: OpenTx, index: Index, values: Values, own: HeapRow | None) -> Xact
                 continue
             born, ended = version.xmin.top, version.xmax
             if born is not top and not born.commit_no:
-                return version.xmin  # even if its maker has replaced or deleted it again
+                return version.xmin  # even if replaced or deleted again by that transaction
             if ended is None:
                 return row
             if ended.top is not top and not ended.top.commit_no:
@@ -86,7 +87,9 @@ def meets(tx: OpenTx, index: Index, values: Values, own: HeapRow | None) -> Xact
 
 
 def are_free(indexes: Sequence[Index], values: Values) -> bool:
-    """No row has or had one of a row's keys, and nobody claims one: there is nothing to wait for or to look at later."""
+    """Whether no row has or had one of a row's keys and none is claimed, so that no wait and no later check is
+    needed.
+    """
     for index in indexes:
         key = index.key(values)
         if key in index.entries or key in index.claims or index.deferrable:
@@ -98,7 +101,7 @@ def enter_keys(
     tx: OpenTx, table: HeapTable, indexes: Sequence[Index], values: Values, own: HeapRow | None,
     events: list[RowEvent],
 ) -> Steps[None]:  # fmt: skip
-    """Check a row's keys one index after the other: who waits at one has entered those before it already."""
+    """Check a row's keys one index after the other: during a wait, keys of earlier indexes are already claimed."""
     if len(indexes) == 1:
         yield from check_unique(tx, table, indexes[0], values, own, events)
         return
@@ -127,7 +130,9 @@ def check_unique(
     own: HeapRow | None,
     events: list[RowEvent],
 ) -> Steps[None]:
-    """23505, after waiting for whoever may have the key; a deferrable one is looked at later."""
+    """Raise 23505 if a key exists, after waiting for a transaction that may have it. Deferrable keys are checked
+    later.
+    """
     if index.where is not None and not index.where(values):
         return
     if index.deferrable:
@@ -149,7 +154,7 @@ def check_unique(
 
 
 def duplicate(table: HeapTable, index: Index, key: Values) -> SqlError:
-    """The key is taken."""
+    """Return the error for a key that exists already."""
     names = ", ".join(table.columns[place].name for place in index.places)
     types = [table.columns[place].type for place in index.places]
     text = ", ".join(
@@ -165,7 +170,7 @@ def duplicate(table: HeapTable, index: Index, key: Values) -> SqlError:
 
 
 class _KeyRecheck:
-    """A deferrable unique key is looked at again."""
+    """The later check of a deferrable unique key."""
 
     __slots__ = ("index", "key", "table", "tx")
 
@@ -176,7 +181,7 @@ class _KeyRecheck:
         self.tx = tx
 
     def fire(self, tx: OpenTx) -> Steps[None]:
-        """23505 if two rows live under the key."""
+        """Raise 23505 if two rows have the key."""
         index = self.index
         while True:
             alive, wait = 0, None
@@ -202,7 +207,7 @@ class _KeyRecheck:
 
 
 class ModelForeignKey:
-    """A foreign key: columns here, a unique key there, and what happens when that goes."""
+    """A foreign key: the referencing columns, the referenced unique key, and its referential actions."""
 
     __slots__ = (
         "child", "deferrable", "deferred", "index", "name", "on_delete", "on_update", "parent", "places",
@@ -216,19 +221,19 @@ class ModelForeignKey:
         self.places = places
         self.parent = parent
         self.index = index
-        """Of the parent's key, in the order of `places`."""
+        """Index of the parent's key, with columns in the order of `places`."""
         self.on_delete = "no action"
         self.on_update = "no action"
         self.deferrable = False
         self.deferred = False
 
     def key(self, values: Values) -> Values | None:
-        """What a child's row points to; None if to nothing."""
+        """Return the key to which a child's row refers; None if one of its columns is null."""
         key = tuple([values[place] for place in self.places])
         return None if None in key else key
 
     def missing(self, key: Values) -> SqlError:
-        """A child would point to nothing."""
+        """Return the error for a child whose parent does not exist."""
         names = ", ".join(self.child.columns[place].name for place in self.places)
         text = ", ".join(str(value) for value in key)
         return SqlError(
@@ -239,7 +244,7 @@ class ModelForeignKey:
         )
 
     def referenced(self, key: Values, *, restrict: bool) -> SqlError:
-        """A parent that a child points to would go."""
+        """Return the error for the removal of a parent to which a child still refers."""
         names = ", ".join(self.parent.columns[place].name for place in self.index.places)
         text = ", ".join(str(value) for value in key)
         kind = "RESTRICT setting of foreign key" if restrict else "foreign key"
@@ -254,13 +259,13 @@ class ModelForeignKey:
 
 
 def fresh(tx: OpenTx) -> CommitSnapshot:
-    """What is committed by now, and all that the transaction did."""
+    """Return a snapshot of all that is committed by now and of the transaction's own changes."""
     tx.top.cid += 1
     return CommitSnapshot(tx.node.commit_no, tx.top, tx.top.cid)
 
 
 def check_child(tx: OpenTx, key: ModelForeignKey, values: Values, row: HeapRow) -> Steps[None]:
-    """A row of the child is there: so must be what it points to, and stay. 23503, 40001"""
+    """Check that the row to which a child refers exists, and lock it. Raise 23503 or 40001."""
     requested = key.key(values)
     newest = row.versions[-1] if row.versions else None
     if (
@@ -269,7 +274,7 @@ def check_child(tx: OpenTx, key: ModelForeignKey, values: Values, row: HeapRow) 
         or newest.values is not values
         or newest.xmax is not None
     ):
-        return  # changed again since: that change is looked at by itself
+        return  # changed again since: the later change has its own check
     snap = tx.statement()
     for parent in list(key.index.entries.get(requested, ())):
         version = snap.version(parent)
@@ -284,7 +289,7 @@ def check_child(tx: OpenTx, key: ModelForeignKey, values: Values, row: HeapRow) 
 def children(
     tx: OpenTx, key: ModelForeignKey, requested: Values, snap: CommitSnapshot
 ) -> list[Any]:
-    """Rows that point to a key, as a snapshot sees them."""
+    """Return the rows that refer to a key, in a snapshot."""
     results = []
     for row in key.child.all_rows:
         version = snap.version(row)

@@ -1,7 +1,7 @@
-"""What a crash takes and what it leaves: the log up to where it was cut, prepared transactions among it.
+"""The effects of a crash: the WAL ends at a position, and later records are lost, PREPARE's among them.
 
-Memory is brought to what recovery would make of the log: lost commits are taken back, newest first, and those
-that the disk has although nobody was told are made visible.
+Memory is changed to the state that recovery would produce from the WAL: commits whose records are lost are undone,
+newest first; commits that are on disk but were not acknowledged become visible.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def crash(node: ModelNode, kept_lsn: int | None) -> None:
-    """The node is down at once. Harmless if it is down already."""
+    """Stop the node at once. No effect if it is down."""
     if not node.up:
         return
     node.up = False
@@ -64,9 +64,9 @@ def crash(node: ModelNode, kept_lsn: int | None) -> None:
 
 
 def _lose(node: ModelNode, kind: str, top: TopXact, undo: list[object]) -> None:
-    """Its record is not on the disk."""
+    """Undo the effect of a record that is not on disk."""
     if kind == "commit":
-        if top.commit_no:  # others saw it: synchronous_commit was off
+        if top.commit_no:  # visible before the flush: synchronous_commit was off
             top.commit_no = 0
             top.undo = list(undo)  # type: ignore[arg-type] # as the transaction left it
         node.give_up(top)
@@ -75,11 +75,11 @@ def _lose(node: ModelNode, kind: str, top: TopXact, undo: list[object]) -> None:
         node.give_up(top)
     else:
         top.record = None
-    # a branch whose end is lost is prepared as before
+    # a branch of which COMMIT or ROLLBACK PREPARED is lost stays prepared
 
 
 def _keep(node: ModelNode, top: TopXact) -> None:
-    """The record that it waited for is on the disk, and nobody was told."""
+    """Perform the effect of a record that is on disk but was not acknowledged."""
     record, branch = top.record, node.branches.get(top.gid)
     if record.kind == "prepare":
         if branch is not None and branch.top is top:
@@ -95,7 +95,7 @@ def _keep(node: ModelNode, top: TopXact) -> None:
 
 
 def restart(node: ModelNode) -> Steps[None]:
-    """Until it takes connections again."""
+    """Wait until the node accepts connections again."""
     label = Label(
         actor=f"node:{node.name}",
         cause=Cause.RESTART,

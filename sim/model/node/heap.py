@@ -1,7 +1,8 @@
-"""Tables: rows as chains of versions, and the indexes that find them by key.
+"""Tables: rows as chains of versions, and the indexes that find rows by key.
 
-Knows which transaction made and ended a version, not what anybody may see of it (`snapshots`) nor who may
-change it (`locks`).
+This module knows which transactions created and ended a version, but neither visibility (`snapshots`) nor
+permission
+to change a version (`locks`).
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ class Version:
         self.xmin = xmin
         self.cmin = cmin
         self.xmax: Xact | None = None
-        """Who has replaced or deleted it."""
+        """The (sub)transaction that has replaced or deleted this version."""
         self.cmax = 0
         self.keys_updated = False
-        """Whoever ended it changed a key, or deleted it."""
+        """Whether the end of this version changed a key or deleted the row."""
 
 
 class HeapRow:
-    """A row through all its versions, oldest first; locks are of the row, whichever version is newest."""
+    """A row with all its versions, oldest first. Locks are on the row, independently of its newest version."""
 
     __slots__ = ("holders", "queue", "table", "versions")
 
@@ -41,18 +42,18 @@ class HeapRow:
         self.table = table
         self.versions: list[Version] = []
         self.holders: dict[Xact, int] | None = None
-        """Mode of each (sub)transaction that has it locked."""
+        """Lock mode of each (sub)transaction that holds a lock on the row."""
         self.queue: Any = None
-        """`locks.Wait`s, first come first."""
+        """The waits for the row (`locks.LockQueueWait`), first come first."""
 
     @property
     def newest(self) -> Version:
-        """Whoever made it."""
+        """The newest version, whichever transaction created it."""
         return self.versions[-1]
 
 
 class Index:
-    """A unique key: the rows that have, had, or may get each value of it."""
+    """A unique key: the rows that have, had, or may get each of its values."""
 
     __slots__ = (
         "claims",
@@ -76,23 +77,23 @@ class Index:
         self.name = name
         self.places = tuple(places)
         self.key: Callable[[Values], Values] = _columns(self.places)
-        """Its columns of a row."""
+        """Returns the values of the key's columns in a row."""
         self.primary = primary
         self.deferrable = deferrable
         self.deferred = deferred
-        """Checked at the commit."""
+        """Whether the key is checked at the commit."""
         self.distinct = distinct
-        """Nulls are distinct."""
+        """Whether nulls are distinct."""
         self.where = where
-        """Of a partial index."""
+        """Condition of a partial index."""
         self.constraint = True
-        """It stands behind a constraint; False: CREATE UNIQUE INDEX has made it."""
+        """Whether the index belongs to a constraint; False after CREATE UNIQUE INDEX."""
         self.entries: dict[Values, list[HeapRow]] = {}
         self.claims: dict[Values, list[Any]] = {}
         """Transactions that have entered a key here and still wait to enter the same row in another index."""
 
     def add(self, row: HeapRow, values: Values) -> None:
-        """A version with these values is in the table."""
+        """Add the key of a row's new version."""
         key = self.key(values)
         rows = self.entries.get(key)
         if rows is None:
@@ -101,7 +102,7 @@ class Index:
             rows.append(row)
 
     def forget(self, row: HeapRow, values: Values) -> None:
-        """A version with these values is gone; another of the row may have the same key."""
+        """Remove the key of a version that is gone, unless another version of the row has the same key."""
         key = self.key(values)
         for version in row.versions:
             if self.key(version.values) == key:
@@ -114,7 +115,7 @@ class Index:
 
 
 class HeapColumn:
-    """A column: its type, and what it holds where nothing is said."""
+    """A column: its type and its default value."""
 
     __slots__ = (
         "always",
@@ -131,28 +132,28 @@ class HeapColumn:
     def __init__(self, name: str, type_: Any) -> None:
         self.name = name
         self.type = type_
-        """`twopc.sim.model.sql.types.SqlType`."""
+        """A `twopc.sim.model.sql.types.SqlType`."""
         self.not_null = False
         self.default: Callable[[Any], Any] | None = None
         self.generated: Callable[[Values], Any] | None = None
-        """STORED, computed from the row."""
+        """Computes the value of a STORED generated column from its row."""
         self.identity = False
         self.next = 1
-        """Of its sequence."""
+        """Next value of the column's sequence."""
         self.draws: Callable[[], int] | None = None
-        """Somebody else gives its values, instead of its sequence."""
+        """Returns the next value, instead of the column's sequence."""
         self.always = False
-        """GENERATED ALWAYS AS IDENTITY."""
+        """Whether the column is GENERATED ALWAYS AS IDENTITY."""
 
 
 class HeapTable:
-    """A table of the node."""
+    """A table of a node."""
 
     def __init__(self, name: str, number: int) -> None:
         self.name = name
-        """``schema.table`` outside public."""
+        """Name, with the schema unless that is public: ``schema.table``."""
         self.number = number
-        """In the order of creation."""
+        """Position in the order of creation."""
         self.columns: list[HeapColumn] = []
         self.at: dict[str, int] = {}
         """Place of each column."""
@@ -160,49 +161,49 @@ class HeapTable:
         self.primary: Index | None = None
         self.checks: list[tuple[str, Callable[[Values], Any]]] = []
         self.references: list[Any] = []
-        """`constraints.ForeignKey`s of its own."""
+        """Foreign keys of this table (`constraints.ModelForeignKey`)."""
         self.referenced: list[Any] = []
-        """Those that point here."""
+        """Foreign keys that refer to this table."""
         self.triggers: list[Any] = []
-        """In the order of their names."""
+        """Triggers in the order of their names."""
         self.triggers_of: dict[tuple[str, str], list[Any]] = {}
-        """The same by when they fire and for which operation."""
+        """Triggers by the time when they fire and by operation."""
         self.fires_by_statement = False
-        """A trigger fires once for all rows of a statement, after them."""
+        """Whether a trigger fires once for all rows of a statement, after them."""
         self.all_rows: dict[HeapRow, None] = {}
         self.key_places: frozenset[int] = frozenset()
         """Columns whose change takes the strongest row lock."""
         self.temporary = False
         self.owner = "postgres"
-        """The role that may change its definition, besides superusers."""
+        """The role that may change the table's definition, besides superusers."""
         self.granted: dict[str, set[str]] = {}
-        """Roles by the right that they were given, of those that are looked at."""
+        """Roles by the right that was granted to them, for the rights that are checked."""
         self.locks: dict[Xact, int] = {}
         self.strong = 0
-        """How many hold a lock of it that keeps those out who change rows."""
+        """Number of transactions that hold a table lock which excludes writers."""
         self.waiting: deque[Any] = deque()
         self.next_tid = 1
         self.analyzed = False
-        """ANALYZE has been run: plans know how small it is."""
+        """Whether ANALYZE has been run, so that plans know the size of the table."""
         self.computed = False
-        """It has generated columns."""
+        """Whether the table has generated columns."""
         self.plain = True
-        """No trigger and no foreign key here or to here: a change has no consequences."""
+        """Whether a change has no consequences: no trigger, and no foreign key of or to this table."""
         self.simple = True
-        """No unique key that is checked later or holds for some rows only."""
+        """Whether no unique key is deferrable or partial."""
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The primary key's columns."""
+        """Names of the primary key's columns."""
         return tuple(self.columns[p].name for p in self.primary.places) if self.primary else ()
 
     @property
     def uniques(self) -> list[Index]:
-        """Its unique keys, the primary one first."""
+        """The table's unique keys, the primary key first."""
         return self.indexes
 
     def settle(self) -> None:
-        """Its definition has changed."""
+        """Recompute derived attributes after a change of the definition."""
         self.key_places = frozenset(
             place for index in self.indexes if index.where is None for place in index.places
         )
@@ -216,10 +217,10 @@ class HeapTable:
             trigger.when in ("after rows", "after statement") for trigger in self.triggers
         )
 
-    # -- changes: each leaves what takes it back with the (sub)transaction ---------------------------
+    # -- changes: each adds its undo to the (sub)transaction -----------------------------------------
 
     def insert(self, values: Values, xact: Xact, cid: int) -> HeapRow:
-        """A new row."""
+        """Insert a row."""
         row = HeapRow(self)
         row.versions.append(Version(self.next_tid, values, xact, cid))
         self.next_tid += 1
@@ -230,7 +231,7 @@ class HeapTable:
         return row
 
     def replace(self, row: HeapRow, values: Values, xact: Xact, cid: int, *, keys: bool) -> None:
-        """A new version of a row."""
+        """Add a new version of a row."""
         old = row.versions[-1]
         old.xmax, old.cmax, old.keys_updated = xact, cid, keys
         row.versions.append(Version(self.next_tid, values, xact, cid))
@@ -241,13 +242,13 @@ class HeapTable:
         xact.undo.append((_undo_replace, row, values))
 
     def delete(self, row: HeapRow, xact: Xact, cid: int) -> None:
-        """Its newest version ends."""
+        """Mark the newest version of a row as deleted."""
         old = row.versions[-1]
         old.xmax, old.cmax, old.keys_updated = xact, cid, True
         xact.undo.append((_undo_delete, row, old))
 
     def prune(self, row: HeapRow, seen_by_all: int) -> bool:
-        """Throw away the versions that nobody can see any more; True if nothing old is left."""
+        """Remove versions that no snapshot can see; whether no old version remains."""
         versions = row.versions
         gone = 0
         for version in versions:
@@ -268,12 +269,12 @@ class HeapTable:
     # -- reading without a snapshot ------------------------------------------------------------------
 
     def committed(self) -> Iterator[Values]:
-        """The rows as a new snapshot would see them."""
+        """Yield the rows that a new snapshot would see."""
         for version in self.newest():
             yield version.values
 
     def newest(self) -> Iterator[Version]:
-        """The same with who wrote them."""
+        """Yield the versions that a new snapshot would see."""
         for row in self.all_rows:
             for version in reversed(row.versions):
                 if version.xmin.top.commit_no:
@@ -282,7 +283,7 @@ class HeapTable:
                     break
 
     def rows(self) -> list[Values]:
-        """What is committed, by key."""
+        """Return the committed rows, ordered by primary key."""
         results = list(self.committed())
         if self.primary is not None:
             results.sort(key=self.primary.key)
@@ -293,7 +294,7 @@ def _columns(places: tuple[int, ...]) -> Callable[[Values], Values]:
     if len(places) != 1:
         return lambda values: tuple([values[place] for place in places])
     (only,) = places
-    return itemgetter(slice(only, only + 1))  # a tuple of one, without a call of Python's
+    return itemgetter(slice(only, only + 1))  # returns a tuple of one value without a Python call
 
 
 def _undo_version(row: HeapRow, values: Values) -> None:

@@ -1,6 +1,6 @@
-"""What can be seen of a node from outside: rows, markers, its log, who waits for whom, a digest.
+"""The observable state of a node: rows, markers, WAL, lock waits, and a digest.
 
-Changes nothing.
+Nothing is changed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def rows(node: ModelNode, table: str, columns: Sequence[str]) -> list[dict[str, str | None]]:
-    """What is committed, by key, every value as ``::text`` gives it."""
+    """Return the committed rows ordered by key, with every value as ``::text`` gives it."""
     there = node.table(table)
     places = [(name, there.at[name]) for name in columns]
     return [
@@ -33,7 +33,7 @@ def rows(node: ModelNode, table: str, columns: Sequence[str]) -> list[dict[str, 
 
 
 def xids(node: ModelNode, table: str) -> list[int]:
-    """The transactions that wrote what is committed, by the rows' key."""
+    """Return the transaction ids that wrote the committed rows, ordered by the rows' keys."""
     there = node.table(table)
     results = list(there.newest())
     if there.primary is not None:
@@ -43,7 +43,7 @@ def xids(node: ModelNode, table: str) -> list[int]:
 
 
 def markers(node: ModelNode) -> list[MarkerRow]:
-    """Rows of ``msrepl.branch_marker``."""
+    """Return the rows of ``msrepl.branch_marker``."""
     results = []
     for row in node.table("msrepl.branch_marker").rows():
         gid, xid, participants, originator, calls, _, pending, fence = tuple[Any, ...](row[:8])
@@ -62,7 +62,7 @@ def markers(node: ModelNode) -> list[MarkerRow]:
 
 
 def log(node: ModelNode, after_lsn: int) -> Sequence[CommittedTransaction]:
-    """What was committed after a position, durable only."""
+    """Return the transactions committed after a position, as far as the WAL is flushed."""
     records = node.wal.records
     start = bisect_right(records, after_lsn, key=lambda record: record.end_lsn)
     durable = node.wal.durable
@@ -76,7 +76,7 @@ def log(node: ModelNode, after_lsn: int) -> Sequence[CommittedTransaction]:
 
 
 def waits(node: ModelNode) -> list[LockWait]:
-    """One for each transaction that each session waits for."""
+    """Return one wait for each transaction for which each session waits."""
     results = []
     for session in node.sessions.values():
         wait = session.wait
@@ -100,7 +100,7 @@ def waits(node: ModelNode) -> list[LockWait]:
 
 
 def wait_rows(node: ModelNode) -> list[WaitRow]:
-    """Sessions with an open transaction, as `twopc.waits.WAITS_SQL` would find them."""
+    """Return the sessions with an open transaction, as `twopc.waits.WAITS_SQL` would find them."""
     results = []
     born = node.clock() - node.kernel.now
     for session in node.sessions.values():
@@ -138,15 +138,15 @@ def wait_rows(node: ModelNode) -> list[WaitRow]:
 
 
 def snapshot_text(node: ModelNode, xmax: int) -> str:
-    """As pg_current_snapshot()."""
+    """Return a snapshot in the form of pg_current_snapshot()."""
     running = sorted(top.xid for top in node.open if top.xid)
     return f"{running[0] if running else xmax}:{xmax}:{','.join(map(str, running))}"
 
 
 def digest(node: ModelNode) -> int:
-    """The same in every process: rows, locks, who waits, what is prepared, how far the log is.
+    """Return a digest of rows, locks, waits, prepared transactions and WAL that is equal in every process.
 
-    Numbers that only count up (xids, pids, positions) are told by order of appearance.
+    Numbers that only increase (xids, pids, positions) enter by their order of appearance.
     """
     names: dict[int, int] = {}
 

@@ -1,4 +1,4 @@
-"""Somebody waits: for a row, a table or a transaction; for whom, as it can be seen from outside."""
+"""Waits for a row, a table or a transaction, and the transactions that block each wait."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twopc.sim.model.node.transactions import TopXact, Xact
 
 
 class LockQueueWait:
-    """Somebody waits."""
+    """One wait of a session."""
 
     __slots__ = ("aim", "deadlock", "event", "member", "mode",
         "number", "on", "row", "seen", "session", "since", "table", "timeout",
@@ -31,11 +31,11 @@ class LockQueueWait:
         self.seen: Version | None = None
         """Above READ COMMITTED: the version that must not have been replaced."""
         self.member = False
-        """It has the row's lock in a weaker mode, and so does not queue."""
+        """Whether the transaction already holds the row's lock in a weaker mode, and so does not queue."""
         self.number = 0
-        """In the order of beginning."""
+        """Position in the order in which waits began."""
         self.aim: TopXact | None = None
-        """Whom it has begun to wait for."""
+        """The transaction for which the wait began."""
         self.since = 0.0
         self.timeout_s = 0.0
         self.timeout: simpy.Event | None = None
@@ -43,24 +43,25 @@ class LockQueueWait:
 
     @property
     def loose(self) -> bool:
-        """It may get its lock before others who came earlier."""
+        """Whether the lock may be granted before that of earlier waits."""
         return self.member or self.mode <= SHARE or self.seen is not None
 
     @property
     def refused(self) -> bool:
-        """What it saw is replaced for good: it need not wait to be told so."""
+        """Whether the version that the transaction saw is replaced by a committed one, so that waiting is useless."""
         ended = self.seen.xmax if self.seen is not None else None
         return ended is not None and ended.top.commit_no > 0
 
     def end(self, how: str) -> None:
-        """Once; later calls change nothing."""
+        """End the wait; only the first call has an effect."""
         if self.event is not None and not self.event.triggered:
             self.event.succeed(how)
 
     def conflicts(self) -> Iterator[Xact]:
-        """Those who have what it wants (not those before it in the queue).
+        """Yield the transactions that hold a conflicting lock (without those before this wait in the queue).
 
-        Of several who share a row, the oldest: PostgreSQL waits for them one by one, by number.
+        Of several holders that share a row, only the oldest: PostgreSQL waits for them one by one, by transaction
+        id.
         """
         if self.on is not None:
             yield self.on
@@ -80,7 +81,7 @@ class LockQueueWait:
             yield from results
 
     def _ahead(self) -> Iterator[LockQueueWait]:
-        """Those before it in the queue whom it has to let pass."""
+        """Yield the conflicting waits before this one in the queue."""
         if self.on is not None:
             return
         if self.row is not None:
@@ -100,28 +101,28 @@ class LockQueueWait:
 
     @property
     def queues(self) -> bool:
-        """Somebody is before it."""
+        """Whether a conflicting wait is before this one."""
         return next(self._ahead(), None) is not None
 
     def nearest(self) -> list[TopXact]:
-        """Enough of those it waits for to find a ring: who queues waits for nothing but the same lock."""
+        """Return enough blocking transactions to find a cycle: queued waits all lead to the same lock."""
         first = next(self._ahead(), None)
         results = [xact.top for xact in self.conflicts()]
         return results if first is None else [first.xact.top, *results]
 
     def target(self) -> TopXact | None:
-        """Whom it waits for first: with another one, it is another wait."""
+        """Return the transaction that blocks this wait first; when it changes, a new wait begins."""
         return next(iter(self.nearest()), None)
 
     def blockers(self) -> list[TopXact]:
-        """The transactions it waits for, as pg_blocking_pids tells them."""
+        """Return the blocking transactions, as pg_blocking_pids reports them."""
         ahead = [wait.xact.top for wait in self._ahead()]
         if ahead and self.row is not None:
             return list(dict.fromkeys(ahead))
         return list(dict.fromkeys([*(xact.top for xact in self.conflicts()), *ahead]))
 
     def lock(self) -> tuple[str, str]:
-        """Mode and kind as in pg_locks, and the relation, where one is told."""
+        """Return the mode and type as in pg_locks, and the relation if pg_locks shows one."""
         if self.row is not None:
             if self.queues:
                 return f"{ROW_NAMES[self.mode]}Lock on tuple", self.row.table.name
@@ -134,10 +135,10 @@ class LockQueueWait:
 
 
 class Queue(deque[LockQueueWait]):
-    """Those who wait for a row, first come first."""
+    """The waits for a row, first come first."""
 
     mixed = 0
-    """How many of them are `loose`."""
+    """Number of waits in the queue that are `loose`."""
 
 
 def _xid(xact: Xact) -> int:

@@ -1,10 +1,11 @@
-"""Locks: of rows (four modes, first come first), of tables, and waiting for a transaction to be over.
+"""Locks: of rows (four modes, first come first), of tables, and waits for the end of a transaction.
 
-Whoever waits has one `LockQueueWait`, which is ended by exactly one of: the lock, lock_timeout, the deadlock check,
-a cancel, the end of its session, the crash of the node. Nothing here knows values or visibility.
+Each waiting session has one `LockQueueWait`, which is ended by exactly one of: the lock, lock_timeout, the deadlock
+check, a cancel, the end of its session, the crash of the node. This module knows neither values nor visibility.
 
-A row's lock is handed to the first in the queue when it is released; PostgreSQL gets the same order with a
-lock on the tuple (README.tuplock). A newcomer whose mode suits the holders does not queue, as there.
+When a row's lock is released it is granted to the first wait in the queue; PostgreSQL gets the same order with a
+lock on the tuple (README.tuplock). As there, a new request whose mode is compatible with the holders does not
+queue.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ class Locks:
         self._deadlock_timeout = deadlock_timeout
         self._begun = 0
         self._back = self._give_back
-        """What takes back a row's lock: one object, which is compared by identity."""
+        """The undo function of a row lock: one object, which is compared by identity."""
         self.assign: Callable[[Xact], None] = lambda xact: None
-        """Gives a transaction its number."""
+        """Assigns a transaction id to a transaction."""
         self.lasts: Callable[[float], float] = right
-        """How long so many seconds take by the node's clock."""
+        """Converts a duration in seconds by the node's clock to virtual time."""
 
     def _changed(self) -> None:
         if self._kernel.watch is not None:
@@ -48,14 +49,14 @@ class Locks:
             self._kernel.watch(f"given up at {self._node}", True)
 
     def _given_up(self) -> None:
-        """Something that nobody waits for is taken back: whether before a commit or after it changes nothing."""
+        """Report an undo for which no session waits: its order relative to a commit is irrelevant."""
         if self._kernel.watch is not None:
             self._kernel.watch(f"given up at {self._node}", True)
 
     # -- rows ----------------------------------------------------------------------------------------
 
     def try_row(self, xact: Xact, row: HeapRow, mode: int) -> bool:
-        """Take a row's lock if nobody has one that conflicts."""
+        """Take a row's lock unless another transaction holds a conflicting one; whether it was taken."""
         if self._kernel.watch is not None:
             self._changed()
         held = row.holders
@@ -80,10 +81,10 @@ class Locks:
     def row(
         self, session: Any, xact: Xact, row: HeapRow, mode: int, seen: Version | None = None
     ) -> Steps[None]:
-        """Take a row's lock, waiting for it. 55P03, 40P01, 57014, 57P01.
+        """Take a row's lock, waiting for it if necessary. Raise 55P03, 40P01, 57014 or 57P01.
 
         Args:
-            seen: a version; once it is replaced for good, the lock is not waited for any more.
+            seen: a version; once a committed one has replaced it, the wait ends.
         """
         while not self.try_row(xact, row, mode):
             if (yield from self._queue(session, xact, row, mode, seen)) == "granted":
@@ -92,14 +93,16 @@ class Locks:
     def _queue(
         self, session: Any, xact: Xact, row: HeapRow, mode: int, seen: Version | None
     ) -> Steps[str]:
-        """Wait for a row's lock: ``granted``, or ``over``: whoever had it is over, and one has to look again."""
+        """Wait for a row's lock and return ``granted``, or ``over`` if the holder has ended and the caller must
+        retry.
+        """
         self.assign(xact)
         wait = LockQueueWait(session, xact, mode)
         wait.row, wait.seen = row, seen
         queue = row.queue
         if queue is None:
             queue = row.queue = Queue()
-        # Who has a lock already does not queue behind those who wait for it, but for the first of them: the two
+        # A transaction that already holds a lock does not queue behind the others, except for the first: the two
         # wait for the holders themselves.
         if any(other.top is xact.top for other in row.holders or ()):
             wait.member = True
@@ -120,8 +123,10 @@ class Locks:
             raise
 
     def keep_waiting(self, sub: Xact) -> None:
-        """A savepoint is about to be taken back: who waits for a row of one that was released within it goes on
-        waiting, for the whole transaction. Newcomers find the row free."""
+        """Let waits for rows of a released savepoint, which is about to be rolled back, wait for the transaction.
+
+        New requests find such a row free.
+        """
         back, top = self._back, sub.top
         for function, holder, what in sub.undo:
             if function is not back or not holder.joined or not what[0].queue:
@@ -145,9 +150,9 @@ class Locks:
                 row.holders = None
 
     def take_back(self, xact: Xact) -> None:
-        """Undo all that a transaction or a savepoint did, newest first; then its locks are free.
+        """Undo all changes of a transaction or a savepoint, newest first, and then release its locks.
 
-        Whoever waits goes on in the order in which he began to, as in `release`.
+        Waits end in the order in which they began, as in `release`.
         """
         back, undo = self._back, xact.undo
         if undo:
@@ -174,13 +179,12 @@ class Locks:
             act()
 
     def release(self, xact: Xact) -> None:
-        """A transaction is over, for good: its row locks are free, whoever waits for it goes on.
+        """Release the row locks of a transaction that has ended, and end the waits for it.
 
-        They go on in the order in which they began to wait, as in PostgreSQL, where all of them wait for the
-        transaction.
+        Waits end in the order in which they began, as in PostgreSQL, where all of them wait for the transaction.
         """
         if xact.undo and self._kernel.watch is not None:
-            self._kernel.watch(f"at {self._node}", True)  # what is given up does not matter to it
+            self._kernel.watch(f"at {self._node}", True)  # order with an undo is irrelevant
         back = self._back
         wake: list[tuple[int, Callable[[], None]]] = []
         for function, holder, what in xact.undo:
@@ -195,12 +199,12 @@ class Locks:
         self._wake(wake, xact)
 
     def kept(self, xact: Xact) -> list[Any]:
-        """What takes back its changes, without its locks."""
+        """Return the undo entries of a transaction's changes, without those of its locks."""
         back = self._back
         return [undo for undo in xact.undo if undo[0] is not back]
 
     def wake(self, row: HeapRow) -> None:
-        """Hand the lock to those whose turn it is."""
+        """Grant a row's lock to the waits whose turn it is."""
         queue = row.queue
         if not queue:
             return
@@ -223,21 +227,21 @@ class Locks:
             if not wait.member:
                 stay.add(wait.mode)
             if not queue.mixed:
-                break  # each of them excludes those behind
+                break  # each excludes all waits behind it
             place += 1
         if not queue:
             row.queue = None
             return
         for wait in [*queue] if queue.mixed else (queue[0],):
             if wait.aim is not wait.target():
-                self._begin(wait)  # it waits for somebody else now: a wait of its own
+                self._begin(wait)  # blocked by another transaction now: a new wait begins
 
     # -- transactions --------------------------------------------------------------------------------
 
     def xact(
         self, session: Any, xact: Xact, on: Xact, table: HeapTable | None = None
     ) -> Steps[None]:
-        """Wait until another transaction is over, or its subtransaction taken back."""
+        """Wait until another transaction has ended, or its subtransaction is rolled back."""
         if self._kernel.watch is not None:
             self._kernel.watch(f"at {self._node}", False)
             self._kernel.watch(f"given up at {self._node}", False)
@@ -259,7 +263,7 @@ class Locks:
                 return
 
     def over(self, xact: Xact) -> None:
-        """A transaction has ended, or a subtransaction was taken back."""
+        """End the waits for a transaction that has ended, or for a subtransaction that was rolled back."""
         waiters, xact.waiters = xact.waiters, None
         for wait in waiters or ():
             wait.end("over")
@@ -267,7 +271,7 @@ class Locks:
     # -- tables --------------------------------------------------------------------------------------
 
     def try_table(self, top: TopXact, table: HeapTable, mode: int) -> bool:
-        """Take a table's lock if nobody has one that conflicts, and nobody waits for one."""
+        """Take a table's lock unless another transaction holds or awaits a conflicting one; whether it was taken."""
         if self._kernel.watch is not None:
             self._kernel.watch(f"tables at {self._node}", mode >= TABLE_SHARE)
         held = top.tables.get(table.name, 0)
@@ -286,7 +290,7 @@ class Locks:
         return True
 
     def table(self, session: Any, top: TopXact, table: HeapTable, mode: int) -> Steps[None]:
-        """Take a table's lock, waiting for it."""
+        """Take a table's lock, waiting for it if necessary."""
         if self.try_table(top, table, mode):
             return
         wait = LockQueueWait(session, top, mode)
@@ -301,7 +305,7 @@ class Locks:
             raise
 
     def release_table(self, top: TopXact, table: HeapTable) -> None:
-        """Its transaction has ended."""
+        """Release a table's locks when the transaction has ended."""
         if self._kernel.watch is not None:
             strong = top.tables.get(table.name, 0) >= TABLE_SHARE
             self._kernel.watch(f"tables at {self._node}", strong)
@@ -311,7 +315,7 @@ class Locks:
             self.wake_table(table)
 
     def wake_table(self, table: HeapTable) -> None:
-        """Hand the lock to those whose turn it is."""
+        """Grant a table's lock to the waits whose turn it is."""
         waiting, table.waiting = table.waiting, deque()
         while waiting:
             wait = waiting.popleft()
@@ -386,13 +390,17 @@ class Locks:
         wait.timeout = wait.deadlock = None
 
     def _check(self, wait: LockQueueWait) -> None:
-        """As PostgreSQL: once for each wait, and whoever finds the cycle is its victim."""
+        """Check for a deadlock, once for each wait as in PostgreSQL: the session that finds the cycle is the
+        victim.
+        """
         if wait.xact.top.state == RUNNING and in_cycle(wait):
             wait.end("deadlock")
 
 
 def _whose(xact: Xact) -> Xact:
-    """For whose end one waits: a released savepoint has none of its own (XactLockTableWait)."""
+    """Return the transaction whose end a wait awaits: a released savepoint has no end of its own
+    (XactLockTableWait).
+    """
     return xact.top if xact.joined else xact
 
 
@@ -405,12 +413,12 @@ def _deadlock() -> SqlError:
 
 
 def cancelled() -> SqlError:
-    """What a cancel makes of a statement."""
+    """Return the error of a statement that was cancelled."""
     return SqlError("57014", "canceling statement due to user request")
 
 
 def terminated() -> SqlError:
-    """What the end of its session makes of a statement."""
+    """Return the error of a statement whose session was terminated."""
     return SqlError("57P01", "terminating connection due to administrator command")
 
 
@@ -420,7 +428,7 @@ _ERRORS: dict[str, Callable[[], SqlError]] = {
 
 
 def in_cycle(wait: Any) -> bool:
-    """Whether whoever waits waits, by others, for itself; without recursion, since queues are long."""
+    """Whether a wait is part of a cycle. Iterative rather than recursive, since queues are long."""
     start = wait.xact.top
     seen = set()
     stack = list(wait.nearest())

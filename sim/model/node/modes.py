@@ -1,10 +1,10 @@
-"""Modes of locks, of rows and of tables, and which exclude each other; as PostgreSQL has them."""
+"""Lock modes of rows and of tables, and their conflicts, as in PostgreSQL."""
 
 from __future__ import annotations
 
 KEY_SHARE, SHARE, NO_KEY_UPDATE, UPDATE = 1, 2, 3, 4
 
-#: Row modes that cannot be held together with each mode.
+#: Row modes that conflict with each mode.
 CONFLICTS: dict[int, frozenset[int]] = {
     KEY_SHARE: frozenset({UPDATE}),
     SHARE: frozenset({NO_KEY_UPDATE, UPDATE}),
@@ -12,7 +12,7 @@ CONFLICTS: dict[int, frozenset[int]] = {
     UPDATE: frozenset({KEY_SHARE, SHARE, NO_KEY_UPDATE, UPDATE}),
 }
 
-#: Locks of whole tables, weakest first, as bits; with the modes that each excludes.
+#: Modes of table locks as bits, weakest first, with the modes that conflict with each.
 ACCESS_SHARE, ROW_SHARE, ROW_EXCLUSIVE, SHARE_UPDATE = 1, 2, 4, 8
 TABLE_SHARE, SHARE_ROW, EXCLUSIVE, ACCESS_EXCLUSIVE = 16, 32, 64, 128
 TABLE_CONFLICTS: dict[int, int] = {

@@ -1,6 +1,7 @@
-"""The node: one server with one database; puts heap, locks, log and sessions together.
+"""The node: one server with one database, composed of heap, locks, WAL and sessions.
 
-Implements `twopc.sim.model.ports.NodePort`. What a crash leaves is in `crash`, what a statement means in `twopc.sim.model.sql`.
+Implements `twopc.sim.model.ports.NodePort`. Crashes are in `crash`, statements are compiled in
+`twopc.sim.model.sql`.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ from twopc.sim.model.values import (
 )  # fmt: skip
 from twopc.waits import OpenTransaction as WaitRow
 
-#: Where each branch that has ended leaves a row.
+#: The table into which each branch writes its branch marker.
 MARKERS = "msrepl.branch_marker"
-#: Our own tables, which every node has.
+#: Tables of this product that every node has.
 OWN_TABLES = (
     "create table msrepl.branch_marker (gid text primary key, xid bigint not null unique, "
     "participants text[] not null, originator text, calls integer not null default 0, prior bigint, "
@@ -47,36 +48,36 @@ OWN_TABLES = (
     "create table msrepl.log_message (id bigint generated always as identity primary key, "
     "kind text not null, body jsonb not null, created_at timestamptz not null default now())",
 )
-#: Old rows are thrown away so many commits at a time.
+#: Number of commits after which old row versions are removed.
 PRUNE_AT = 64
 _PID_MIN, _PIDS = 1000, 1_000_000
 
 
 class ModelNode:
-    """A server."""
+    """A server with one database."""
 
     def __init__(
         self, name: str, kernel: Kernel, *, timing: ModelTiming, clock: Callable[[], float],
         lock_timeout_s: float, prepared_max: int, participant: type[Participant], settings: Settings,
         sessions_max: int = 10_000,
     ) -> None:  # fmt: skip
-        """An empty node.
+        """Create an empty node.
 
         Args:
-            clock: seconds since 1970 as this node's clock has it; timeouts go by it, too.
-            lock_timeout_s: where no SET says otherwise; 0: none.
-            participant: the machine of a branch; a plant puts another one here.
+            clock: seconds since 1970 by this node's clock, which also measures its timeouts.
+            lock_timeout_s: default of lock_timeout in seconds; 0 for none.
+            participant: the machine of a branch; a plant may replace it.
         """
         self.name = name
         self.kernel = kernel
         self.timing = timing
         self.clock = clock
         self.lasts = clock.lasts if isinstance(clock, Clock) else right
-        """How long it really takes until its clock has counted so many seconds."""
+        """Converts a duration in seconds by the node's clock to virtual time."""
         self.lock_timeout_s = lock_timeout_s
         self.prepared_max = prepared_max
         self.slots_taken: Callable[[], int] = lambda: len(self.branches)
-        """How many prepared transactions its server has: more than its own, if others are there too."""
+        """Returns the number of prepared transactions of the server, which may have other databases."""
         self.participant = participant
         self.settings = settings
         self.up = True
@@ -85,17 +86,17 @@ class ModelNode:
         """Roles that may set session_replication_role, besides superusers."""
         self.started = clock()
         self.commit_no = 1
-        """Number of the last commit that others see."""
+        """Number of the last visible commit."""
         self.tables: dict[str, HeapTable] = {}
         self.functions: dict[str, Callable[..., Steps[Any]]] = {}
         self.procedures: dict[str, Any] = {}
-        """Functions written in SQL and PL/pgSQL, by name."""
+        """Routines in SQL and PL/pgSQL, by name."""
         self.on_commit: Callable[[TopXact], None] | None = None
-        """Told of each transaction that has changed something, as others begin to see it."""
+        """Called with each transaction that has changed rows, just before it becomes visible."""
         self.on_notice: Callable[[], None] | None = None
-        """Who listens: is told of every commit that notifies, on whatever channel."""
+        """Listener for notifications: called at every commit that notifies, on any channel."""
         self.keeps_snapshots = False
-        """Somebody will ask what a transaction has seen."""
+        """Whether transactions record their snapshots as text."""
         self.branches: dict[str, prepared_transactions.PreparedTransaction] = {}
         self.open: dict[TopXact, None] = {}
         self.sessions: dict[int, NodeSession] = {}
@@ -117,18 +118,18 @@ class ModelNode:
     # -- definition ----------------------------------------------------------------------------------
 
     def define(self, sql: str, by: NodeSession | None = None) -> None:
-        """DDL and other statements as superuser, outside of time: for setting up. SqlError
+        """Execute DDL and other statements as superuser, outside of virtual time, for setup. Raise SqlError.
 
         Args:
-            by: whose settings hold, and stay.
+            by: the session whose settings apply and are kept.
         """
         self.plans.define(sql, by)
 
     def outside(self, work: Callable[[OpenTx], Steps[Any]], what: str) -> Any:
-        """A transaction of a superuser's, outside of time: for setting up. SqlError
+        """Run a superuser's transaction outside of virtual time, for setup. Raise SqlError.
 
         Args:
-            what: it is, for the error that it would have to wait.
+            what: name of the work, for the error if it would have to wait.
         """
         session = self.connect("postgres", what)
         tx = session.begin()
@@ -145,7 +146,7 @@ class ModelNode:
         return result
 
     def add_trigger(self, table: str, trigger: Trigger) -> None:
-        """It fires in the order of names among its kind."""
+        """Add a trigger; triggers of one kind fire in the order of their names."""
         there = self.table(table)
         there.triggers.append(trigger)
         there.triggers.sort(key=lambda one: one.name)
@@ -153,12 +154,12 @@ class ModelNode:
         self.plans.forget()
 
     def add_function(self, name: str, function: Callable[..., Steps[Any]]) -> None:
-        """``select name(…)`` and ``call name(…)`` run ``function(tx, *arguments)``."""
+        """Add a function: ``select name(…)`` and ``call name(…)`` run ``function(tx, *arguments)``."""
         self.functions[name] = function
         self.plans.forget()
 
     def table(self, name: str) -> HeapTable:
-        """42P01"""
+        """Return the table with a name. Raise 42P01 if it does not exist."""
         result = self.tables.get(name) or self.tables.get(name.removeprefix("public."))
         if result is None:
             raise SqlError("42P01", f'relation "{name}" does not exist')
@@ -167,7 +168,7 @@ class ModelNode:
     # -- sessions ------------------------------------------------------------------------------------
 
     def connect(self, role: str, application_name: str) -> NodeSession:
-        """LostError if it is down; 53300 if full."""
+        """Open a session. Raise RequestLostError if the node is down, 53300 if it has too many sessions."""
         if not self.up:
             raise RequestLostError(f"{self.name} is down")
         if len(self.sessions) >= self._sessions_max:
@@ -178,12 +179,14 @@ class ModelNode:
         return session
 
     def _tell_of(self, session: NodeSession) -> None:
-        """It has come, or goes: whoever looks at them all, or ends them, counts as one who changes them."""
+        """Notify the search that a session begins or ends; code that reads or ends all sessions counts as the
+        writer.
+        """
         for what in ("sessions", f"sessions {session.application_name}"):
             self.tell(what, changed=False)
 
     def _pid(self) -> int:
-        """Of a new session: one that no other has had. Where somebody explores it is the same in equivalent runs."""
+        """Return an unused pid for a new session; during a search it is equal in equivalent runs."""
         pids, pid = self._pids, _PID_MIN + self.kernel.stretch % _PIDS
         if self.kernel.watch is None:
             pid = _PID_MIN + len(pids) + 1
@@ -193,7 +196,7 @@ class ModelNode:
         return pid
 
     def gone(self, session: NodeSession) -> None:
-        """A session has ended."""
+        """Remove a session that has ended."""
         self.sessions.pop(session.pid, None)
         self._tell_of(session)
         self.advisory.session_gone(session)
@@ -201,7 +204,7 @@ class ModelNode:
     # -- transactions --------------------------------------------------------------------------------
 
     def assign(self, xact: Xact) -> None:
-        """A number for a (sub)transaction that writes, and for those that it is in."""
+        """Assign a transaction id to a (sub)transaction that writes, and to its parents."""
         if xact.parent is None:
             if not xact.xid:
                 xact.xid = self._next_xid
@@ -218,40 +221,40 @@ class ModelNode:
 
     @property
     def next_xid(self) -> int:
-        """No transaction has this number or a higher one."""
+        """The next transaction id: no transaction has it or a higher one."""
         return self._next_xid
 
     def running(self, xid: int) -> TopXact | None:
-        """Who has a number and is not over."""
+        """Return the open transaction with an id; None if there is none."""
         for top in self.open:
             if top.xid == xid:
                 return top
         return None
 
     def touched(self) -> None:
-        """Rows or locks are changed: the search is notified."""
+        """Notify the search that rows or locks change."""
         if self.kernel.watch is not None:
             self.kernel.watch(f"at {self.name}", True)
             self.kernel.watch(f"given up at {self.name}", True)
 
     def tell_committed(self) -> None:
-        """Something is committed, or rolled back in the log: likewise."""
+        """Notify the search of a commit, or of a rollback in the WAL."""
         if self.kernel.watch is not None:
             self.kernel.watch(f"at {self.name}", True)
 
     def looked(self) -> None:
-        """Rows are looked at; what does that in several orders finds the same."""
+        """Notify the search that rows are read; reads commute with each other."""
         if self.kernel.watch is not None:
             self.kernel.watch(f"at {self.name}", False)
             self.kernel.watch(f"given up at {self.name}", False)
 
     def tell(self, what: str, *, changed: bool) -> None:
-        """Something else is looked at, or changed: ``branches``, ``sessions twopc recovery``."""
+        """Notify the search that other state is read or changed: ``branches``, ``sessions twopc recovery``."""
         if self.kernel.watch is not None:
             self.kernel.watch(f"{what} at {self.name}", changed)
 
     def record(self, kind: str, top: TopXact) -> WalRecord:
-        """A commit or rollback in the log."""
+        """Append a commit or rollback to the WAL and return its record."""
         self.tell_committed()
         record = top.record = self.wal.append(kind, top, len(top.changes))
         if kind != "rollback_prepared":
@@ -260,7 +263,7 @@ class ModelNode:
         return record
 
     def finish(self, top: TopXact, record: WalRecord | None) -> None:
-        """It is committed: others see it, and what waits for it goes on."""
+        """Complete a commit: the transaction becomes visible, and waits for it end."""
         if record is not None and self.kernel.watch is not None:
             self.tell_committed()
             for table, _, old, new in top.changes:
@@ -281,11 +284,11 @@ class ModelNode:
             self.on_notice()
         if len(self._retired) >= self._prune_at:
             self._prune()
-            # looking at who is open must not cost every commit
+            # the cost of the search for open transactions is spread over many commits
             self._prune_at = len(self._retired) + max(PRUNE_AT, len(self.open))
 
     def give_up(self, top: TopXact) -> None:
-        """It is rolled back."""
+        """Roll a transaction back."""
         self.locks.take_back(top)
         top.state = ABORTED
         top.record = None
@@ -308,7 +311,7 @@ class ModelNode:
         top.rows = []
 
     def _settled(self, durable: int) -> None:
-        """The log is durable so far."""
+        """Called when the WAL is durable up to a position; no effect."""
 
     def _prune(self) -> None:
         horizon = min((top.horizon for top in self.open), default=self.commit_no)
@@ -320,18 +323,18 @@ class ModelNode:
     # -- ports.Node: looking -------------------------------------------------------------------------
 
     def rows(self, table: str, columns: Sequence[str]) -> list[dict[str, str | None]]:
-        """What is committed, by key, every value as PostgreSQL's text."""
+        """Return the committed rows ordered by key, with every value as PostgreSQL's text."""
         return inspection.rows(self, table, columns)
 
     def xids(self, table: str) -> list[int]:
-        """The transactions that wrote the rows of `rows`."""
+        """Return the transaction ids that wrote the rows of `rows`."""
         return inspection.xids(self, table)
 
     def markers(self, *gids: str) -> list[MarkerRow]:
-        """Rows of the branch markers, committed.
+        """Return the committed rows of the branch markers.
 
         Args:
-            gids: or how they begin: whose markers are looked for. What is found of other epochs does not matter.
+            gids: gids, or their beginnings, of the markers that are needed; those of other epochs do not matter.
         """
         for gid in gids:
             self.tell(f"markers of {_epoch(gid)}", changed=False)
@@ -340,74 +343,76 @@ class ModelNode:
         return inspection.markers(self)
 
     def prepared(self) -> dict[str, prepared_transactions.PreparedTransaction]:
-        """By gid, oldest first: each with `owner`, `prepared_at`, `xid`."""
-        self.tell("branches", changed=True)  # see `prepared_transactions.Branch.changed`
+        """Return the prepared transactions by gid, oldest first, with `owner`, `prepared_at` and `xid`."""
+        self.tell("branches", changed=True)  # see `PreparedTransaction.changed`
         return {gid: branch for gid, branch in self.branches.items() if branch.valid}
 
     def prepared_by(self, owner: str) -> list[PreparedTransaction]:
-        """Those of a role, oldest first."""
+        """Return the prepared transactions of a role, oldest first."""
         self.tell(f"branches of {owner}", changed=True)
         return [one for one in self.branches.values() if one.valid and one.owner == owner]
 
     def branch(self, gid: str) -> PreparedTransaction | None:
-        """One of them, if it is prepared."""
+        """Return the prepared transaction with a gid; None if there is none."""
         self.tell(f"branch {gid}", changed=False)
         result = self.branches.get(gid)
         return result if result is not None and result.valid else None
 
     def fence(self, gid: str, sites: Sequence[str]) -> Steps[str]:
-        """``msrepl.fence_branch``: ``prepared``, ``committed`` or ``fenced``; 55P03 while it is under way."""
+        """Fence a branch like ``msrepl.fence_branch``: ``prepared``, ``committed`` or ``fenced``; 55P03 while it is
+        running.
+        """
         return (yield from prepared_transactions.fence(self, gid, tuple(sites)))
 
     def log(self, after_lsn: int) -> Sequence[CommittedTransaction]:
-        """What was committed after a position, in commit order, durable only."""
+        """Return the transactions committed after a position in commit order, as far as the WAL is durable."""
         return inspection.log(self, after_lsn)
 
     def waits(self) -> list[LockWait]:
-        """Who waits for whom now."""
+        """Return the present lock waits."""
         return inspection.waits(self)
 
     def wait_rows(self) -> list[WaitRow]:
-        """The same as rows of `twopc.waits`."""
+        """Return the present waits as rows of `twopc.waits`."""
         return inspection.wait_rows(self)
 
     def snapshot_text(self) -> str:
-        """``xmin:xmax:running`` as pg_current_snapshot() gives it now."""
+        """Return ``xmin:xmax:running`` as pg_current_snapshot() gives it now."""
         return inspection.snapshot_text(self, self._next_xid)
 
     def see(self) -> CommitSnapshot:
-        """What is committed now, for a copy."""
+        """Return a snapshot of all commits, for a copy."""
         return CommitSnapshot(self.commit_no, None, 0)
 
     # -- ports.Node: going down and up ---------------------------------------------------------------
 
     def crash(self, kept_lsn: int | None = None) -> None:
-        """Sessions die; the log is cut at `kept_lsn` (None: at what is durable)."""
+        """Stop the node: sessions end, and the WAL is cut at `kept_lsn` (None: at its durable end)."""
         crash.crash(self, kept_lsn)
 
     def restart(self) -> Steps[None]:
-        """Until it takes connections again."""
+        """Wait until the node accepts connections again."""
         yield from crash.restart(self)
 
     def trim(self, lsn: int) -> None:
-        """Nobody will ask for the log before a position."""
+        """Discard the WAL before a position, which is no longer needed."""
         self.wal.trim(lsn)
 
     def digest(self) -> int:
-        """Of everything that can still matter."""
+        """Return a digest of all state that can affect the rest of the run."""
         return inspection.digest(self)
 
     # -- rows without SQL ----------------------------------------------------------------------------
 
     def complete(self, tx: Any, table: HeapTable, values: Values) -> Values:
-        """A row with the defaults of the columns that were left out at its end."""
+        """Return a row completed by the defaults of the columns that are missing at its end."""
         left = table.columns[len(values) :]
         if left:
             values = (*values, *[self.default(tx, table, column) for column in left])
         return self.generated(table, values) if table.computed else values
 
     def default(self, tx: Any, table: HeapTable, column: Any) -> Any:
-        """What a column holds where nothing is said."""
+        """Return the default value of a column."""
         if column.draws is not None:
             return column.draws()
         if column.identity:
@@ -416,7 +421,7 @@ class ModelNode:
         return column.default(tx) if column.default is not None else None
 
     def generated(self, table: HeapTable, values: Values) -> Values:
-        """A row with its generated columns computed."""
+        """Return a row with its generated columns computed."""
         if table.computed:
             row = list(values)
             for place, column in enumerate(table.columns):
@@ -427,7 +432,7 @@ class ModelNode:
 
 
 def _epoch(gid: str) -> str:
-    """Whose transactions are called so."""
+    """Return the part of a gid that names the coordinator's epoch."""
     return ":".join(gid.split(":")[:3])
 
 

@@ -1,7 +1,8 @@
-"""Prepared transactions: each is a branch whose steps the protocol's own participant machine takes.
+"""Prepared transactions: each is a branch, driven by the participant machine of the protocol.
 
-The machine says when a record is forced and what is answered; here it is done to rows, locks and the log. A
-real server plays the same part itself (`twopc.protocol.participant`).
+The machine decides when records are forced and what is answered; this module performs its effects on rows, locks
+and
+WAL. A real server plays this part itself (`twopc.protocol.participant`).
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ if TYPE_CHECKING:
 _BEGUN, _WROTE, _COMMIT, _ABORT = e.WorkBegun(), e.Wrote(), e.CommitTold(), e.AbortTold()
 _asked = lru_cache(maxsize=1024)(lambda name: e.PrepareAsked(participants=(name,)))
 _logged = lru_cache(maxsize=1024)(lambda record: e.Logged(record=record))
-#: Bytes of a gid, its terminator among them.
+#: Maximum size of a gid in bytes, including its terminator.
 GID_MAX = 200
 
 
 class PreparedTransaction:
-    """A prepared transaction, or one about to be."""
+    """A prepared transaction, or one that is being prepared."""
 
     __slots__ = ("answer", "busy", "gid", "machine", "node", "top", "valid")
 
@@ -40,31 +41,32 @@ class PreparedTransaction:
         self.top = top
         self.machine = node.participant(node.settings)
         self.valid = False
-        """Its record is durable."""
+        """Whether the record of PREPARE TRANSACTION is durable."""
         self.busy = False
-        """Somebody is finishing it."""
+        """Whether a session is finishing the transaction."""
         self.answer: Message | None = None
-        """The machine's last answer."""
+        """The last answer of the machine."""
 
     @property
     def xid(self) -> int:
-        """Of the transaction."""
+        """Transaction id."""
         return self.top.xid
 
     @property
     def owner(self) -> str:
-        """The role that prepared it."""
+        """Role that prepared the transaction."""
         return self.top.owner
 
     @property
     def prepared_at(self) -> float:
-        """By the node's clock."""
+        """Time of PREPARE TRANSACTION by the node's clock."""
         return self.top.prepared_at
 
     def changed(self) -> None:
-        """It is prepared now, or no more: the search is notified.
+        """Notify the search that the transaction has become prepared, or has ended.
 
-        Whoever looks at several counts as one who changes them, so that those who change one each depend on him
+        A reader of several branches counts as a writer of the list, so that changes of single branches depend on
+        that reader
         and not on each other.
         """
         node = self.node
@@ -74,7 +76,7 @@ class PreparedTransaction:
             node.tell(f"branches of {self.owner}", changed=False)
 
     def tell(self, event: e.Event) -> Steps[None]:
-        """Give the machine an event and do what it asks for."""
+        """Pass an event to the machine and perform its effects."""
         node, machine = self.node, self.machine
         effects = machine.receive(event, node.clock())
         while effects:
@@ -87,12 +89,12 @@ class PreparedTransaction:
                     if effect.forced:
                         yield from node.wal.force(record.end_lsn)
                         self._logged(kind, record)
-                        # what comes of it is done first
+                        # the effects of the forced record come first
                         answer = machine.receive(_logged(effect.record), node.clock())
                         effects = (*answer, *following)
                         break
                     if kind is RecordKind.COMMITTED:
-                        # nobody waits for the disk, nor sees it before
+                        # no session waits for the flush; the commit is invisible until then
                         node.kernel.spawn(self._later(record), f"the end of {self.gid}")
                     else:
                         self._logged(kind, record)
@@ -108,7 +110,7 @@ class PreparedTransaction:
         return node.record("commit_prepared" if committed else "rollback_prepared", top)
 
     def _logged(self, kind: RecordKind, record: WalRecord) -> None:
-        """A record is in the log."""
+        """Perform the effects of a record that is in the WAL."""
         node, top = self.node, self.top
         if kind is RecordKind.PREPARED:
             top.record = None
@@ -121,7 +123,7 @@ class PreparedTransaction:
             node.give_up(top)
 
     def _later(self, record: WalRecord) -> Steps[None]:
-        """Committed once the log's writer has come to it; prepared as before if the node goes down first."""
+        """Commit when the WAL writer has flushed the record; if the node crashes first, the branch stays prepared."""
         node = self.node
         node.wal.soon()
         with suppress(RequestLostError):
@@ -132,18 +134,19 @@ class PreparedTransaction:
 
 
 def _note_branch(node: ModelNode, gid: str, *, changed: bool) -> None:
-    """The search is notified that one branch matters here."""
+    """Notify the search that one branch is read or changed."""
     if node.kernel.watch is not None:
         node.tell(f"branch {gid}", changed=changed)
-        if node.slots_taken() + len(node.sessions) >= node.prepared_max:  # not room for all
+        if node.slots_taken() + len(node.sessions) >= node.prepared_max:  # a slot may be missing
             node.tell("branches", changed=True)
 
 
 def prepare(session: NodeSession, gid: str) -> Steps[str]:
-    """PREPARE TRANSACTION of what the session has open: the tag.
+    """Execute PREPARE TRANSACTION for the session's transaction and return the tag.
 
-    ``ROLLBACK`` for a failed transaction, and for none. 0A000, 22023, 42710, 53200, 55000 and what deferred
-    constraints raise; then nothing is left of it.
+    The tag is ``ROLLBACK`` for a failed transaction, and if there is none. Raise 0A000, 22023, 42710, 53200, 55000
+    or the
+    errors of deferred constraints; the transaction is rolled back then.
     """
     tx = session.tx
     if tx is None:
@@ -166,12 +169,12 @@ def prepare(session: NodeSession, gid: str) -> Steps[str]:
     now = node.clock()
     top.gid, top.owner, top.prepared_at = gid, session.role, now
     branch = PreparedTransaction(node, gid, top)
-    node.branches[gid] = branch  # nobody who looks for branches sees it yet
+    node.branches[gid] = branch  # not valid yet, and so invisible to readers of branches
     _note_branch(node, gid, changed=True)
     session.committing = True
     try:
         for event in (_BEGUN, _WROTE):
-            # nothing but timers comes of them, and nobody keeps these
+            # the only effects are timers, which the model does not need
             branch.machine.receive(event, now)
         yield from branch.tell(_asked(node.name))
         branch.changed()
@@ -225,7 +228,7 @@ def _allowed(node: ModelNode, top: TopXact, gid: str) -> None:
 
 
 def finish(session: NodeSession, gid: str, *, commit: bool) -> Steps[str]:
-    """COMMIT PREPARED or ROLLBACK PREPARED: the tag. 25001, 42704, 42501, 55000"""
+    """Execute COMMIT PREPARED or ROLLBACK PREPARED and return the tag. Raise 25001, 42704, 42501 or 55000."""
     verb = "COMMIT PREPARED" if commit else "ROLLBACK PREPARED"
     if session.tx is not None:
         raise SqlError("25001", f"{verb} cannot run inside a transaction block")
@@ -252,7 +255,9 @@ def finish(session: NodeSession, gid: str, *, commit: bool) -> Steps[str]:
 
 
 def fence(node: ModelNode, gid: str, sites: tuple[str, ...]) -> Steps[str]:
-    """``msrepl.fence_branch``: ``prepared``, ``committed`` or ``fenced``; 55P03 while it is under way."""
+    """Execute ``msrepl.fence_branch``: ``prepared``, ``committed`` or ``fenced``; 55P03 while the branch is
+    running.
+    """
     session = node.connect("postgres", "msrepl fence")
     session.settings["lock_timeout"] = "50ms"
     machine = node.participant(node.settings)
@@ -295,14 +300,14 @@ def _take_gid(session: NodeSession, gid: str, sites: tuple[str, ...]) -> Steps[b
 def recover(
     node: ModelNode, branch: PreparedTransaction, *, committed: Outcome | None = None
 ) -> None:
-    """After a crash: a machine that knows what the log says."""
+    """Give a branch, after a crash, a new machine in the state that the WAL determines."""
     branch.machine = node.participant(node.settings)
     branch.machine.resume(committed, node.clock())
     branch.busy = False
 
 
 def state_of(branch: PreparedTransaction) -> Any:
-    """Where its machine is, for digests."""
+    """Return the state of a branch's machine, for digests."""
     return branch.machine.state if branch.valid else states.ParticipantState.PREPARING
 
 

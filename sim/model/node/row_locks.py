@@ -1,6 +1,6 @@
 """Locking one row and following it to its newest version.
 
-The one place where READ COMMITTED's re-check and the stricter levels' refusals are.
+This module alone implements the re-check of READ COMMITTED and the serialization errors of the stricter levels.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ def take(
 ) -> Steps[Version | None]:
     """Lock a row of which the statement saw `version`.
 
-    Returns: the newest version, which is to be looked at again if it is not `version`; None if the row is gone,
-        or was skipped.
+    Returns: the newest version, for which the caller re-checks its condition if it is not `version`; None if the
+    row
+        is gone, or was skipped.
 
     Args:
         wait: ``block``, ``nowait`` (55P03) or ``skip``.
@@ -51,7 +52,9 @@ def take(
     newest = versions[-1]
     if newest is version and version.xmax is None:
         return version
-    if mode == KEY_SHARE:  # whoever changes no key is not in the way, and may be at it still
+    if (
+        mode == KEY_SHARE
+    ):  # an update that changes no key does not conflict, and may still be running
         place = versions.index(version) if version in versions else len(versions)
         if not waited and not any(one.keys_updated for one in versions[place:]):
             return version
@@ -69,7 +72,7 @@ def take(
 
 
 def _settled(row: HeapRow, tx: OpenTx) -> Version:
-    """The newest version that is committed, or its own."""
+    """Return the newest version that is committed or the transaction's own."""
     for version in reversed(row.versions):
         if version.xmin.top is tx.top or version.xmin.top.commit_no:
             return version
@@ -77,7 +80,7 @@ def _settled(row: HeapRow, tx: OpenTx) -> Version:
 
 
 def _refuse_newer(row: HeapRow, version: Version, tx: OpenTx) -> None:
-    """What it saw is not the newest that is committed: no need to wait."""
+    """Raise 40001 without waiting if a committed transaction has replaced or deleted the version that was seen."""
     ended = version.xmax
     if ended is not None and ended.top is not tx.top and ended.top.commit_no:
         deleted = row.versions and row.versions[-1] is version
@@ -90,7 +93,7 @@ def _refuse_newer_key(row: HeapRow, version: Version, tx: OpenTx) -> None:
 
 
 def modified_by_itself(tx: OpenTx, row: HeapRow, version: Version, snap: CommitSnapshot) -> bool:
-    """The statement has been at this row already. 27000 if a trigger of its was."""
+    """Whether this statement has changed the row already. Raise 27000 if a trigger that it fired has."""
     newest = row.versions[-1] if row.versions else version
     made, ended = newest.cmin, newest.cmax
     if newest.xmax is not None and newest.xmax.top is tx.top and ended >= snap.cid:

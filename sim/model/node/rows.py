@@ -1,7 +1,7 @@
-"""Changing one row: keys, constraints, triggers, the change. How it is locked: `twopc.sim.model.node.row_locks`.
+"""Changes of one row: keys, constraints, triggers, and the change itself. For locking see `row_locks`.
 
-Statements (`twopc.sim.model.sql`)
-and row calls (`tx.OpenTx`) both come through here; neither SQL nor sessions are known here.
+Statements (`twopc.sim.model.sql`) and calls without SQL (`tx.OpenTx`) both use this module, which knows neither SQL
+nor sessions.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ def update(
     compute: Callable[[Values], Values], matches: Callable[[Values], bool],
     events: list[RowEvent], *, names_keys: bool = False,
 ) -> Steps[tuple[Values, Values] | None]:  # fmt: skip
-    """Replace a row; old and new, or None if it is gone or no longer matches.
+    """Update a row; return its old and new values, or None if the row is gone or no longer matches.
 
     Args:
-        names_keys: the statement sets a key's column, though perhaps to what it was: before a BEFORE trigger the
-            row is locked as if its key changed.
+        names_keys: whether the statement assigns a key's column, even to its old value: before a BEFORE trigger the
+        row
+            is then locked as if its key changed.
     """
     if modified_by_itself(tx, row, version, snap):
         return None
@@ -83,7 +84,7 @@ def delete(
     tx: OpenTx, table: HeapTable, row: HeapRow, version: Version, snap: CommitSnapshot,
     matches: Callable[[Values], bool], events: list[RowEvent],
 ) -> Steps[Values | None]:  # fmt: skip
-    """Delete a row; what it was, or None if it is gone or no longer matches."""
+    """Delete a row; return its values, or None if the row is gone or no longer matches."""
     if modified_by_itself(tx, row, version, snap):
         return None
     while True:
@@ -115,7 +116,7 @@ def insert(
     tx: OpenTx, table: HeapTable, new: Values, snap: CommitSnapshot, events: list[RowEvent],
     arbiter: Callable[[Values], Steps[bool]] | None = None,
 ) -> Steps[Values | None]:  # fmt: skip
-    """Add a row; what was stored, None if a trigger or the arbiter (ON CONFLICT) took it away."""
+    """Insert a row; return the stored values, or None if a trigger or the arbiter (ON CONFLICT) suppressed it."""
     tx.assign()
     if ("before row", "ins") in table.triggers_of:
         stored = yield from before_row(tx, table, "ins", None, new)
@@ -145,7 +146,7 @@ def _differ(old: Values, new: Values, places: frozenset[int]) -> bool:
 
 
 def visible(tx: OpenTx, table: HeapTable, snap: CommitSnapshot) -> list[tuple[HeapRow, Version]]:
-    """All rows that a statement sees, in the order of the heap."""
+    """Return all rows that a statement sees, in the order of the heap."""
     results = []
     in_order, last = True, 0
     for row in table.all_rows:

@@ -1,6 +1,7 @@
-"""A connection to a node: transaction blocks, what an error does to them, cancel and terminate.
+"""A connection to a node: transaction blocks, the effect of errors, cancel and terminate.
 
-Implements `twopc.sim.model.ports.NodeSessionPort`. It must not know SQL beyond the verbs that steer transactions.
+Implements `twopc.sim.model.ports.NodeSessionPort`. Of SQL, this module knows only the verbs that control
+transactions.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _DURATION = re.compile(r"\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>us|ms|s|min|h|d
 
 
 def seconds(setting: str | None, default: float = 0.0) -> float:
-    """A duration as settings give it: ``50ms``, ``2s``, or a number of milliseconds."""
+    """Parse a duration as settings give it: ``50ms``, ``2s``, or a number of milliseconds."""
     if setting is None:
         return default
     match = _DURATION.match(setting)
@@ -59,7 +60,7 @@ def _failed() -> SqlError:
 
 
 class NodeSession:
-    """A connection of one role."""
+    """The connection of one role."""
 
     def __init__(self, node: ModelNode, pid: int, role: str, application_name: str) -> None:
         self.node = node
@@ -69,47 +70,49 @@ class NodeSession:
         self.settings: dict[str, str] = {}
         self.born = node.clock()
         self.called = f"session {application_name} {node.kernel.stretch}"
-        """For the search: equal in equivalent runs, where numbers are not."""
+        """Name of the session for the search: equal in equivalent runs, unlike pids."""
         self.tx: OpenTx | None = None
         self.wait: LockQueueWait | None = None
         self.failed_tx = False
         self.dead: RequestLostError | SqlError | None = None
         self.committing = False
-        """Past the point where a cancel counts."""
+        """Whether the commit can no longer be cancelled."""
         self.busy = False
         self.idle_since = 0.0
-        """By the kernel's time, when the last statement ended."""
+        """Virtual time at which the last statement ended."""
         self.on_link = False
-        """It waits for the answer of its link; whoever has the link says so."""
+        """Whether the session waits for an answer of its link; set by the owner of the link."""
         self.victim: float | None = None
-        """When the transaction began that was chosen to end a deadlock across servers."""
+        """Time at which the transaction began that was chosen to end a deadlock across servers."""
         self.link: Any = None
-        """Its link to another node, once it has one: `interrupt()` while it waits for it, `close()` at the end."""
+        """Link to another node, if there is one: `interrupt()` while the session waits for it, `close()` at the
+        end.
+        """
         self.told_to_end = False
         self._timer: simpy.Event | None = None
-        """Of idle_in_transaction_session_timeout or of statement_timeout."""
+        """Timer of idle_in_transaction_session_timeout or of statement_timeout."""
         self.session_locks: set[int] = set()
 
     # -- ports.Session -------------------------------------------------------------------------------
 
     @property
     def in_transaction(self) -> bool:
-        """A block is open, perhaps failed."""
+        """Whether a transaction is open, even if it has failed."""
         return self.tx is not None
 
     @property
     def is_idle(self) -> bool:
-        """It answers, and no block is open."""
+        """Whether the session is alive and no transaction is open."""
         return self.tx is None and self.dead is None
 
     @property
     def failed(self) -> bool:
-        """Nothing but ROLLBACK is taken."""
+        """Whether the transaction has failed, so that only ROLLBACK is accepted."""
         return self.failed_tx
 
     @property
     def lock_timeout_s(self) -> float:
-        """0: it waits for ever."""
+        """lock_timeout in seconds; 0 for no limit."""
         tx = self.tx
         setting = tx.setting("lock_timeout") if tx else self.settings.get("lock_timeout")
         return seconds(setting, self.node.lock_timeout_s)
@@ -118,10 +121,10 @@ class NodeSession:
         self, text: str | Callable[..., Steps[StatementResult]],
         params: Mapping[str, Any] | None = None,
     ) -> Steps[StatementResult]:  # fmt: skip
-        """One statement. SqlError as the server reports; LostError where nobody answers.
+        """Execute one statement. Raise SqlError for errors of the server, RequestLostError if there is no answer.
 
         Args:
-            text: or a plan: what a statement does, called with the open transaction and parameters.
+            text: SQL, or a plan: a function called with the open transaction and parameters.
         """
         if self.dead is not None:
             why, self.dead = (
@@ -209,11 +212,11 @@ class NodeSession:
         self.cancel()
 
     def _disturbed(self) -> None:
-        """Somebody else does something to it: that matters to whatever it does."""
+        """Notify the search of an action on this session from outside, which depends on all its steps."""
         self.node.tell(self.called, changed=True)
 
     def cancel(self) -> None:
-        """57014 in what waits."""
+        """Cancel the wait of the running statement (57014)."""
         self._disturbed()
         if self.wait is not None and not self.committing:
             self.wait.end("cancel")
@@ -221,7 +224,7 @@ class NodeSession:
             self.link.interrupt()
 
     def terminate(self) -> None:
-        """57P01 in what runs, else in nothing; the open transaction is rolled back."""
+        """End the session, with 57P01 in a running statement; the open transaction is rolled back."""
         self._disturbed()
         if self.dead is not None:
             return
@@ -236,7 +239,7 @@ class NodeSession:
             self._end(terminated())
 
     def close(self) -> None:
-        """The client disconnects; idempotent."""
+        """Disconnect; idempotent."""
         self._disturbed()
         if self.dead is None:
             if self.wait is not None:
@@ -250,7 +253,7 @@ class NodeSession:
                 self._end(RequestLostError("closed"))
 
     def _abandon(self) -> None:
-        """Whoever waited for the answer has gone: as if the connection had."""
+        """End the session as with a lost connection, because its caller has stopped."""
         if self.dead is None and not self.committing:
             self._end(RequestLostError("abandoned"))
 
@@ -285,7 +288,7 @@ class NodeSession:
             tx.take_back(tx.sub)
 
     def begin(self, level: str = "", *, block: bool = False) -> OpenTx:
-        """A transaction begins."""
+        """Begin a transaction."""
         if not level:
             level = self.settings.get("default_transaction_isolation", "read committed")
         top = TopXact(self, level, self.node.clock())
@@ -296,7 +299,7 @@ class NodeSession:
         return self.tx
 
     def before_commit(self) -> Steps[None]:
-        """Deferred checks, and whether it is serializable; any error leaves the session's transaction open."""
+        """Run deferred checks and the check of serializability; after an error the transaction is still open."""
         tx = self.tx
         assert tx is not None
         while tx.sub.parent is not None:
@@ -308,7 +311,7 @@ class NodeSession:
             self.node.ssi.check_commit(tx.top.ssi)
 
     def commit(self) -> Steps[None]:
-        """Commit what is open; whatever goes wrong, nothing is open afterwards."""
+        """Commit the open transaction; even after an error none is open."""
         tx = self.tx
         assert tx is not None
         try:
@@ -337,7 +340,7 @@ class NodeSession:
         node.finish(top, record)
 
     def abort(self) -> None:
-        """Roll back what is open."""
+        """Roll back the open transaction."""
         tx = self.tx
         if tx is not None:
             if tx.top.ssi is not None or tx.top.advisory:
@@ -350,11 +353,11 @@ class NodeSession:
                 self.node.give_up(tx.top)
 
     def forget(self) -> None:
-        """No transaction is open here any more."""
+        """Clear the session's transaction and its failed state."""
         self.tx = None
         self.failed_tx = False
 
-    # -- verbs that steer transactions ---------------------------------------------------------------
+    # -- verbs that control transactions -------------------------------------------------------------
 
     def _begin(self, what: Control) -> StatementResult:
         if self.tx is None:
@@ -364,7 +367,7 @@ class NodeSession:
         return _STARTED if what.name == "start" else _BEGUN
 
     def _control(self, what: Control) -> Steps[str]:
-        """Do what it says; the tag."""
+        """Execute a statement that controls transactions and return its tag."""
         verb, name = what.verb, what.name
         if verb == "prepare":
             return prepared_transactions.prepare(self, name)

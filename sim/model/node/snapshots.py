@@ -1,6 +1,6 @@
-"""What a statement sees: which commits, and how far its own transaction's work.
+"""Snapshots: which commits a statement sees, and which of its own transaction's commands.
 
-Pure; must not know locks.
+Pure functions, without knowledge of locks.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from twopc.sim.model.node.transactions import TopXact, Xact
 
 
 class CommitSnapshot:
-    """The commits up to a number, and its own transaction's commands before one."""
+    """A snapshot: the commits up to a number, and the own transaction's commands before a command id."""
 
     __slots__ = ("cid", "no", "top")
 
@@ -20,12 +20,12 @@ class CommitSnapshot:
         self.cid = cid
 
     def sees(self, xact: Xact) -> bool:
-        """Another transaction's work, or its own."""
+        """Whether the snapshot sees a transaction: its own, or one committed before it."""
         top = xact.top
         return top is self.top or 0 < top.commit_no <= self.no
 
     def version(self, row: HeapRow) -> Version | None:
-        """The version of a row that it sees; None if it sees none."""
+        """Return the visible version of a row; None if there is none."""
         own, no, cid = self.top, self.no, self.cid
         for version in reversed(row.versions):
             top = version.xmin.top

@@ -1,8 +1,8 @@
-"""SERIALIZABLE: who reads what another writes without seeing it, and when that could not be in any order.
+"""SERIALIZABLE: read-write dependencies between transactions, and the serialization errors that they cause.
 
-The rules are those of PostgreSQL's predicate.c: a transaction with a read-write conflict in and one out is
-a pivot; it must not commit if the transaction it points to has committed first. Reads are of rows by key, of
-the gap that a key is not in, or of whole tables. Read-only optimisations are left out: they only save work.
+The rules are those of PostgreSQL's predicate.c: a transaction with a read-write conflict in and one out is a pivot;
+it must not commit if the transaction to which its conflict out leads has committed first. Reads are of rows by key,
+of the gap of a missing key, or of whole tables. Read-only optimisations are omitted: they only save work.
 """
 
 from __future__ import annotations
@@ -12,63 +12,63 @@ from collections.abc import Iterable
 from twopc.sim.model.node.transactions import ABORTED, COMMITTED, TopXact
 from twopc.sim.model.values import SqlError, Values
 
-#: Read of a whole table.
+#: Key that stands for a read of a whole table.
 ALL: Values = ("all",)
-#: Read of where a key would be, which in a small table is the one page of its index: a new key is put there.
+#: Key that stands for a read of a gap: in a small table, of the only page of its index, which gets every new key.
 GAP: Values = ("gap",)
 
 
 class SerializableXact:
-    """What is known of one serializable transaction."""
+    """The reads, writes and conflicts of one serializable transaction."""
 
     __slots__ = ("commit", "doomed", "ins", "no", "outs", "reads", "ready", "top", "writes")
 
     def __init__(self, top: TopXact, no: int) -> None:
         self.top = top
         self.no = no
-        """Commits up to this one are seen."""
+        """Number of the last commit that the transaction sees."""
         self.reads: dict[str, set[Values]] = {}
         self.writes: dict[str, set[Values]] = {}
         self.ins: list[SerializableXact] = []
-        """Those that read what this one wrote, and did not see it."""
+        """Transactions that read rows without seeing this transaction's writes of them."""
         self.outs: list[SerializableXact] = []
         self.ready = 0
-        """Order in which it was found that it may commit; 0: not yet."""
+        """Position in the order in which transactions passed `check_commit`; 0: not yet."""
         self.commit = 0
         self.doomed = False
 
 
 class Ssi:
-    """The serializable transactions of a node that matter still."""
+    """The serializable transactions of a node that can still conflict."""
 
     def __init__(self) -> None:
         self._all: dict[TopXact, SerializableXact] = {}
         self._order = 0
 
     def begin(self, top: TopXact, no: int) -> None:
-        """It has its snapshot."""
+        """Register a transaction that has taken its snapshot."""
         top.ssi = self._all[top] = SerializableXact(top, no)
 
     def read(self, own: SerializableXact, table: str, keys: Iterable[Values]) -> None:
-        """It reads rows by key, or `ALL`. 40001"""
+        """Register reads of rows by key, or `ALL`. Raise 40001."""
         known = own.reads.setdefault(table, set())
         for key in keys:
             if key in known:
                 continue
             known.add(key)
             if key == GAP:
-                continue  # only who puts a key there later is in its way
+                continue  # only a later insert can conflict
             for other in self._concurrent(own):
                 written = other.writes.get(table)
                 if written and (key == ALL or key in written):
                     self._conflict(own, other, own)
 
     def check_read(self, own: SerializableXact) -> None:
-        """A row was looked at. 40001"""
+        """Raise 40001 if a transaction that reads a row is doomed."""
         self._check_doomed(own, "conflict out checking")
 
     def wrote(self, own: SerializableXact, table: str, keys: Iterable[Values]) -> list[Values]:
-        """It changes the rows of these keys, or makes them; those that are new. 40001"""
+        """Register writes of rows with these keys; return the keys that are new. Raise 40001."""
         self._check_doomed(own, "conflict in checking")
         known = own.writes.setdefault(table, set())
         new = [key for key in keys if key not in known]
@@ -80,7 +80,7 @@ class Ssi:
         return new
 
     def check_commit(self, own: SerializableXact) -> None:
-        """Whether it may commit, or prepare. 40001"""
+        """Raise 40001 if a transaction must not commit or prepare."""
         self._check_doomed(own, "commit attempt")
         for reader in own.ins:
             if reader.commit or reader.doomed:
@@ -95,7 +95,7 @@ class Ssi:
         own.ready = self._order
 
     def end(self, top: TopXact) -> None:
-        """It has committed or rolled back; what no running transaction overlaps is forgotten."""
+        """Note the end of a transaction; forget those that no running transaction overlaps."""
         own = top.ssi
         if top.state == COMMITTED:
             self._order += 1

@@ -1,7 +1,7 @@
-"""Transactions and subtransactions: their numbers, what they have done, and how it is taken back.
+"""Transactions and subtransactions: their ids, their changes, and the undo of these.
 
-Knows nothing of sessions or SQL. What a transaction changes in memory it can take back physically, so that
-the heap holds only what is committed, under way, or prepared.
+Sessions and SQL are unknown here. Changes in memory are undone physically, so that the heap holds only versions of
+transactions that are committed, running or prepared.
 """
 
 from __future__ import annotations
@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-#: Takes back one thing that was done.
+#: An undo entry: a function and its two arguments.
 Undo = tuple[Callable[..., None], Any, Any]
 
 RUNNING, PREPARED, COMMITTED, ABORTED = range(4)
 
 
 class Xact:
-    """A transaction, or a subtransaction of one.
+    """A transaction, or a subtransaction.
 
-    A subtransaction's own state says only whether it was taken back; whether its work counts is said by
-    `top`.
+    The state of a subtransaction tells only whether it was rolled back; whether it is committed depends on `top`.
     """
 
     __slots__ = (
@@ -29,29 +28,29 @@ class Xact:
 
     def __init__(self, parent: Xact | None = None, name: str = "") -> None:
         self.xid = 0
-        """0 until it writes or locks."""
+        """Transaction id; 0 until the transaction writes or locks."""
         self.parent = parent
         if parent is not None:
             self.top: TopXact = parent.top
         self.name = name
-        """Of the savepoint."""
+        """Name of the savepoint."""
         self.state = RUNNING
         self.commit_no = 0
-        """Position among the commits that others see; 0: not visible."""
+        """Position among the visible commits; 0: not visible."""
         self.lsn = 0
-        """End of its commit record; 0: none."""
+        """End of the commit record; 0: none."""
         self.undo: list[Undo] = []
         self.waiters: list[Any] | None = None
-        """`locks.Wait`s that last until it is over."""
+        """Waits for the end of this transaction (`lock_waits.LockQueueWait`)."""
         self.joined = False
-        """Released: who waits for it waits for the whole transaction from then on."""
+        """Whether the savepoint is released: waits for it are for the whole transaction from then on."""
         self.changes_at = 0
         self.queued_at = 0
         self.settings: dict[str, str] | None = None
 
 
 class TopXact(Xact):
-    """A whole transaction."""
+    """A top-level transaction."""
 
     __slots__ = (
         "advisory",
@@ -80,43 +79,44 @@ class TopXact(Xact):
 
     @property
     def top(self) -> TopXact:  # type: ignore[override] # a subtransaction has it in a slot
-        """Itself; not kept in it, so that it goes away when nobody needs it any more, and not only with the
-        collector of garbage."""
+        """The transaction itself. Not stored, which would be a reference cycle that only the garbage collector
+        frees.
+        """
         return self
 
     def __init__(self, session: Any, level: str, began: float) -> None:
         super().__init__()
         self.session = session
-        """Who runs it; None once it is prepared."""
+        """The session that runs the transaction; None once it is prepared."""
         self.level = level
         self.began = began
         self.began_block = False
-        """By BEGIN: an error leaves it open, and failed."""
+        """Whether the transaction was begun by BEGIN, so that an error leaves it open and failed."""
         self.cid = 0
-        """Number of the command under way: a statement does not see what it did itself."""
+        """Id of the current command: a statement does not see its own changes."""
         self.snapshot: Any = None
-        """Kept for the whole transaction above READ COMMITTED."""
+        """Above READ COMMITTED: the snapshot of the whole transaction."""
         self.seen = ""
-        """The same as pg_current_snapshot() tells it, where somebody will ask."""
+        """The snapshot in the form of pg_current_snapshot(), if the node keeps snapshots."""
         self.horizon = 0
-        """Commits up to this one may not be forgotten while it runs."""
+        """Number of the last commit at which versions must be kept while the transaction runs."""
         self.changes: list[tuple[Any, str, Any, Any]] = []
-        """Of rows, in order: table, operation, old, new."""
+        """Changes of rows, in order: table, operation, old, new."""
         self.rows: list[Any] = []
-        """Rows whose versions may be thrown away once this is old."""
+        """Rows whose old versions may be removed when no transaction can see them."""
         self.deferred: list[Any] = []
-        """Checks and triggers that wait for the commit."""
+        """Checks and triggers that are deferred to the commit."""
         self.gid = ""
         self.owner = ""
         self.database = ""
         self.prepared_at = 0.0
         self.record: Any = None
-        """The log's record that it waits for."""
+        """The WAL record for whose flush the transaction waits."""
         self.ssi: Any = None
         self.tables: dict[str, int] = {}
-        """Locks of whole tables, by table."""
+        """Table locks held, as bits, by table."""
         self.held: set[str] = set()
-        """What forbids to prepare it, as PostgreSQL says it."""
+        """Reasons why the transaction cannot be prepared."""
         self.notified = False
         self.temporary = False
         self.advisory: set[int] = set()

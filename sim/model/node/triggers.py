@@ -1,6 +1,6 @@
-"""Which triggers fire under which role, and those that fire before a row and before a statement.
+"""Selection of the triggers that fire, and triggers before a row and before a statement.
 
-What a trigger does is its own.
+The action of a trigger is in its own `fire`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class RowEvent:
-    """A row was changed; something comes of it."""
+    """A change of a row that has checks or triggers after it."""
 
     __slots__ = ("new", "old", "operation", "row", "table")
 
@@ -30,7 +30,7 @@ class RowEvent:
         self.row = row
 
     def change(self) -> RowChange:
-        """As triggers are told it."""
+        """Return the change as triggers receive it."""
         return RowChange(
             table=self.table.name,
             operation=self.operation,  # type: ignore[arg-type] # one of three
@@ -40,7 +40,7 @@ class RowEvent:
 
 
 def firing(tx: OpenTx, table: HeapTable, when: str, operation: str) -> list[Any]:
-    """Triggers of a kind that fire now, by name."""
+    """Return the triggers of a kind that fire in the session's replication role, by name."""
     result = table.triggers_of.get((when, operation))
     if result is None:
         return []
@@ -51,7 +51,10 @@ def firing(tx: OpenTx, table: HeapTable, when: str, operation: str) -> list[Any]
 def before_row(
     tx: OpenTx, table: HeapTable, operation: str, old: Values | None, new: Values | None
 ) -> Steps[Values | None]:
-    """What is to be stored (for a delete, the old row); None to leave the row alone."""
+    """Fire the triggers before a row.
+
+    Return the values to store (for a delete, the old row); None if a trigger suppresses the change.
+    """
     for trigger in firing(tx, table, "before row", operation):
         change = RowChange(table=table.name, operation=operation, old=old, new=new)  # type: ignore[arg-type] # one of three
         back: Sequence[RowChange] | None = yield from trigger.fire(tx, table.name, (change,))
@@ -65,6 +68,6 @@ def before_row(
 
 
 def before_statement(tx: OpenTx, table: HeapTable, operation: str) -> Steps[None]:
-    """Triggers before the first row."""
+    """Fire the triggers before a statement."""
     for trigger in firing(tx, table, "before statement", operation):
         yield from trigger.fire(tx, table.name, ())

@@ -1,6 +1,6 @@
-"""An open transaction: its savepoints and settings, statements, and rows without SQL.
+"""An open transaction: its savepoints and settings, statements, and access to rows without SQL.
 
-Implements `twopc.sim.model.ports.Tx`. Ends by its session (`session`), which decides what an error does to it.
+Implements `twopc.sim.model.ports.Tx`. The `session` ends it and handles its errors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from twopc.sim.model.node.node import ModelNode
     from twopc.sim.model.node.session import NodeSession
 
-#: A table of fewer rows has one page of index; and once it is analyzed, plans read all of it for one key.
+#: Rows below which an index has one page; once such a table is analyzed, its plans are sequential scans.
 SMALL_ROWS = 200
 
 
@@ -32,7 +32,7 @@ def _always(values: Values) -> bool:
 
 
 class OpenTx:
-    """A transaction of one session."""
+    """The open transaction of one session."""
 
     __slots__ = (
         "applying",
@@ -57,54 +57,54 @@ class OpenTx:
         self.locks = session.node.locks
         self.top = top
         self.sub: Xact = top
-        """The subtransaction under way."""
+        """The current subtransaction."""
         self.settings: dict[str, str] = {}
         self.replica = session.settings.get("session_replication_role") == "replica"
         self.deferring: dict[str, bool] = {}
-        """SET CONSTRAINTS: those that are checked at the other time than declared."""
+        """Whether SET CONSTRAINTS has inverted the declared check time of a constraint, by name."""
         self.calls = 0
-        """How deep functions are in each other."""
+        """Nesting depth of functions."""
         self.running_calls = 0
-        """How deep published routines are in each other."""
+        """Nesting depth of published routines."""
         self.preparing = False
-        """PREPARE TRANSACTION ends it."""
+        """Whether PREPARE TRANSACTION is ending the transaction."""
         self.ending = False
-        """What was deferred to the end is being done."""
+        """Whether deferred checks and triggers are running."""
         self.applying = False
-        """A procedure at the Publisher is storing what a Subscriber has sent."""
+        """Whether a procedure of the Publisher is storing rows that a Subscriber has sent."""
         self.cause = ""
-        """The trigger of a user's that is under way, in words."""
+        """Description of the user's trigger that is running."""
 
     # -- what it is ----------------------------------------------------------------------------------
 
     @property
     def xid(self) -> int:
-        """0 until it writes or locks."""
+        """Transaction id; 0 until the transaction writes or locks."""
         return self.top.xid
 
     @property
     def level(self) -> Level:
-        """Of the whole transaction."""
+        """Isolation level of the transaction."""
         return self.top.level  # type: ignore[return-value] # one of three
 
     @property
     def session_user(self) -> str:
-        """Who is connected."""
+        """The role of the session."""
         return self.session.role
 
     def assign(self) -> int:
-        """The transaction's number, given now if it has none."""
+        """Return the transaction id, assigning one if there is none."""
         if not self.sub.xid:
             self.node.assign(self.sub)
         return self.top.xid
 
     def setting(self, name: str) -> str | None:
-        """What holds now."""
+        """Return the present value of a setting."""
         local = self.settings.get(name)
         return local if local is not None else self.session.settings.get(name)
 
     def set(self, name: str, value: str | None, *, local: bool) -> None:
-        """SET; taken back with the (sub)transaction. None: RESET."""
+        """Execute SET, undone with the (sub)transaction; None resets the setting."""
         if local:
             settings = self.settings
         else:
@@ -118,13 +118,13 @@ class OpenTx:
         self.replica = self.setting("session_replication_role") == "replica"
 
     def made_otherwise(self, name: str) -> bool:
-        """Whether SET CONSTRAINTS has turned around when this constraint is checked."""
+        """Whether SET CONSTRAINTS has inverted the declared check time of a constraint."""
         return self.deferring.get(name, False)
 
     # -- snapshots -----------------------------------------------------------------------------------
 
     def statement(self) -> CommitSnapshot:
-        """A new command, and what it sees."""
+        """Begin a command and return its snapshot."""
         top = self.top
         if self.node.kernel.watch is not None:
             self.node.looked()
@@ -145,11 +145,11 @@ class OpenTx:
         return CommitSnapshot(number, top, top.cid)
 
     def read(self, table: HeapTable, keys: Sequence[Values] | None, *, exists: bool) -> None:
-        """For SERIALIZABLE: what was looked at.
+        """Register the rows that were read, for SERIALIZABLE.
 
         Args:
-            keys: of the primary key; None: all rows.
-            exists: there were rows to look at; only then is it noticed that the transaction must fail.
+            keys: values of the primary key; None for all rows.
+            exists: whether rows were found; only then is it checked that the transaction is not doomed.
         """
         own = self.top.ssi
         if own is None:
@@ -165,10 +165,10 @@ class OpenTx:
         self.node.ssi.read(own, table.name, looked)
 
     def wrote(self, table: HeapTable, values: Iterable[Values], *, placed: bool) -> None:
-        """For SERIALIZABLE: rows that are changed.
+        """Register the rows that are changed, for SERIALIZABLE.
 
         Args:
-            placed: a key was put into an index.
+            placed: whether a key was added to an index.
         """
         index = table.primary
         keys = [index.key(one) for one in values] if index is not None else [ALL]
@@ -181,13 +181,13 @@ class OpenTx:
     # -- statements ----------------------------------------------------------------------------------
 
     def run(self, text: str, params: Mapping[str, Any] | None = None) -> Steps[StatementResult]:
-        """One SQL statement."""
+        """Execute one SQL statement."""
         plan = self.node.plans.statement(text)
         result = yield from plan(self, params or {})
         return result
 
     def lock_table(self, table: HeapTable, mode: int) -> Steps[None]:
-        """Until the end of the transaction."""
+        """Lock a table until the end of the transaction."""
         if mode >= ROW_EXCLUSIVE:
             self.node.touched()
         if not self.locks.try_table(self.top, table, mode):
@@ -199,7 +199,7 @@ class OpenTx:
     def find(
         self, table: HeapTable, key: Values, snap: CommitSnapshot
     ) -> tuple[HeapRow, Version] | None:
-        """A row by its primary key, and the version that a snapshot sees."""
+        """Return a row by its primary key, with the version that a snapshot sees."""
         index = table.primary
         assert index is not None, f"{table.name} has no primary key"
         for row in index.entries.get(key, ()):
@@ -209,7 +209,7 @@ class OpenTx:
         return None
 
     def lock(self, table: str, key: Values) -> Steps[Values | None]:
-        """``select … for update`` by key, re-checked."""
+        """Execute ``select … for update`` by primary key, with the re-check of READ COMMITTED."""
         there = self.node.table(table)
         yield from self.lock_table(there, ROW_SHARE)
         snap = self.statement()
@@ -224,14 +224,14 @@ class OpenTx:
         return values
 
     def get(self, table: str, key: Values) -> Values | None:
-        """By key, as a new statement sees it."""
+        """Return a row by primary key, as a new statement sees it."""
         there = self.node.table(table)
         result = self.find(there, key, self.statement())
         self.read(there, (key,), exists=result is not None)
         return result[1].values if result is not None else None
 
     def insert(self, table: str, row: Values) -> Steps[Values]:
-        """Constraints and triggers included; columns left out at the end get their defaults."""
+        """Insert a row, with constraints and triggers; columns missing at its end get their defaults."""
         there = self.node.table(table)
         yield from self.lock_table(there, ROW_EXCLUSIVE)
         snap = self.statement()
@@ -249,14 +249,14 @@ class OpenTx:
     def update(
         self, table: str, key: Values, new: Values, when: Callable[[Values], bool]
     ) -> Steps[Values | None]:
-        """Where the row's newest version satisfies `when`."""
+        """Replace a row if its newest version satisfies `when`."""
         return (yield from self.change(table, key, lambda old: new, when))
 
     def change(
         self, table: str, key: Values, compute: Callable[[Values], Values],
         when: Callable[[Values], bool] = _always, *, names_keys: bool = False,
     ) -> Steps[Values | None]:  # fmt: skip
-        """As `update`, from what the newest version is.
+        """Update a row to the values that `compute` returns for its newest version; see `update`.
 
         Args:
             names_keys: see `twopc.sim.model.node.rows.update`.
@@ -286,7 +286,7 @@ class OpenTx:
         return changed[1] if changed is not None else None
 
     def delete(self, table: str, key: Values, when: Callable[[Values], bool]) -> Steps[bool]:
-        """Where the row's newest version satisfies `when`."""
+        """Delete a row if its newest version satisfies `when`."""
         there = self.node.table(table)
         yield from self.lock_table(there, ROW_EXCLUSIVE)
         snap = self.statement()
@@ -307,7 +307,7 @@ class OpenTx:
         return gone is not None
 
     def delete_all(self, table: str, keys: Iterable[Values]) -> Steps[int]:
-        """The rows with these primary keys; how many there were."""
+        """Delete the rows with these primary keys and return their number."""
         there = self.node.table(table)
         yield from self.lock_table(there, ROW_EXCLUSIVE)
         snap = self.statement()
@@ -329,7 +329,7 @@ class OpenTx:
         return count
 
     def wait_for(self, xid: int, what: str) -> Steps[None]:
-        """Until another transaction is over."""
+        """Wait until another transaction has ended."""
         other = self.node.running(xid)
         if other is not None and other is not self.top:
             yield from self.locks.xact(self.session, self.sub, other)
@@ -337,7 +337,7 @@ class OpenTx:
     # -- savepoints ----------------------------------------------------------------------------------
 
     def savepoint(self, name: str) -> None:
-        """A subtransaction begins."""
+        """Begin a subtransaction."""
         sub = Xact(self.sub, name)
         sub.changes_at = len(self.top.changes)
         sub.queued_at = len(self.top.deferred)
@@ -353,7 +353,7 @@ class OpenTx:
         raise SqlError("3B001", f'savepoint "{name}" does not exist')
 
     def rollback_to(self, name: str) -> None:
-        """Undo what was done since; the savepoint stays. 3B001"""
+        """Undo all changes since a savepoint, which stays. Raise 3B001."""
         target = self._named(name)
         while self.sub is not target:
             self._drop(self.sub)
@@ -361,7 +361,7 @@ class OpenTx:
         self.savepoint(name)
 
     def release(self, name: str) -> None:
-        """Its work is its parent's. 3B001"""
+        """Merge a savepoint into its parent. Raise 3B001."""
         target = self._named(name)
         while True:
             sub = self.sub
@@ -380,7 +380,7 @@ class OpenTx:
                 return
 
     def drop(self) -> None:
-        """Undo the innermost savepoint's work, and leave it."""
+        """Undo the innermost savepoint and leave it."""
         self._drop(self.sub)
 
     def _drop(self, sub: Xact) -> None:
@@ -389,12 +389,12 @@ class OpenTx:
         self.sub = sub.parent
 
     def unwind(self) -> None:
-        """Undo every savepoint's work; the transaction itself is left."""
+        """Undo all savepoints, but not the transaction itself."""
         while self.sub.parent is not None:
             self._drop(self.sub)
 
     def take_back(self, sub: Xact) -> None:
-        """Undo a subtransaction's work; its locks are free at once."""
+        """Undo a subtransaction; its locks are free at once."""
         if sub.state == ABORTED:
             return
         self.locks.keep_waiting(sub)

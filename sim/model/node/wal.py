@@ -1,6 +1,6 @@
-"""The node's log: records in order, forced by group commit, cut by a crash behind what is durable.
+"""The node's WAL: records in order, flushed by group commit, cut by a crash after its durable end.
 
-Knows positions and time, not what a record means to sessions.
+This module knows positions and time, not the meaning of records for sessions.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from twopc.sim.model.values import (
     Steps,
 )
 
-#: After how long a record that nobody forces is written (wal_writer_delay).
+#: Seconds after which a record that is not forced is flushed (wal_writer_delay).
 LAZY_S = 0.2
-#: 2000-01-01 in seconds since 1970: where PostgreSQL's time begins.
+#: PostgreSQL's epoch, 2000-01-01, in seconds since 1970.
 EPOCH_S = 946684800
 
 
@@ -49,20 +49,20 @@ class WalRecord:
         self.lsn = lsn
         self.end_lsn = end_lsn
         self.xact = xact
-        """Until it is durable: what a crash would have to take back."""
+        """Until the record is durable: the transaction that a crash would have to undo."""
         self.undo: list[Any] = []
-        """Of what others see already although it is not durable."""
+        """Undo entries of a commit that is visible although it is not durable."""
         self.changes: list[tuple[Any, str, Any, Any]] | None = None
-        """Of rows: table, operation, old, new; None where nothing is committed."""
+        """Changes of rows: table, operation, old, new; None if the record commits nothing."""
         self.time_s = 0.0
-        """By the node's clock."""
+        """Time by the node's clock."""
         self.gid = ""
         self.xid = 0
         self._committed: CommittedTransaction | None = None
 
     @property
     def committed(self) -> CommittedTransaction | None:
-        """What a log reader sees; made when one looks."""
+        """The transaction as a log reader sees it; built at first use."""
         result = self._committed
         if result is None and self.changes is not None:
             result = self._committed = CommittedTransaction(
@@ -76,7 +76,7 @@ class WalRecord:
 
 
 class Wal:
-    """A node's log."""
+    """The WAL of a node."""
 
     def __init__(
         self, node: str, kernel: Kernel, flush: Delay, settled: Callable[[int], None]
@@ -86,14 +86,14 @@ class Wal:
         self._flush = flush.given
         self._settled = settled
         self.records: list[WalRecord] = []
-        """Those that nobody has trimmed."""
+        """The records that are not trimmed."""
         self._young: deque[WalRecord] = deque()
-        """Not durable yet."""
+        """Records that are not durable yet."""
         self._end = 0x1000
         self._reached = 0x1000
         self.flushes = 0
         self.forces = 0
-        """How often somebody had to wait for the disk; those who wait at a time share a flush."""
+        """Number of waits for a flush; concurrent waits share one flush."""
         self._label = Label(
             actor=f"node:{node}",
             cause=Cause.FLUSH,
@@ -101,29 +101,29 @@ class Wal:
             touches=frozenset({node}),
         )
         self._running: simpy.Event | None = None
-        """Succeeds when the flush under way has ended."""
+        """Succeeds when the current flush has ended."""
         self._timer: simpy.Event | None = None
         self._lazy: simpy.Event | None = None
         self._waiting: list[simpy.Event] = []
         self._target = 0
-        """Up to where it writes."""
+        """Position up to which the current flush writes."""
         self._cuts = 0
-        """How often it was cut."""
+        """Number of crashes."""
 
     @property
     def end(self) -> int:
-        """Behind the last record."""
+        """Position after the last record."""
         self._tell(changed=False)
         return self._end
 
     @property
     def durable(self) -> int:
-        """What is before it survives a crash."""
+        """Position before which all records survive a crash."""
         self._tell(changed=False)
         return self._reached
 
     def append(self, kind: str, xact: Any, size: int) -> WalRecord:
-        """A record at the end."""
+        """Append a record."""
         record = WalRecord(kind, self._end, self._end + 64 + 32 * size, xact)
         self._end = record.end_lsn
         self.records.append(record)
@@ -132,12 +132,12 @@ class Wal:
         return record
 
     def _tell(self, *, changed: bool) -> None:
-        """The search is notified that it has changed, or that somebody looks how far it is."""
+        """Notify the search that the WAL has changed, or that its positions are read."""
         if self._kernel.watch is not None:
             self._kernel.watch(f"log at {self._node}", changed)
 
     def force(self, lsn: int) -> Steps[None]:
-        """Until everything before a position is durable. LostError if the node goes down meanwhile."""
+        """Flush, and wait until the WAL before a position is durable. Raise RequestLostError if the node goes down."""
         cuts = self._cuts
         self.forces += 1
         self._tell(changed=self._reached < lsn)
@@ -149,7 +149,7 @@ class Wal:
                 raise RequestLostError(f"{self._node} went down")
 
     def reached(self, lsn: int) -> Steps[None]:
-        """As `force`, but the disk is left to others. LostError"""
+        """Wait until the WAL before a position is durable, without a flush. Raise RequestLostError."""
         cuts = self._cuts
         self._tell(changed=self._reached < lsn)
         while self._reached < lsn:
@@ -160,7 +160,7 @@ class Wal:
                 raise RequestLostError(f"{self._node} went down")
 
     def soon(self) -> None:
-        """Nobody waits for it: it is written when the writer looks."""
+        """Schedule a flush by the WAL writer."""
         self._tell(changed=True)
         if self._lazy is None and self._running is None:
             self._lazy = self._kernel.delay(LAZY_S, self._label)
@@ -202,16 +202,16 @@ class Wal:
         self._look_again()
 
     def _look_again(self) -> None:
-        """Those who wait for the disk without asking for it."""
+        """End the waits of `reached`, which check the position again."""
         waiting, self._waiting = self._waiting, []
         for each in waiting:
             each.succeed()
 
     def cut(self, kept: int | None) -> tuple[list[WalRecord], list[WalRecord]]:
-        """The node goes down: what the disk has although nobody was told, and what is lost with it.
+        """Crash: return the records that become durable without acknowledgement, and those that are lost.
 
         Args:
-            kept: a position; not before what is durable.
+            kept: the position at which the WAL ends; not before its durable end.
         """
         self._cuts += 1
         for event in (self._timer, self._lazy):
@@ -232,11 +232,11 @@ class Wal:
         return results, lost
 
     def young(self) -> tuple[int, ...]:
-        """Ends of the records that a crash may cut: every place where the disk may stop."""
+        """Return the ends of records that are not durable: the positions at which a crash may cut the WAL."""
         return tuple(record.end_lsn for record in self._young)
 
     def trim(self, lsn: int) -> None:
-        """Nobody will ask for what ended before a position."""
+        """Discard the records that end before a position."""
         records, upto = self.records, min(lsn, self._reached)
         gone = 0
         while gone < len(records) and records[gone].end_lsn <= upto:
@@ -244,9 +244,9 @@ class Wal:
         del records[:gone]
 
     def unforced(self) -> tuple[WalRecord, ...]:
-        """Records that are not durable yet."""
+        """Return the records that are not durable yet."""
         return tuple(self._young)
 
     def settle(self) -> None:
-        """Everything is durable now, outside of time: for setting up."""
+        """Make all records durable, outside of virtual time, for setup."""
         self._durable(self._end)

@@ -284,9 +284,8 @@ def _lock(text: str, words: tuple[str, ...], plans: Any) -> Plan:
     tables = _tables(text, rest, plans)
 
     def run(tx: Any, params: Mapping[str, Any], variables: Any = None) -> Steps[StatementResult]:
-        for table in (
-            tables
-        ):  # LOCK TABLE takes no snapshot: later statements see transactions for which it waited
+        # LOCK TABLE takes no snapshot: later statements see transactions for which it waited.
+        for table in tables:
             if nowait and not tx.locks.try_table(tx.top, table, mode):
                 raise SqlError("55P03", f'could not obtain lock on relation "{table.name}"')
             yield from tx.lock_table(table, mode)
