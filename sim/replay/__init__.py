@@ -1,6 +1,7 @@
-"""Replays: recorded transactions, carried out once more, and what differs from the recording. Knows no Spark.
+"""Replays: recorded transactions that are executed again, and the differences from the recording. Independent of
+Spark.
 
-`engine` is the one loop. Sources are iterators of recorded transactions (`loads`, `steps`; of archives those of
-`twopc.sim.spark.replay`), `lanes` says which of them keep their order, and targets carry them out: sessions of a
-stage or of the model (`loads`), a scenario's player (`steps`), a live topology (`topology`).
+`engine` has the only loop. Sources are iterators of recorded transactions (`loads`, `steps`; for archives those of
+`twopc.sim.spark.replay`), `lanes` determines which transactions keep their order, and targets execute them:
+sessions of a stage or of the model (`loads`), a scenario's player (`steps`), a live topology (`topology`).
 """

@@ -1,7 +1,7 @@
-"""How what is committed at a target's Publisher comes to its Subscribers while transactions are replayed there.
+"""Delivery of a target's commits to its Subscribers while transactions are replayed.
 
-Either its log reader and agents run already, in other processes, or they run here for as long as the replay
-needs them. So no task ever reads the log, and many tasks may wait for a delivery at once.
+The log reader and agents either run in other processes already, or run here for the duration of the replay. Tasks
+of a replay therefore never read the log, and many of them can wait for a delivery at once.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from twopc.sim.replay.topology import TopologyAddress
 from twopc.sim.topology import Topology
 from twopc.sim.topology.blocking_twin import blocking
 
-#: How long agents of other processes may take at the end.
+#: Timeout for agents of other processes at the end.
 DELIVERED_WITHIN_S = 60.0
-#: How often it is looked: whoever delivers tells nobody else.
+#: Polling interval: agents of other processes do not notify this one.
 LOOK_EVERY_S = 0.005
 
 
 async def runs_elsewhere(topology: Topology) -> bool:
-    """Somebody reads the Publisher's log at this moment."""
+    """Return whether a process is reading the Publisher's log now."""
     slot = await topology.registration.slot()
     return bool(await topology.execute(topology.publisher, LOG_READERS, (slot,)))
 
 
 @contextmanager
 def delivering(address: TopologyAddress) -> Iterator[Callable[[], object]]:
-    """Within the block, what is committed is delivered.
+    """Deliver within the block what is committed.
 
     Yields:
-        What returns once everything that was committed by then is delivered; see `deliver`.
+        A function that returns once everything committed by then is delivered; see `deliver`.
 
     Raises:
-        ConfigurationError: a node cannot be reached, or nobody subscribes.
+        ConfigurationError: a node cannot be reached, or there is no subscription.
     """
     if asyncio.run(_reads_somebody(address)):
         yield partial(deliver, address)
@@ -57,7 +57,7 @@ async def _reads_somebody(address: TopologyAddress) -> bool:
 
 
 def deliver(address: TopologyAddress) -> None:
-    """Everything that is committed now is delivered when this returns.
+    """Return once everything that is committed now has been delivered.
 
     Raises:
         DeliveryError: a change cannot be applied, or agents of other processes do not deliver in time.
@@ -74,7 +74,7 @@ def deliver(address: TopologyAddress) -> None:
 
 
 async def _wait(topology: Topology, subscribers: Sequence[str]) -> None:
-    """Until a message that is posted now has come to them."""
+    """Wait until a tracer token that is posted now has reached all Subscribers."""
     clock = Asyncio()
     until = clock.time() + DELIVERED_WITHIN_S
     token: Any = await topology.post_tracer_token()

@@ -1,4 +1,4 @@
-"""What differs from the recording: how transactions and steps ended, what they returned, and the rows at the end. Pure."""
+"""Differences from a recording: outcomes of transactions and steps, results, and final rows. Without I/O."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from twopc.sim.scenario.observe import sums_of
 
 #: Classes of divergence, in the order of a report.
 CLASSES = ("rows", "rowcount", "outcome", "error", "state")
-#: How many rows of a query are shown.
+#: Number of a query's rows that are shown.
 _ROWS_SHOWN = 3
 _FAILED = ("error", "timed_out")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Divergence:
-    """One difference from a recording; None: unknown, or not about such a thing."""
+    """One difference from a recording. Attributes are None if unknown or not applicable."""
 
     kind: str
     """One of `CLASSES`."""
@@ -36,18 +36,18 @@ class Divergence:
     actual: str
 
     def as_row(self) -> dict[str, Any]:
-        """As reports have it; `kind` is called ``class`` there."""
+        """Return all attributes as reports name them; `kind` is called ``class`` there."""
         values = asdict(self)
         key = None if self.key is None else list(self.key)
         return {"class": values.pop("kind"), **values, "key": key}
 
     def as_json(self) -> dict[str, Any]:
-        """Only what is known."""
+        """Return the known attributes as reports name them."""
         return {name: value for name, value in self.as_row().items() if value is not None}
 
 
 class OtherStatementsError(Exception):
-    """The scenario has other statements than were recorded."""
+    """The scenario's statements differ from the recorded ones."""
 
 
 # -- steps of an order -----------------------------------------------------------------------------
@@ -56,12 +56,12 @@ class OtherStatementsError(Exception):
 def of_steps(
     recorded: Sequence[HistoryRecord], now: Sequence[HistoryRecord], *, every: bool = True
 ) -> Iterator[Divergence]:
-    """Where an order differs from its recording.
+    """Yield the differences between an order and its recording.
 
     Args:
-        recorded: the order's records.
-        now: those of its replay.
-        every: each recorded step must have been played.
+        recorded: the records of the recorded order.
+        now: the records of its replay.
+        every: whether each recorded step must have been played.
 
     Raises:
         OtherStatementsError: a step's text is not the recorded one.
@@ -83,7 +83,7 @@ def of_steps(
 
 
 def transactions(records: Sequence[HistoryRecord]) -> int:
-    """How many transactions sessions have ended in an order, in whatever way."""
+    """Return how many transactions the sessions of an order have ended, with any outcome."""
     return sum(
         (each.data or {}).get("committed") is True
         or each.kind in ("rolled_back", "in_doubt")
@@ -94,7 +94,7 @@ def transactions(records: Sequence[HistoryRecord]) -> int:
 
 
 def statements(records: Sequence[HistoryRecord]) -> int:
-    """How many steps sessions have ended in an order."""
+    """Return how many steps the sessions of an order have ended."""
     return len(_ends(records))
 
 
@@ -107,7 +107,7 @@ def _texts(records: Sequence[HistoryRecord]) -> dict[tuple[str, str], str]:
 
 
 def _ends(records: Sequence[HistoryRecord]) -> dict[tuple[str, str], HistoryRecord]:
-    """How each step of a session ended; an agent's sync belongs to no session."""
+    """Return the record that ended each step of a session; an agent's synchronisation belongs to no session."""
     return {
         (each.session, each.step): each
         for each in records
@@ -143,7 +143,7 @@ def _of_step(
 
 
 def _ending(record: HistoryRecord) -> str:
-    """How a step ended, as far as that is the same wherever it is carried out."""
+    """Return the outcome of a step, in terms that do not depend on where it is executed."""
     if record.kind == "rejected":
         return f"rejected: {(record.conflict or {}).get('kind', '')}"
     if record.kind == "error":
@@ -159,7 +159,7 @@ def _counted(record: HistoryRecord) -> str:
 
 
 def _rows(record: HistoryRecord) -> list[str] | None:
-    """A query's rows as texts; versions of rows are each server's own."""
+    """Return a query's rows as texts, without row versions, which differ between servers."""
     if record.rows is None:
         return None
     return [
@@ -181,11 +181,11 @@ def _shown(rows: list[str] | None) -> str:
     return " | ".join(rows[:_ROWS_SHOWN]) + more
 
 
-# -- rows at the end -------------------------------------------------------------------------------
+# -- final rows ------------------------------------------------------------------------------------
 
 
 def final_states(records: Sequence[HistoryRecord]) -> list[HistoryRecord]:
-    """The tables at the end of a history."""
+    """Return the records of the tables at the end of a history."""
     return [
         each
         for each in records
@@ -196,12 +196,13 @@ def final_states(records: Sequence[HistoryRecord]) -> list[HistoryRecord]:
 def of_states(
     expected: Sequence[HistoryRecord], records: Sequence[HistoryRecord]
 ) -> Iterator[Divergence]:
-    """Rows at nodes that both know, without their versions; of a table whose rows a history has not kept only
-    whether its sums are the same.
+    """Yield the differences between the tables of two histories, at nodes that both contain, without row versions.
+
+    For a table whose rows a history has not kept completely, only the sums are compared.
 
     Args:
         expected: `final_states` of a recording.
-        records: of another history.
+        records: the records of the other history.
     """
     there = {_place(each): each for each in final_states(records)}
     for was in expected:

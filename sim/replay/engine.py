@@ -1,6 +1,6 @@
-"""The loop of every replay: each transaction of a source at its time, one after the other, on a target.
+"""The loop of every replay: each transaction of a source is executed at its time, one after the other, on a target.
 
-It does not know where transactions were recorded, nor where they are carried out.
+The loop depends neither on where transactions were recorded nor on where they are executed.
 """
 
 from __future__ import annotations
@@ -19,50 +19,50 @@ class RecordedTransaction(Generic[Work]):
     """One transaction of a recording, or one step of an order."""
 
     number: int
-    """Its place in the recording: the sequence number, or a load's own number."""
+    """Place in the recording: the sequence number, or a load's own number."""
     node: str
-    """Where it is carried out."""
+    """Node at which the transaction is executed."""
     work: Work
-    """What the target carries out."""
+    """Content that the target executes."""
     session: str = ""
-    """Whose it was; of an archive, the node where it was made."""
+    """Session that executed the transaction; in an archive, the node where it was made."""
     due_s: float | None = None
-    """When it begins, in seconds after the replay; None: at once."""
+    """Time to begin, in seconds since the replay began; None to begin at once."""
     unit: int = 0
-    """Transactions of one unit keep their order."""
+    """Unit to which the transaction belongs; transactions of one unit keep their order."""
     rowcounts: tuple[int, ...] = ()
-    """How many rows its statements met when it was recorded, if that is known."""
+    """Recorded row counts of the statements, if known."""
 
 
 class ReplayClock(Protocol):
-    """The time of a replay."""
+    """The clock of a replay."""
 
     def time(self) -> float:
-        """In seconds."""
+        """Return the time in seconds."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Let time pass."""
+        """Wait for some time."""
         ...
 
 
 class ReplayTarget(Protocol[Work, Answer]):
-    """Where transactions are carried out."""
+    """A place where transactions are executed."""
 
     async def carry_out(self, transaction: RecordedTransaction[Work]) -> Answer:
-        """Carry out one transaction; what came of it."""
+        """Execute one transaction, and return its outcome."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayResult(Generic[Work, Outcome]):
-    """What the replay did with one transaction."""
+    """The result of replaying one transaction."""
 
     transaction: RecordedTransaction[Work]
     outcome: Outcome | None
-    """None: held back, since one before it in its unit was."""
+    """Outcome; None if the transaction was held back, as was an earlier one of its unit."""
     lag_s: float | None = None
-    """How much later than due it began; None: it was due at no time."""
+    """Delay of the begin, in seconds; None if the transaction had no due time."""
 
 
 async def replay(
@@ -74,12 +74,12 @@ async def replay(
     record: Callable[[ReplayResult[Work, Outcome]], object] = lambda _: None,
     holds: Callable[[Outcome], bool] = lambda _: False,
 ) -> None:
-    """Carry out transactions, one after the other.
+    """Execute transactions, one after the other.
 
     Args:
         began_s: when the replay began, by the clock.
         record: called with each transaction's outcome.
-        holds: whether an outcome holds back the rest of the transaction's unit.
+        holds: returns whether an outcome holds back the rest of the transaction's unit.
     """
     held: set[int] = set()
     for each in transactions:

@@ -1,4 +1,4 @@
-"""Which transactions keep their order among themselves, and in which lane each is carried out. Pure."""
+"""Division of transactions into units that keep their order, and of units into lanes. Without I/O."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ Recorded = TypeVar("Recorded", bound=RecordedTransaction[Any])
 
 
 class Sync(StrEnum):
-    """Which transactions keep the order in which they were committed."""
+    """The transactions that keep the order in which they were committed."""
 
     commit = "commit"
-    """All."""
+    """All transactions."""
     rows = "rows"
-    """Those that share a row, directly or through others."""
+    """Transactions that share a row, directly or through other transactions."""
     session = "session"
-    """Those of the same session; of an archive, those that were made at the same node."""
+    """Transactions of the same session; in an archive, those made at the same node."""
     off = "off"
-    """None."""
+    """No transactions."""
 
     @property
     def delivers(self) -> bool:
-        """A Subscriber has the Publisher's rows before a transaction of it begins."""
+        """Whether a Subscriber receives the Publisher's rows before a transaction begins there."""
         return self in (Sync.commit, Sync.rows)
 
 
@@ -40,12 +40,13 @@ def lanes(
     *,
     touches: Iterable[tuple[int, int]] | None = None,
 ) -> list[list[Recorded]]:
-    """Each lane's transactions, with their units, in the order in which they are carried out.
+    """Return the transactions of each lane, with their units, in the order of execution.
 
     Args:
         transactions: in the order of their commits.
-        count: at most so many lanes.
-        touches: a transaction's number and a row, for each row; None: nobody knows them, so all keep their order.
+        count: the greatest number of lanes.
+        touches: pairs of a transaction's number and a row; None if unknown, so that all transactions keep their
+        order.
     """
     if sync is Sync.off:
         mixed = sorted(transactions, key=lambda each: mixed_place(str(each.number)))
@@ -71,15 +72,16 @@ def lanes(
 
 
 def mixed_place(name: str) -> int:
-    """A place that does not depend on the recording, and is the same each time."""
+    """Return a sort key that is independent of the recording's order and the same in every replay."""
     return zlib.crc32(name.encode())
 
 
 def units(touches: Iterable[tuple[int, int]]) -> dict[int, int]:
-    """Transactions that share rows, directly or through others, are of one unit.
+    """Return the unit of each transaction; transactions that share rows, directly or indirectly, have the same
+    unit.
 
     Args:
-        touches: transaction and a row, both as numbers.
+        touches: pairs of a transaction and a row, both as numbers.
 
     Returns:
         The unit of each transaction, which is the number of the unit's first transaction.
@@ -102,11 +104,12 @@ def units(touches: Iterable[tuple[int, int]]) -> dict[int, int]:
 
 
 def spread(sizes: Mapping[int, int], count: int) -> list[list[int]]:
-    """Units spread over lanes, the largest first, each onto the shortest lane; no lane is empty.
+    """Distribute units over lanes, the largest first, each to the shortest lane; return the lanes that are not
+    empty.
 
     Args:
-        sizes: how many transactions a unit has.
-        count: at most so many lanes.
+        sizes: the number of transactions of each unit.
+        count: the greatest number of lanes.
     """
     if count < 1:
         raise ValueError("there is no lane")

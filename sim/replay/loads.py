@@ -1,9 +1,9 @@
-"""A load's transactions, from its records, and the clients that carry them out once more.
+"""A load's transactions, read from its records, and the clients that execute them again.
 
-Its committed transactions are repeated as they were recorded: in the order of their commits, each once its
-Subscriber has what was committed before, everything comes out the same. Without that order, or without deliveries,
-whoever writes to rows that others have changed is refused. Or all of them are simulated under other conditions: each
-session begins a transaction no earlier than recorded, and retries it as the file says.
+Committed transactions can be repeated as recorded: in the order of their commits, and each after its Subscriber has
+received all earlier commits, they have the same results. Without that order, or without deliveries, a transaction
+that changes rows changed by others is refused. Alternatively, all transactions are simulated under other
+conditions: each session begins a transaction no earlier than recorded, and retries it as the file says.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from twopc.together import together
 
 #: Classes of divergence that a file can expect.
 CLASSES = ("outcome", "rowcount", "state")
-#: How many divergences are noted; all are counted.
+#: Number of divergences that are kept; all are counted.
 SHOWN_MAX = 20
 
 LoadTransaction = RecordedTransaction[ClientTransaction]
@@ -45,10 +45,10 @@ LoadTransaction = RecordedTransaction[ClientTransaction]
 
 
 def committed(records: Sequence[HistoryRecord]) -> Iterator[LoadTransaction]:
-    """The committed transactions of a load, in the order in which their clients knew of it.
+    """Yield the committed transactions of a load, in the order in which their clients learned of the commits.
 
-    For transactions about one row this is the order of their commits: the later one waits for the row, or has to
-    receive it first.
+    For transactions that change the same row this is the order of their commits: the later one waits for the row,
+    or has to receive it first.
     """
     for each in records:
         if each.kind == COMMITTED and each.data is not None and "calls" in each.data:
@@ -67,11 +67,11 @@ def committed(records: Sequence[HistoryRecord]) -> Iterator[LoadTransaction]:
 
 
 def begun(calls: Sequence[Mapping[str, Any]], *, speed: float = 1.0) -> list[LoadTransaction]:
-    """Every transaction of a load, all its attempts together, by number.
+    """Return every transaction of a load, by number, with all its attempts as one.
 
     Args:
         calls: with `tx`, `session`, `node`, `step`, `due_us`, and `statements`: pairs of SQL and parameters.
-        speed: times the recorded pace.
+        speed: multiple of the recorded pace.
     """
     return [
         RecordedTransaction(
@@ -90,7 +90,9 @@ def begun(calls: Sequence[Mapping[str, Any]], *, speed: float = 1.0) -> list[Loa
 def redistributed(
     transactions: Sequence[LoadTransaction], subscribers: Sequence[str], publisher: str
 ) -> list[LoadTransaction]:
-    """The same at other Subscribers: sessions take turns among them; those of the Publisher stay."""
+    """Return the transactions with their sessions distributed in turn over other Subscribers; the Publisher's
+    sessions stay.
+    """
     taken: dict[str, str] = {}
     for each in transactions:
         if each.node != publisher and each.session not in taken:
@@ -98,14 +100,14 @@ def redistributed(
     return [replace(each, node=taken.get(each.session, each.node)) for each in transactions]
 
 
-# -- committed transactions, once more -------------------------------------------------------------
+# -- repeating committed transactions --------------------------------------------------------------
 
 
 class ClientTarget:
-    """Sessions of a stage; each transaction is attempted once.
+    """A target that attempts each transaction once, in sessions of a stage.
 
     Args:
-        delivers: the Subscribers that receive everything before a transaction of theirs begins.
+        delivers: the Subscribers that receive all commits before each of their transactions.
     """
 
     def __init__(
@@ -126,13 +128,13 @@ class ClientTarget:
         return await attempt(self._clients[session], transaction.work, self._level(node))
 
     async def close(self) -> None:
-        """Disconnect."""
+        """Close all sessions."""
         for client in self._clients.values():
             await leave(client.close())
 
 
 async def replay_load(case: Case, stage: Stage, history: OrderHistory) -> None:
-    """Repeat a load on a stage that is as the load's was at first, and note in its history what came of it."""
+    """Repeat a load on a stage in the load's initial state, and write the differences into the load's history."""
     assert case.scenario.replay is not None
     sync = Sync(case.scenario.replay.sync)
     divergences = await repeated(case, stage, history.records, sync)
@@ -152,11 +154,11 @@ async def replay_load(case: Case, stage: Stage, history: OrderHistory) -> None:
 async def repeated(
     case: Case, stage: Stage, records: Sequence[HistoryRecord], sync: Sync
 ) -> list[Divergence]:
-    """Carry a load's committed transactions out once more; everything that differs.
+    """Execute a load's committed transactions again, and return the differences.
 
     Args:
-        stage: as the load's was at first.
-        records: of the load.
+        stage: in the load's initial state.
+        records: the records of the load.
     """
     scenario = case.scenario
     subscribers = scenario.topology.subscribers
@@ -199,17 +201,17 @@ def _differs(replayed: ReplayResult[ClientTransaction, AttemptOutcome]) -> Itera
 
 
 def call_of(deed: ClientTransaction) -> str:
-    """How a divergence names a transaction."""
+    """Return the text by which a divergence names a transaction."""
     return f"transaction {deed.number} ({deed.name})"
 
 
-# -- all transactions, under other conditions ------------------------------------------------------
+# -- simulating all transactions under other conditions --------------------------------------------
 
 
 class RecordedLoad(Load):
-    """See `twopc.sim.workload.load.Load`; what begins, when, and where comes from a recording.
+    """See `twopc.sim.workload.load.Load`; the transactions, their times and nodes come from a recording.
 
-    It is the target of its sessions' lanes.
+    The object is also the target of its sessions' lanes.
     """
 
     def __init__(
@@ -223,13 +225,15 @@ class RecordedLoad(Load):
         return max([super()._length_s(), *(each.due_s or 0.0 for each in self._transactions)])
 
     def _is_timed(self) -> bool:
-        """Under other conditions the same transactions may take longer."""
+        """Return False: under other conditions the same transactions may take longer."""
         return False
 
     async def _begin(self) -> None:
         count = len({each.session for each in self._transactions})
         sessions = lanes(Sync.session, self._transactions, max(1, count))
-        if count <= AT_ONCE_MAX:  # at a rate each transaction is a session: those share connections
+        if (
+            count <= AT_ONCE_MAX
+        ):  # more sessions share connections: at a rate, each transaction is one
             for lane in sessions:
                 name = lane[0].session
                 self._own[name] = await self._connect(name, lane[0].node)

@@ -1,7 +1,6 @@
-"""A recorded run, replayed order by order, on servers or on the model.
+"""Replaying a recorded run, order by order, on servers or on the model.
 
-Its scenario is set up anew for each order. What sessions receive is then compared with what they received when it was
-recorded.
+The scenario is set up anew for each order. The results that sessions receive are compared with the recorded ones.
 """
 
 from __future__ import annotations
@@ -27,34 +26,36 @@ from twopc.sim.scenario.stage import Stage
 from twopc.sim.scenario.theatres import TheatreOptions, played, theatre
 from twopc.sim.scenario.values import Case, Selection
 
-#: A load's history does not have the rows that its queries gave.
+#: Classes examined for loads: a load's history does not contain the rows of its queries.
 _OF_LOADS = ("rowcount", "outcome", "error", "state")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReplay:
-    """How a run is replayed. Texts and numbers only: it travels."""
+    """Options for replaying a run. Contains only texts and numbers, so that it can be pickled."""
 
     on: str = "postgres"
     """One of `twopc.sim.scenario.theatres.THEATRES`."""
     sync: Sync = Sync.rows
     speed: float | None = None
-    """Times the recorded pace at which steps begin; None: as soon as the one before is over, or provably waits."""
+    """Multiple of the recorded pace at which steps begin; None to begin a step once the one before has ended or
+    provably waits.
+    """
     place: TheatreOptions = field(default_factory=TheatreOptions, repr=False)
-    """Which servers, and nodes that are there instead of databases that are made for it."""
+    """Servers to use, and existing nodes that replace databases made for the replay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderReplay:
-    """What came of one order, or load."""
+    """The result of replaying one order or load."""
 
     order: str
     transactions: int
     statements: int
     classes: Sequence[str]
-    """Those that were examined."""
+    """Classes of divergence that were examined."""
     divergences: tuple[Divergence, ...]
-    """Their calls begin with the order's name."""
+    """Differences; their calls begin with the order's name."""
 
 
 def replay_order(
@@ -64,16 +65,16 @@ def replay_order(
     *,
     history: History | None = None,
 ) -> OrderReplay:
-    """Replay one order, or load.
+    """Replay one order or load.
 
     Args:
         loaded: the scenario that was recorded.
-        records: those of the order, whole; and the run's header, by whose seed the model draws.
-        history: what happens is written there.
+        records: all records of the order, and the run's header, which has the seed for the model.
+        history: receives the records of the replay.
 
     Raises:
         ConfigurationError: the scenario has no such order any more, or other statements.
-        ScenarioError: it cannot be played there.
+        ScenarioError: the scenario cannot be played in that place.
     """
     records_of_order = [each for each in records if each.order]
     heads = [each.data or {} for each in records if each.kind == "header"]
@@ -102,7 +103,7 @@ def replay_order(
 
 
 def case_of(loaded: LoadedScenario, name: str) -> Case:
-    """What was played under a name.
+    """Return the case that was played under a name.
 
     Raises:
         ConfigurationError: there is no such order.
@@ -129,7 +130,7 @@ async def _order(
     order = case.order
     if not options.sync.delivers:
         order = order.model_copy(update={"faults": ()})
-    # a number says that the order is generated, and that whoever is blocked makes it infeasible
+    # with a number, an order counts as generated: a blocked session makes it infeasible
     case = dataclasses.replace(case, order=order, items=items, number=0)
     await _play(case, stage, history, [*recorded_steps(items, recorded, speed=options.speed)])
     history.write("end")
@@ -188,10 +189,10 @@ async def _load(
 
 
 def orders_of(records: Sequence[HistoryRecord], name: str = "") -> dict[str, list[HistoryRecord]]:
-    """The orders of a run that can be replayed; one that was infeasible is left out.
+    """Return the orders of a run that can be replayed, without infeasible ones.
 
     Args:
-        name: this one only.
+        name: the only order to return.
 
     Raises:
         ConfigurationError: there is none.
@@ -208,7 +209,7 @@ def orders_of(records: Sequence[HistoryRecord], name: str = "") -> dict[str, lis
 
 
 def totals(replays: Sequence[OrderReplay]) -> tuple[dict[str, int], dict[str, int]]:
-    """Counts, and divergences by class, of all orders."""
+    """Return the counts of all orders, and their divergences by class."""
     counts = {
         "orders": len(replays),
         "transactions": sum(each.transactions for each in replays),

@@ -1,7 +1,7 @@
-"""An order's steps, in the order that a replay keeps, for a scenario's player.
+"""An order's steps, arranged for a replay by a scenario's player.
 
-Which rows a statement meets is unknown before it is carried out. So where rows decide, the order of all steps is
-kept, deliveries included; where they do not, nothing is delivered before the end.
+The rows that a statement uses are unknown before it is executed. A replay that depends on rows therefore keeps the
+order of all steps, including deliveries; any other replay delivers nothing before the end.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ StepTransaction = RecordedTransaction[OrderItem]
 def recorded_steps(
     items: Sequence[OrderItem], records: Sequence[HistoryRecord], *, speed: float | None
 ) -> Iterator[StepTransaction]:
-    """Each item as it was recorded.
+    """Yield each item with its recorded time.
 
     Args:
-        speed: times the recorded pace; None: a step begins when the one before is over, or provably waits.
+        speed: multiple of the recorded pace; None to begin a step once the one before has ended or provably waits.
     """
     began = {each.step: each.t_us for each in records if each.kind == "invoke" and each.session}
     first_us = min(began.values(), default=0)
@@ -37,7 +37,7 @@ def recorded_steps(
 
 
 class PlayerTarget:
-    """A scenario's player."""
+    """A scenario's player as a target."""
 
     def __init__(self, player: Player) -> None:
         self._player = player
@@ -48,10 +48,10 @@ class PlayerTarget:
 
 
 def arranged(scenario: Scenario, items: Sequence[OrderItem], sync: Sync) -> tuple[OrderItem, ...]:
-    """The same statements, in the order that is kept.
+    """Return the items of an order, rearranged unless the order of commits is kept.
 
     Args:
-        items: of the order, as it was recorded.
+        items: the items of the recorded order.
     """
     if sync.delivers:
         return tuple(items)
@@ -73,7 +73,7 @@ def arranged(scenario: Scenario, items: Sequence[OrderItem], sync: Sync) -> tupl
 
 
 def _session_of(scenario: Scenario, item: OrderItem) -> str:
-    """Whose item it is; empty if it is about agents, nodes, faults or waits."""
+    """Return the session of an item; empty if the item concerns agents, nodes, faults or waits."""
     if item.rollback is not None:
         return item.rollback
     if item.step is None:
@@ -86,9 +86,9 @@ def _session_of(scenario: Scenario, item: OrderItem) -> str:
 def _transactions(
     scenario: Scenario, name: str, items: Sequence[OrderItem]
 ) -> Iterator[list[OrderItem]]:
-    """A session's items, transaction by transaction."""
+    """Yield a session's items, transaction by transaction."""
     if scenario.sessions[name].plain:
-        yield [*items]  # its texts may begin and end transactions anywhere
+        yield [*items]  # a plain session's texts may begin and end transactions anywhere
         return
     results: list[OrderItem] = []
     is_open = False

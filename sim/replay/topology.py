@@ -1,7 +1,8 @@
-"""A live topology as a target: recorded transactions are carried out where they were made.
+"""A live topology as a target: recorded transactions are executed at the nodes where they were made.
 
-A transaction is its decoded commands, as statements by key. A Subscriber's runs as a global transaction. Each notes
-itself in a ledger at its node first; one that is found there was carried out before.
+A transaction consists of decoded commands, executed as statements by key. A Subscriber's transaction runs as a
+global transaction. Each transaction first records itself in a ledger at its node; a transaction found in the ledger
+is skipped.
 """
 
 from __future__ import annotations
@@ -22,38 +23,38 @@ from twopc.sim.operate import attach
 from twopc.sim.replay.engine import RecordedTransaction
 from twopc.sim.topology import Topology
 
-#: The coordinator's name where there was none before.
+#: Name of the coordinator if the topology had none before.
 COORDINATOR = "replay"
-#: What can come of a transaction.
+#: Outcomes of a transaction.
 DONE, FOUND, REFUSED, FAILED, IN_DOUBT, LATE = (
     "done", "found", "rejected", "error", "in_doubt", "late",
 )  # fmt: skip
-#: What may be tried once more: it may have met one that was under way, or have needed a row of another
-#: table that came later.
+#: Outcomes after which a transaction may be retried: it may have conflicted with a running transaction, or have
+#: needed a row of another table that came later.
 AGAIN = (REFUSED, FAILED, LATE)
-#: How long a Subscriber may take to receive what a transaction needs, and a transaction be begun anew.
+#: Timeout for a Subscriber to receive the rows that a transaction needs, and for retries of a transaction.
 DELIVERED_WITHIN_S = 60.0
-#: How often it is looked: an agent tells nobody else.
+#: Polling interval: an agent does not notify other processes.
 _LOOK_EVERY_S = 0.005
-#: Refusals that are about no row: another session was in the way.
+#: Refusals because of another session's lock or commit, not because of a row's content.
 _IN_THE_WAY = frozenset({"lock_timeout", "deadlock", "serialization_failure"})
 _IN_THE_WAY_STATES = frozenset({"55P03", "40P01", "40001"})
 _NOTE = "insert into twopc_replay.done (replay, seqno) values (%s, %s) on conflict do nothing"
 _KNOWN = "select from msrepl.coordinator_epoch limit 1"
 
 Row = Mapping[str, Any]
-#: Of `twopc.sim.spark.shapes.DECODED`, in their order.
+#: Rows of `twopc.sim.spark.shapes.DECODED`, in order.
 Commands = Sequence[Row]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyAddress:
-    """Where a topology is, and the coordinator's name there. It travels to tasks."""
+    """The nodes of a topology, and the name of its coordinator. Can be pickled and passed to tasks."""
 
     nodes: Mapping[str, str] = field(repr=False)
-    """Names and connection strings, the distribution database among them."""
+    """Names and connection strings of the nodes, including the distribution database."""
     coordinator: str
-    """In whose name transactions are coordinated: one for all tasks, who then recover for each other."""
+    """Coordinator of the transactions: the same for all tasks, so that each recovers the branches of the others."""
 
     async def attach(self) -> Topology:
         """See `twopc.sim.operate.attach`."""
@@ -61,7 +62,7 @@ class TopologyAddress:
 
 
 def address_of(nodes: Mapping[str, str], coordinator: str | None = None) -> TopologyAddress:
-    """A topology whose coordinator may never have been there.
+    """Return the address of a topology, which may not have had a coordinator yet.
 
     Raises:
         ConfigurationError: see `twopc.sim.operate.attach`.
@@ -78,25 +79,27 @@ def address_of(nodes: Mapping[str, str], coordinator: str | None = None) -> Topo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionOutcome:
-    """What came of a transaction."""
+    """The outcome of a transaction."""
 
     outcome: str
     message: str = ""
     in_the_way: bool = False
-    """It was refused only because another session was first: it may be begun anew at once."""
+    """Whether the transaction was refused only because of another session's lock or commit, so that it can be
+    retried at once.
+    """
     counts: tuple[tuple[str, tuple[str | None, ...], int], ...] = ()
-    """Article, key and number of rows of commands that did not meet exactly one."""
+    """Article, key and row count of the commands that did not affect exactly one row."""
 
 
 class TopologyTarget:
-    """Carries transactions out on a topology.
+    """A target that executes transactions on a topology.
 
     Args:
         replay: the replay's name in the ledger.
-        articles: of `shapes.ARTICLES` by number and shape.
-        fresh: a transaction of a Subscriber begins when it has the Publisher's versions of its rows.
-        patience_s: how long it waits for them, once at each node; then it is `LATE`. For so long, too, a
-            transaction is begun anew that only met another session's lock.
+        articles: rows of `shapes.ARTICLES` by number and shape.
+        fresh: whether a Subscriber's transaction waits until its rows have the Publisher's versions.
+        patience_s: timeout of that wait, once for each node, after which the outcome is `LATE`; also the time for
+        which a transaction that only conflicted with another session's lock is retried.
     """
 
     def __init__(
@@ -114,15 +117,15 @@ class TopologyTarget:
         self._fresh = fresh
         self._patience_s = patience_s
         self._late: set[str] = set()
-        """Where something did not come in time: it is not waited for there again."""
+        """Nodes at which a wait has timed out: later transactions do not wait there."""
         self.begun_anew = 0
-        """How often another session was in the way."""
+        """Number of retries because of another session."""
 
     async def carry_out(self, transaction: RecordedTransaction[Commands]) -> TransactionOutcome:
-        """Carry it out, unless the ledger has it.
+        """Execute a transaction, unless the ledger has it.
 
-        One that only met another session's lock, or was chosen as a deadlock's victim, is rolled back everywhere
-        and begins anew in its place: how two of them get past each other depends on nothing that was recorded.
+        A transaction that failed on another session's lock, or as a deadlock's victim, is rolled back at all nodes
+        and retried in its place: the recording does not determine how two such transactions interleave.
         """
         at_subscriber = transaction.node != self._topology.publisher
         if self._fresh and at_subscriber and not await self._delivered(transaction):
@@ -168,7 +171,7 @@ class TopologyTarget:
 
     @asynccontextmanager
     async def _begun(self, node: str) -> AsyncIterator[Any]:
-        """A transaction at a node, as what executes statements in it."""
+        """Begin a transaction at a node, and yield an object that executes statements in it."""
         if node != self._topology.publisher:
             async with self._topology.transaction(node) as transaction:
                 yield transaction
@@ -182,7 +185,7 @@ class TopologyTarget:
     # -- delivery ---------------------------------------------------------------------------------
 
     async def _delivered(self, transaction: RecordedTransaction[Commands]) -> bool:
-        """Whether its Subscriber has the Publisher's versions of its rows, at once or after a while."""
+        """Return whether the Subscriber has the Publisher's versions of the rows, at once or after waiting."""
         clock = Asyncio()
         until = clock.time() + self._patience_s
         while not await self._same(transaction):
@@ -205,14 +208,14 @@ class TopologyTarget:
 
 
 def gone(error: psycopg.Error) -> bool:
-    """Whether the server, or the way to it, is not there any more: nothing that follows can be done either."""
+    """Return whether the server or the connection is lost, so that all further transactions would fail too."""
     return isinstance(error, psycopg.OperationalError) and (
         error.sqlstate is None or error.sqlstate.startswith(("08", "57P"))
     )
 
 
 async def ledger(topology: Topology, nodes: Iterable[str], *, there: bool) -> None:
-    """Make the table in which transactions note themselves, or drop it."""
+    """Create or drop the table in which transactions record themselves."""
     for node in nodes:
         if there:
             for each in (
@@ -231,7 +234,7 @@ async def ledger(topology: Topology, nodes: Iterable[str], *, there: bool) -> No
 
 
 def statement(command: Row, article: Row) -> tuple[sql.Composed, list[str | None]]:
-    """What a command does, by key, and its parameters. The row's version is left to the databases."""
+    """Return the statement of a command, by key, and its parameters. Row versions are left to the databases."""
     table = sql.Identifier(article["source_schema"], article["source_object"])
     columns, types = article["columns"], article["types"]
     where, key = _by_key(command, article)
@@ -253,7 +256,7 @@ def statement(command: Row, article: Row) -> tuple[sql.Composed, list[str | None
     sets = [
         sql.SQL("{} = {}").format(sql.Identifier(columns[at]), _cast(types[at])) for at in taken
     ]
-    if not taken:  # it wrote the row as it was
+    if not taken:  # an UPDATE that changed no value
         name = sql.Identifier(columns[article["key"][0]])
         sets = [sql.SQL("{} = {}").format(name, name)]
     return (
@@ -263,7 +266,7 @@ def statement(command: Row, article: Row) -> tuple[sql.Composed, list[str | None
 
 
 def version_query(command: Row, article: Row) -> tuple[sql.Composed, list[str | None]]:
-    """The version of the row that a command is about, if it is there."""
+    """Return a query for the version of a command's row, and its parameters."""
     where, key = _by_key(command, article)
     query = sql.SQL("select {}::text from {} where {}").format(
         sql.Identifier(article["columns"][article["version"]]),
@@ -285,5 +288,5 @@ def _by_key(command: Row, article: Row) -> tuple[sql.Composed, list[str | None]]
 
 
 def _cast(type_: str) -> sql.Composed:
-    """A parameter of a type, as the catalog wrote it."""
+    """Return a parameter cast to a type as the catalog spells it."""
     return sql.SQL("cast({} as {})").format(sql.Placeholder(), sql.SQL(type_))
