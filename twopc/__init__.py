@@ -1,4 +1,4 @@
-"""The words both ends share, the two-phase commit machines, and what drives them."""
+"""Modules shared by Publisher and Subscriber, the two-phase commit machines, and the drivers of the machines."""
 
 from __future__ import annotations
 

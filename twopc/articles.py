@@ -1,4 +1,4 @@
-"""What is published and who subscribes: plain values, read from the catalogs elsewhere."""
+"""Published tables and their subscriptions: plain values, read from the catalogs elsewhere."""
 
 from __future__ import annotations
 
@@ -14,43 +14,45 @@ class Column:
 
     name: str
     type: str
-    """As `format_type` gives it, with its modifier."""
+    """The type as `format_type` returns it, with its modifier."""
     plain_type: str = ""
-    """The same without modifier: takes the values of every width and precision. Empty: the type has none."""
+    """The type without modifier, which accepts values of every width and precision. Empty if the type has no
+    modifier.
+    """
     not_null: bool = False
     identity: str = ""
     """``a`` always, ``d`` by default, empty if none."""
     generated: str = ""
     """``s`` stored, ``v`` virtual, empty if the column takes values."""
     default: str | None = None
-    """Its default or generation expression."""
+    """Expression of the column's default or of its generation."""
     default_at_publisher: bool = False
-    """The default can be evaluated at the Publisher only: a sequence, or a function of the user's."""
+    """Whether only the Publisher can evaluate the default, which uses a sequence or a user's function."""
     comparable: bool = True
-    """Its type has an equality that tells values apart (json and point have none)."""
+    """Whether the type has an equality that distinguishes values (json and point have none)."""
     equality: str = "="
-    """The operator by which keys of this type are equal; with its schema unless that is pg_catalog."""
+    """Equality operator for keys of this type; with its schema unless that is pg_catalog."""
     collation: str | None = None
-    """Quoted name of a collation other than the type's own."""
+    """Quoted name of the collation, if it is not the type's own."""
     monetary: bool = False
-    """Of type money, directly or behind a domain or array."""
+    """Whether the type is money, directly or behind a domain or array."""
     generated_from: tuple[str, ...] = ()
-    """The columns that its generation expression uses."""
+    """The columns that the generation expression uses."""
 
     @property
     def takes_values(self) -> bool:
-        """False for generated columns, which INSERT and UPDATE may not name."""
+        """Whether INSERT and UPDATE may name the column, that is, it is not a generated column."""
         return not self.generated
 
     @property
     def made_by_publisher(self) -> bool:
-        """An INSERT that leaves the column out gets its value from the Publisher."""
+        """Whether the Publisher supplies the value for an INSERT that omits the column."""
         return bool(self.identity) or self.default_at_publisher
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UniqueKey:
-    """A unique index over plain columns, partial ones left out."""
+    """A unique index over plain columns; partial indexes are excluded."""
 
     name: str
     columns: tuple[str, ...]
@@ -63,11 +65,11 @@ class UniqueKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignKey:
-    """A foreign key between two tables of a database, as far as replication must know it."""
+    """A foreign key between two tables of a database, with the properties that replication needs."""
 
     name: str
     schema: str
-    """Of the referencing table."""
+    """Schema of the referencing table."""
     table: str
     columns: tuple[str, ...]
     target_schema: str
@@ -80,7 +82,7 @@ class ForeignKey:
 
     @property
     def acts(self) -> bool:
-        """It changes rows by itself."""
+        """Whether the foreign key changes rows by itself."""
         return self.on_delete in "cnd" or self.on_update in "cnd"
 
 
@@ -90,29 +92,29 @@ class Check:
 
     name: str
     definition: str
-    """``CHECK (...)``, every name in it written with its schema."""
+    """``CHECK (...)``, with every name qualified by its schema."""
     columns: tuple[str, ...]
     portable: bool
-    """It stands on built-in functions only and holds for every row."""
+    """Whether the constraint uses built-in functions only and holds for every row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserType:
-    """A type that a column needs and that no server has from the start."""
+    """A type that a column needs and that is not built in."""
 
     schema: str
     name: str
-    """Quoted, with its schema."""
+    """Quoted name, with its schema."""
     definition: str | None
-    """The statement that creates it; None for a type that came with an extension or in C."""
+    """Statement that creates the type; None for a type that an extension supplies or that is written in C."""
     extension: str | None
     columns: tuple[str, ...]
-    """The columns that need it, directly or through other types."""
+    """The columns that need the type, directly or through other types."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserTrigger:
-    """A trigger of the user's on a published table."""
+    """A user's trigger on a published table."""
 
     name: str
     before: bool
@@ -132,31 +134,31 @@ class Table:
     key: tuple[str, ...]
     """Columns of the primary key; empty if there is none."""
     uniques: tuple[UniqueKey, ...] = ()
-    """The primary key's first."""
+    """Unique keys, the primary key first."""
     kind: str = "r"
-    """``r`` table, ``p`` partitioned, others cannot be published."""
+    """``r`` table, ``p`` partitioned table; other kinds cannot be published."""
     persistence: str = "p"
     partitions: tuple[tuple[str, str], ...] = ()
-    """Everything below it, by schema and name."""
+    """All partitions below the table, by schema and name."""
     is_partition: bool = False
     inherits: bool = False
-    """It has children, or a parent, by INHERITS."""
+    """Whether the table has children, or a parent, by INHERITS."""
     has_rules: bool = False
     row_security: bool = False
     triggers: tuple[UserTrigger, ...] = ()
-    """The user's, that fire for an application's statements."""
+    """Users' triggers that fire for statements of an application."""
     partition_triggers: tuple[UserTrigger, ...] = ()
-    """Those that its partitions have of their own."""
+    """Triggers that belong to single partitions."""
     references: tuple[ForeignKey, ...] = ()
     """Foreign keys of this table."""
     referenced_by: tuple[ForeignKey, ...] = ()
-    """Foreign keys that point here."""
+    """Foreign keys that reference this table."""
     checks: tuple[Check, ...] = ()
     types: tuple[UserType, ...] = ()
-    """What its columns need, in the order of creation."""
+    """User-defined types of the columns, in the order of creation."""
 
     def column(self, name: str) -> Column:
-        """The column of that name (KeyError if there is none)."""
+        """Return the column of that name; raise KeyError if there is none."""
         for column in self.columns:
             if column.name == name:
                 return column
@@ -170,23 +172,25 @@ class Article:
     schema: str
     table: str
     columns: tuple[Column, ...]
-    """The published columns in the table's order, the row version among them."""
+    """The published columns in the table's order, including the row version."""
     key: tuple[str, ...]
     row_filter: str | None = None
-    """Only rows for which this holds belong to the article; SQL over the table's columns."""
+    """Condition for rows that belong to the article: SQL over the table's columns."""
     uniques: tuple[UniqueKey, ...] = ()
     writes_back: bool = False
-    """The Publisher may store other values than were sent: its triggers run, and rows come back."""
+    """Whether the Publisher may store other values than were sent, because its triggers run; rows are then sent
+    back.
+    """
     referenced_by: tuple[ForeignKey, ...] = ()
-    """Foreign keys of published tables that point here."""
+    """Foreign keys of published tables that reference this table."""
     references: tuple[ForeignKey, ...] = ()
     """Foreign keys of this table to published tables."""
     checks: tuple[Check, ...] = ()
     """CHECK constraints that hold at a Subscriber as well."""
     types: tuple[UserType, ...] = ()
-    """What the published columns need, in the order of creation."""
+    """User-defined types of the published columns, in the order of creation."""
     parts: tuple[tuple[int, str], ...] = ()
-    """Number and row filter of what single Subscribers get in place of the whole article."""
+    """Number and row filter of each part that single Subscribers get instead of the whole article."""
 
     @property
     def name(self) -> str:
@@ -201,17 +205,17 @@ class Article:
 
     @property
     def value_columns(self) -> tuple[Column, ...]:
-        """The columns that travel: all but the generated ones."""
+        """The columns whose values are sent: all but the generated ones."""
         return tuple(column for column in self.columns if column.takes_values)
 
     @property
     def made_by_publisher(self) -> tuple[Column, ...]:
-        """Columns whose missing values come from the Publisher."""
+        """Columns for which the Publisher supplies missing values."""
         return tuple(column for column in self.value_columns if column.made_by_publisher)
 
     @property
     def shape(self) -> str:
-        """A digest of what a row of the article looks like on its way; the same at both ends."""
+        """Digest of the layout of the article's rows as they are sent; the same at both ends."""
         columns = [(column.name, column.type) for column in self.value_columns]
         return hashlib.sha256(repr((columns, self.key)).encode()).hexdigest()[:12]
 
@@ -223,10 +227,10 @@ class Article:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """One Subscriber's immediate-updating subscription, as the Publisher knows it."""
+    """An immediate-updating subscription of one Subscriber, as recorded at the Publisher."""
 
     subscriber: str
-    """The Subscriber's name in the topology: branch name, and originator of its changes."""
+    """The Subscriber's name in the topology, which is its branch name and the originator of its changes."""
     link_role: str
-    """The role under which its link works at the Publisher."""
+    """The role that the Subscriber's link uses at the Publisher."""
     active: bool = True

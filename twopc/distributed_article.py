@@ -1,7 +1,7 @@
-"""An article as distribution knows it, and what one of its commands says.
+"""Articles as distribution represents them, and the text of their commands.
 
-Words that the Publisher's end (which makes commands and browses them) and a Subscriber's agent (which
-names a command that failed) share. Pure.
+Shared by the Publisher, which makes commands and browses them, and by a Subscriber's agent, which reports a command
+that failed. Pure.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ _UNQUOTED = re.compile(r"(smallint|integer|bigint|numeric|real|double precision|
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistributedArticle:
-    """An article with its number and the way its changes travel."""
+    """An article with its number and the way in which its changes are propagated."""
 
     article_id: int
     article: Article
     propagation: Propagation = field(default_factory=Propagation)
     procedures: Mapping[str, str]
-    """Name of the default procedure by operation, without its schema (the destination table's)."""
+    """Name of the default procedure for each operation, without its schema, which is that of the destination table."""
     types: tuple[int, ...] = ()
-    """Type OIDs of `Article.value_columns` at the Publisher; empty: not known."""
+    """Type OIDs of `Article.value_columns` at the Publisher; empty if unknown."""
     left_out: tuple[str, ...] = ()
-    """Columns of the table that its log holds and that are not published."""
+    """Unpublished columns of the table that its log contains."""
     generated: tuple[str, ...] = ()
-    """Generated columns of the table: the log may hold them, depending on kind and server version."""
+    """Generated columns of the table; the log may contain them, depending on their kind and the server version."""
 
     def procedure(self, operation: str) -> str:
-        """What a Subscriber calls: the custom procedure, else the default one's name."""
+        """Return the name of the procedure that a Subscriber calls: the custom one if set, else the default one."""
         return self.propagation.method(operation).procedure or self.procedures[operation]
 
     def as_columns(self) -> list[dict[str, object]]:
-        """What ``msarticles.columns`` holds: the columns that travel."""
+        """Return the value of ``msarticles.columns``: the columns whose values are sent."""
         types = self.types or (0,) * len(self.article.value_columns)
         stored: list[dict[str, object]] = []
         for column, oid in zip(self.article.value_columns, types, strict=True):
@@ -70,7 +70,9 @@ class DistributedArticle:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> DistributedArticle:
-        """From a row of ``msrepl.msarticles``. Its columns are those that travel, and no others."""
+        """Return the article stored in a row of ``msrepl.msarticles``. It has only the columns whose values are
+        sent.
+        """
         columns = tuple(
             Column(
                 name=each["name"],
@@ -99,7 +101,7 @@ class DistributedArticle:
 
 
 def default_procedures(schema: str, table: str, *, apart: bool = False) -> dict[str, str]:
-    """The names of a table's default procedures by operation; see `names.propagation_procedure`."""
+    """Return the names of a table's default procedures by operation; see `names.propagation_procedure`."""
     return {
         operation: names.propagation_procedure(operation, schema, table, apart=apart)
         for operation in OPERATIONS
@@ -111,22 +113,22 @@ def default_procedures(schema: str, table: str, *, apart: bool = False) -> dict[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandText:
-    """A command, read."""
+    """A command in readable form."""
 
     text: str
-    """``{CALL sp_msupd_x (,,,2,,'text',43659,0x0800)}``, or the statement as it is."""
+    """``{CALL sp_msupd_x (,,,2,,'text',43659,0x0800)}``, or the statement itself."""
     changed: tuple[str, ...] | None = None
-    """The columns whose bit is set; None where there is no bitmask."""
+    """The columns whose bit is set in the bitmask; None if the command has no bitmask."""
 
 
 def read_command(
     distributed: DistributedArticle | None, command_type: int, command: str, *, verb: str = "CALL"
 ) -> CommandText:
-    """A command as `sp_browsereplcmds` shows it.
+    """Return a command in the form that `sp_browsereplcmds` shows.
 
     Args:
-        distributed: None if the article is not known any more.
-        verb: ``VCALL`` for what came from an updatable subscription.
+        distributed: None if the article is no longer known.
+        verb: ``VCALL`` for a command that came from an updatable subscription.
     """
     operation = _OPERATION.get(command_type)
     if operation is None or distributed is None:
@@ -137,7 +139,7 @@ def read_command(
         requested = parameters(distributed.article, operation, form)
     except ValueError:
         requested = ()
-    if len(requested) != len(values):  # the article has changed since
+    if len(requested) != len(values):  # the article has changed since the command was stored
         return CommandText(text=command)
     changed: tuple[int, ...] | None = None
     if requested[-1].image == "bitmap" and values[-1] is not None:
@@ -168,7 +170,7 @@ def _shown(parameter: CallParameter, value: bytes | None) -> str:
 
 
 def command_words(article: DistributedArticle | None, kind: int, command: str) -> str:
-    """A command in a few words: what is done to which row."""
+    """Return a short description of a command: the operation and the key of the row."""
     operation = _OPERATION.get(kind, "")
     if article is None or not operation:
         return command

@@ -3,29 +3,30 @@
 .. code-block:: text
 
     TwopcError
-    ├── ConfigurationError            something is not set up: object and remedy in the message
+    ├── ConfigurationError            something is not set up; the message names object and remedy
     │   ├── ServerError               no server, too old, a setting or a right is missing
-    │   ├── ArticleError              this table cannot be published so
+    │   ├── ArticleError              this table cannot be published with these options
     │   └── SubscriptionError         this subscription cannot be made, or is not active
     ├── ScenarioError                 the scenario file is wrong: file:line:column
-    ├── DeliveryError                 a change cannot be brought to a Subscriber
-    ├── MergeError                    a merge session cannot begin, or go on
+    ├── DeliveryError                 a change cannot be delivered to a Subscriber
+    ├── MergeError                    a merge session cannot begin or continue
     ├── ProtocolError
-    │   ├── LocalProtocolError        the caller used a machine against its table
-    │   └── RemoteProtocolError       a participant broke the rules
+    │   ├── LocalProtocolError        the caller passed an event that is not allowed
+    │   └── RemoteProtocolError       a participant violated the protocol
     └── TransactionError
-        ├── RejectedError             refused, rolled back at every site
+        ├── RejectedError             refused, rolled back at every node
         │   ├── ConflictError         the row is not what the Subscriber last received
         │   ├── PublisherUnreachableError
         │   ├── LockTimeoutError      waited for a lock at one end for too long
         │   ├── DeadlockError         victim of a deadlock, possibly across servers
         │   └── VoteError             a participant could not prepare
-        ├── InDoubtError              may have happened, may not: ask later
-        │   └── HeuristicError        somebody finished a branch by hand: the sites differ
-        └── ResultLostError           happened at every site; what it returned is lost
+        ├── InDoubtError              outcome unknown: ask later
+        │   └── HeuristicError        a branch was finished manually: the nodes differ
+        └── ResultLostError           committed at every node; its result is lost
 
-An application needs two of them: `RejectedError` surely did not happen; `InDoubtError` may have.
-Whoever uses transactions of one statement (`PostgresCoordinator.run`) needs the third.
+An application needs two of them: after `RejectedError` the transaction certainly did not commit, after
+`InDoubtError` it may have. An application that runs single statements (`PostgresCoordinator.run`)
+needs `ResultLostError` as well.
 """
 
 from __future__ import annotations
@@ -52,14 +53,16 @@ KINDS: dict[str, tuple[str, int]] = {
 
 
 class TwopcError(Exception):
-    """Base of every exception here."""
+    """Base class of all exceptions of the project."""
 
     definite: ClassVar[bool] = True
-    """True: the outcome is known. Nothing took effect, but for `ResultLostError`, where all of it did."""
+    """Whether the outcome is known. A definite error means that nothing took effect, except for `ResultLostError`,
+    which means that the whole transaction did.
+    """
 
 
 class ConfigurationError(TwopcError):
-    """Something is not set up; nothing was changed."""
+    """A required object, setting or right is missing; nothing was changed."""
 
 
 class ServerError(ConfigurationError):
@@ -71,7 +74,7 @@ class SlotInUseError(ServerError):
 
 
 class StoredMeanwhileError(ServerError):
-    """Another log reader has stored transactions since this one looked (18752)."""
+    """Another log reader has stored transactions since this one read the stored position (18752)."""
 
 
 class OutdatedError(ServerError):
@@ -92,7 +95,7 @@ class OutdatedError(ServerError):
 
 
 class ArticleError(ConfigurationError):
-    """The table cannot be published so."""
+    """The table cannot be published with these options."""
 
 
 class SubscriptionError(ConfigurationError):
@@ -104,9 +107,9 @@ class ScenarioError(TwopcError):
 
 
 class DeliveryError(TwopcError):
-    """An agent, or the log reader, cannot go on: what comes next has reached nobody behind it.
+    """An agent or the log reader cannot continue, and later transactions are not delivered.
 
-    What was delivered before stays; nothing of the transaction that failed is at the Subscriber.
+    Earlier transactions stay delivered; no part of the transaction that failed is at the Subscriber.
     """
 
     def __init__(
@@ -121,46 +124,46 @@ class DeliveryError(TwopcError):
     ) -> None:
         super().__init__(message)
         self.node = node
-        """The Subscriber; empty if it concerns all of them."""
+        """The Subscriber; empty if the error concerns all Subscribers."""
         self.sqlstate = sqlstate
-        """SQLSTATE at the database that refused; empty if none answered."""
+        """SQLSTATE from the database that raised the error; empty if no database answered."""
         self.number = number
-        """The original's error number (20598, 2601, 2627 ...); 0 where it has none."""
+        """Error number of the original (20598, 2601, 2627 ...); 0 if it has none."""
         self.seqno = seqno
-        """The transaction's place in the log, a pg_lsn; empty if it is not about one."""
+        """Position of the transaction in the log, a pg_lsn; empty if the error does not concern a transaction."""
         self.command = command
-        """The command that failed, readable; empty if unknown."""
+        """The command that failed, in readable form; empty if unknown."""
 
 
 class MergeError(TwopcError):
-    """A merge session cannot begin, or cannot go on; what it has brought across stays, and the next continues."""
+    """A merge session cannot begin or continue; changes already propagated stay, and the next session continues."""
 
     def __init__(
         self, message: str, *, node: str = "", sqlstate: str = "", number: int = 0
     ) -> None:
         super().__init__(message)
         self.node = node
-        """The node that refused; empty if none in particular."""
+        """The node that raised the error; empty if no particular node did."""
         self.sqlstate = sqlstate
-        """SQLSTATE at that node; empty if none answered."""
+        """SQLSTATE from that node; empty if no node answered."""
         self.number = number
-        """The original's error number; 0 if it has none for this."""
+        """Error number of the original; 0 if it has none."""
 
 
 class ProtocolError(TwopcError):
-    """A machine was asked for something its transition table does not hold."""
+    """A machine received an event that its transition table does not contain."""
 
 
 class LocalProtocolError(ProtocolError):
-    """The caller used the machine against its table; the machine is unchanged."""
+    """The caller passed an event that is not allowed in the machine's state; the machine is unchanged."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """A participant sent what the protocol does not allow; the machine is unchanged."""
+    """A participant sent a message that the protocol does not allow; the machine is unchanged."""
 
 
 class TransactionError(TwopcError):
-    """A global transaction did not end as asked."""
+    """A global transaction did not end as requested."""
 
     def __init__(
         self,
@@ -175,23 +178,23 @@ class TransactionError(TwopcError):
     ) -> None:
         super().__init__(message)
         self.gid = gid
-        """The global transaction, without a branch; empty if none was begun."""
+        """The global transaction's id, without a branch; empty if none was begun."""
         self.node = node
-        """The node that refused; empty if none in particular."""
+        """The node that raised the error; empty if no particular node did."""
         self.sqlstate = sqlstate
-        """SQLSTATE at that node; empty if no server answered."""
+        """SQLSTATE from that node; empty if no server answered."""
         self.number = number
-        """The error number of the original (20515, 21054, ...); 0 where it has none."""
+        """Error number of the original (20515, 21054, ...); 0 if it has none."""
         self.detail = detail
         self.hint = hint
 
 
 class RejectedError(TransactionError):
-    """Refused and rolled back at every site."""
+    """The transaction was refused and rolled back at every node."""
 
     @property
     def kind(self) -> str:
-        """The normalised kind; "error" if it is none of `KINDS`."""
+        """The normalised kind; ``error`` if the error is none of `KINDS`."""
         return "error"
 
 
@@ -204,7 +207,7 @@ class ConflictError(RejectedError):
     def __init__(self, message: str, *, facts: dict[str, Any] | None = None, **rest: Any) -> None:
         super().__init__(message, **rest)
         self.facts = facts or {}
-        """What the Publisher said: article, key, both versions, its current row."""
+        """The Publisher's report of the conflict: article, key, both versions, its current row."""
 
     @property
     def kind(self) -> str:
@@ -218,7 +221,7 @@ class ConflictError(RejectedError):
 
 
 class PublisherUnreachableError(RejectedError):
-    """The Publisher did not answer (the original's 21054); nothing was left there."""
+    """The Publisher did not answer (the original's 21054); no change remains there."""
 
     @property
     def kind(self) -> str:
@@ -227,12 +230,12 @@ class PublisherUnreachableError(RejectedError):
 
 
 class LockTimeoutError(RejectedError):
-    """Waited for a lock longer than ``lock_timeout`` at one of the ends."""
+    """The transaction waited for a lock longer than ``lock_timeout`` at one of the ends."""
 
     def __init__(self, message: str, *, holder: str = "", **rest: Any) -> None:
         super().__init__(message, **rest)
         self.holder = holder
-        """The session that held the lock, where somebody has looked: the server does not tell it."""
+        """The session that held the lock, if it was determined; the server's message does not name it."""
 
     @property
     def kind(self) -> str:
@@ -241,7 +244,7 @@ class LockTimeoutError(RejectedError):
 
 
 class DeadlockError(RejectedError):
-    """Victim of a deadlock; `cycle` tells who waited for whom, across servers too."""
+    """The transaction was chosen as victim of a deadlock; `cycle` describes the waits, across servers too."""
 
     def __init__(self, message: str, *, cycle: tuple[str, ...] = (), **rest: Any) -> None:
         super().__init__(message, **rest)
@@ -254,27 +257,29 @@ class DeadlockError(RejectedError):
 
 
 class VoteError(RejectedError):
-    """A participant could not prepare: every branch was rolled back."""
+    """A participant could not prepare, and every branch was rolled back."""
 
 
 class InDoubtError(TransactionError):
-    """The outcome is not known here and now; recovery will settle it at every site alike."""
+    """The outcome is not known yet; recovery will settle it identically at every node."""
 
     definite: ClassVar[bool] = False
 
 
 class HeuristicError(InDoubtError):
-    """A branch was finished by hand against the decision: it happened at one site and not at
-    another. It is recorded; recovery cannot mend it."""
+    """A branch was finished manually against the decision: the transaction committed at one node and not at
+    another. The damage is recorded; recovery cannot repair it.
+    """
 
 
 class ResultLostError(TransactionError):
-    """Committed at every site, and never to be repeated; the connection that broke held what the
-    statement returned."""
+    """The transaction committed at every node and must not be repeated, but the connection broke before the
+    statement's result arrived.
+    """
 
 
 def conflict_facts(detail: str | None) -> dict[str, Any] | None:
-    """The JSON object that our procedures put in DETAIL, or None if it is something else."""
+    """Return the JSON object that our procedures put in DETAIL, or None if DETAIL is something else."""
     if not detail or not detail.startswith("{"):
         return None
     try:
@@ -293,9 +298,9 @@ def from_sqlstate(
     node: str = "",
     gid: str = "",
 ) -> RejectedError:
-    """The refusal that an error report of a server stands for.
+    """Return the exception for an error report of a server.
 
-    The transaction must already be known to be rolled back: this never yields `InDoubtError`.
+    The transaction must already be known to be rolled back: this function never returns `InDoubtError`.
     """
     rest: dict[str, Any] = {
         "gid": gid, "node": node, "sqlstate": sqlstate, "detail": detail, "hint": hint,

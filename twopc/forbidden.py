@@ -1,7 +1,7 @@
-"""What PostgreSQL refuses to prepare (0A000), and what to do instead.
+"""Statements that make PostgreSQL refuse PREPARE TRANSACTION (0A000), and what to do instead.
 
-Said when a scenario is read, and to the application whose commit met it. It must not know how the statement
-was found.
+Reported when a scenario is read, and to the application whose commit was refused. This module must not depend on
+how the statement was found.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ SQLSTATE: Final = "0A000"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forbidden:
-    """Something that cannot be in a transaction that is prepared."""
+    """A feature that cannot be used in a transaction that is prepared."""
 
     what: str
     remedy: str
@@ -38,7 +38,7 @@ BOTH_LOCKS: Final = Forbidden(
     remedy="take different keys, or only pg_advisory_xact_lock",
 )
 
-#: Words of PostgreSQL's own refusals. Where messages are translated none is found, and no remedy said.
+#: Words in PostgreSQL's error messages. If messages are translated no word matches, and no remedy is given.
 _SAID: Final = (
     ("temporary", TEMPORARY.remedy),
     ("NOTIFY", f"{NOTIFY.remedy}; {LISTEN.remedy}"),
@@ -50,7 +50,7 @@ _SAID: Final = (
 
 
 def remedy(sqlstate: str, message: str) -> str:
-    """What to do about a server's refusal to prepare; empty for any other error."""
+    """Return what to do about a server's refusal to prepare; empty for any other error."""
     if sqlstate != SQLSTATE or not message.startswith("cannot PREPARE"):
         return ""
     return next((text for words, text in _SAID if words in message), "")

@@ -1,6 +1,6 @@
 """PostgreSQL's lexical rules: the tokens of an SQL text, and its statements.
 
-No grammar and no server: what a statement means is not decided here. ``:name`` is one token, a scenario's
+The lexer uses no grammar and no server, and does not interpret statements. ``:name`` is one token, a scenario's
 parameter; SQL itself has a colon before a name only in the bounds of a slice, ``a[1:n]``.
 """
 
@@ -11,18 +11,21 @@ from collections.abc import Iterator, Sequence
 from string import ascii_lowercase, ascii_uppercase
 from typing import Final, NamedTuple
 
-#: Characters of names, as what is none: Python compiles a class that spans all of Unicode a hundred times slower.
+#: Characters of names, written as negated classes: Python compiles a class that spans all of Unicode a hundred
+#: times slower.
 _NAME_START = r"[^\x00-@\[-^`{-\x7f]"
 _IN_TAG = r"[^\x00-/:-@\[-^`{-\x7f]"
 _IN_NAME = r"[^\x00-#%-/:-@\[-^`{-\x7f]"
-#: A string with backslash escapes goes on, escapes included, after white space that holds a line break.
+#: Continuation of a string with backslash escapes, after white space that contains a line break.
 _CONTINUED = (
     r"(?:[ \t\f\v]|--[^\n\r]*)*[\n\r](?:[ \t\n\r\f\v]|--[^\n\r]*[\n\r])*'(?:[^'\\]|''|\\.)*(?:'|\Z)"
 )
 
 
 def _pattern(escaped: str, verbatim: str) -> re.Pattern[str]:
-    """The tokens, where strings with one kind of prefix take backslashes and those with another do not."""
+    """Return the token pattern, given the prefixes of strings that have backslash escapes and of strings that have
+    none.
+    """
     return re.compile(
         rf"""
           (?P<space>[ \t\n\r\f\v]+|--[^\n\r]*)
@@ -47,34 +50,34 @@ _COMMENT: Final = re.compile(r"/\*|\*/")
 
 
 class SqlToken(NamedTuple):
-    """One token."""
+    """One token of an SQL text."""
 
     kind: str
-    """``space`` (a comment too), ``word``, ``quoted``, ``string``, ``number``, ``parameter`` or ``mark``."""
+    """``space`` (also a comment), ``word``, ``quoted``, ``string``, ``number``, ``parameter`` or ``mark``."""
     text: str
-    """As it is written."""
+    """The token as written."""
     start: int
-    """Its offset in the text."""
+    """Offset of the token in the text."""
 
     @property
     def word(self) -> str:
-        """A key word or plain name in lower case; empty for anything else."""
+        """The key word or plain name in lower case; empty for any other token."""
         return folded(self.text) if self.kind == "word" else ""
 
     @property
     def name(self) -> str:
-        """The identifier; empty for anything else."""
+        """The identifier; empty for any other token."""
         if self.kind == "quoted" and self.text[0] == '"':
             return unquoted(self.text)
         return self.word
 
 
 def tokens(text: str, *, standard_conforming_strings: bool = True) -> Iterator[SqlToken]:
-    """The tokens of a text; joined, they are the text.
+    """Yield the tokens of a text; joined, they are the text.
 
     Args:
-        standard_conforming_strings: the session's setting of that name; where it is off, a backslash escapes
-            in ``'…'`` as it does in ``E'…'``.
+        standard_conforming_strings: the session's setting of that name; if it is off, a backslash escapes in
+        ``'…'`` as it does in ``E'…'``.
     """
     match = (_STANDARD if standard_conforming_strings else _BACKSLASHES).match
     at = brackets = 0
@@ -96,7 +99,7 @@ def tokens(text: str, *, standard_conforming_strings: bool = True) -> Iterator[S
 
 
 def _comment_end(text: str, at: int) -> int:
-    """The end of the comment that begins at `at`; comments nest."""
+    """Return the end of the comment that begins at `at`; comments nest."""
     depth = 0
     for result in _COMMENT.finditer(text, at):
         depth += 1 if result[0] == "/*" else -1
@@ -106,10 +109,10 @@ def _comment_end(text: str, at: int) -> int:
 
 
 def statements(text: str, *, standard_conforming_strings: bool = True) -> list[list[SqlToken]]:
-    """The statements of a text as lists of tokens without spaces; empty ones are left out.
+    """Return the statements of a text as lists of tokens without spaces; empty statements are left out.
 
-    A semicolon between parentheses, or in the body of a SQL-standard function (``begin atomic … end``), does
-    not end a statement.
+    A semicolon between parentheses, or in the body of a SQL-standard function (``begin atomic … end``), does not
+    end a statement.
     """
     result: list[list[SqlToken]] = [[]]
     parentheses = blocks = 0
@@ -135,14 +138,15 @@ def statements(text: str, *, standard_conforming_strings: bool = True) -> list[l
 
 
 def words(statement: Sequence[SqlToken]) -> list[str]:
-    """`SqlToken.word` of each token."""
+    """Return `SqlToken.word` of each token."""
     return [token.word for token in statement]
 
 
 def transaction_control(statement: Sequence[SqlToken]) -> str:
-    """The command by which a statement begins, ends or prepares a transaction: ``COMMIT``, ``PREPARE TRANSACTION``.
+    """Return the command by which a statement begins, ends or prepares a transaction: ``COMMIT``, ``PREPARE
+    TRANSACTION``.
 
-    Empty for any other statement; going back to a savepoint ends no transaction.
+    Empty for any other statement; ROLLBACK TO SAVEPOINT ends no transaction.
     """
     first, second, third = (*words(statement[:3]), "", "", "")[:3]
     command = f"{first} {second}".upper()
@@ -153,12 +157,14 @@ def transaction_control(statement: Sequence[SqlToken]) -> str:
     return first.upper() if first in ("begin", "commit", "end", "abort", "rollback") else ""
 
 
-#: The words after which a statement of PL/pgSQL begins; ``>`` ends a label.
+#: Words after which a PL/pgSQL statement begins; ``>`` ends a label.
 _BEFORE_STATEMENT: Final = frozenset({"", ";", "begin", "then", "else", "loop", ">"})
 
 
 def ends_transaction(body: str) -> str:
-    """The first statement of a PL/pgSQL body that ends a transaction, ``COMMIT`` or ``ROLLBACK``; empty if none does."""
+    """Return the first command in a PL/pgSQL body that ends a transaction, ``COMMIT`` or ``ROLLBACK``; empty if
+    there is none.
+    """
     before = ""
     for token in tokens(body):
         if token.kind == "space":
@@ -170,12 +176,12 @@ def ends_transaction(body: str) -> str:
 
 
 def folded(name: str) -> str:
-    """A plain name as PostgreSQL stores it: letters beyond ASCII keep their case."""
+    """Return a plain name as PostgreSQL stores it: letters beyond ASCII keep their case."""
     return name.lower() if name.isascii() else name.translate(_LOWER)
 
 
 def unquoted(text: str) -> str:
-    """What a string without escapes, or a quoted name, holds; any other token as it stands."""
+    """Return the content of a string without escapes or of a quoted name; any other token unchanged."""
     if text.startswith("$"):
         tag = text[: text.find("$", 1) + 1]
         return text[len(tag) : -len(tag)] if tag else text
@@ -186,7 +192,9 @@ def unquoted(text: str) -> str:
 
 
 def code(text: str) -> Iterator[SqlToken]:
-    """The tokens of a text without spaces; after a string, which may be a routine's body, those in it."""
+    """Yield the tokens of a text without spaces; each string, which may be a routine's body, is followed by the
+    tokens in it.
+    """
     for token in tokens(text):
         if token.kind != "space":
             yield token

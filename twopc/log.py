@@ -1,8 +1,8 @@
-"""Where our log events go: through the standard library's loggers, named after the modules.
+"""Logging of events through the standard library's loggers, named after the modules.
 
-An application that embeds us therefore hears nothing that it has not asked for; `configure` is what
-the command line calls. structlog is imported when the first event is heard: it brings most of rich with it,
-and mostly nothing is logged. It must not know what is logged.
+An application that embeds the package therefore sees no events unless it asks for them; the command line calls
+`configure`. structlog is imported when the first event is logged: it imports most of rich, and most processes log
+nothing. This module must not depend on what is logged.
 """
 
 from __future__ import annotations
@@ -19,45 +19,46 @@ if TYPE_CHECKING:
 class EventLogger:
     """A logger of events with fields: ``logger.info("server started", port=5432)``.
 
-    The fields become attributes of the log record, so they cannot be called ``name``, ``args`` and
-    the like. Passwords and connection strings are no fields.
+    The fields become attributes of the log record, so they cannot have names such as ``name`` and ``args``.
+    Passwords and connection strings must not be passed as fields.
     """
 
     def __init__(self, name: str) -> None:
         self._standard = logging.getLogger(name)
 
     def debug(self, event: str, **fields: Any) -> None:
-        """Log what helps to find a fault of ours."""
+        """Log an event that helps to debug the package."""
         if self._standard.isEnabledFor(logging.DEBUG):
             self._bound.debug(event, **fields)
 
     def info(self, event: str, **fields: Any) -> None:
-        """Log what somebody may want to know."""
+        """Log an event of general interest."""
         if self._standard.isEnabledFor(logging.INFO):
             self._bound.info(event, **fields)
 
     def warning(self, event: str, **fields: Any) -> None:
-        """Log what somebody should look at."""
+        """Log an event that may need attention."""
         if self._standard.isEnabledFor(logging.WARNING):
             self._bound.warning(event, **fields)
 
     def error(self, event: str, **fields: Any) -> None:
-        """Log what did not work."""
+        """Log a failure."""
         if self._standard.isEnabledFor(logging.ERROR):
             self._bound.error(event, **fields)
 
     def exception(self, event: str, **fields: Any) -> None:
-        """Log an error with the exception that is being handled."""
+        """Log a failure with the exception that is being handled."""
         if self._standard.isEnabledFor(logging.ERROR):
             self._bound.exception(event, **fields)
 
     @functools.cached_property
     def _bound(self) -> structlog.stdlib.BoundLogger:
-        import structlog  # with most of rich, and mostly nothing is logged
+        import structlog  # imported here because it imports most of rich, and most processes log nothing
 
         bound: structlog.stdlib.BoundLogger = structlog.wrap_logger(
             self._standard,
-            # Given here, so that neither side's structlog.configure meets the other's.
+            # Processors are passed here so that structlog.configure of the application has no effect on them, nor
+            # the reverse.
             processors=[
                 structlog.contextvars.merge_contextvars,
                 structlog.stdlib.render_to_log_kwargs,
@@ -68,12 +69,12 @@ class EventLogger:
 
 
 def get_logger(name: str) -> EventLogger:
-    """The logger of a module."""
+    """Return the logger of a module."""
     return EventLogger(name)
 
 
 class _LazyFormatter(logging.Formatter):
-    """structlog's, made for the first event."""
+    """Formatter that creates structlog's formatter when the first event is logged."""
 
     def __init__(self, layout: Literal["text", "json"], *, colors: bool) -> None:
         super().__init__()
@@ -85,7 +86,7 @@ class _LazyFormatter(logging.Formatter):
 
     @functools.cached_property
     def _made(self) -> logging.Formatter:
-        import structlog  # likewise
+        import structlog  # imported here for the same reason as in `EventLogger`
 
         renderer: structlog.typing.Processor = (
             structlog.processors.JSONRenderer()
@@ -105,12 +106,12 @@ class _LazyFormatter(logging.Formatter):
 
 
 def configure(*, level: str, layout: Literal["text", "json"], stream: TextIO | None = None) -> None:
-    """Write the events of this process to `stream` (standard error): from `level` on.
+    """Write this process's events of `level` and above to `stream` (default: standard error).
 
-    As text, or as one line of JSON each. Those of other libraries are written if they are warnings at
-    least; who wants more sets the level of that library's logger.
+    The output is text, or JSON with one event per line. Events of other libraries are written if they are at least
+    warnings; to see more, set the level of the library's logger.
 
-    Raises ValueError for a level that the standard library does not know.
+    Raises ValueError for a level that the standard library does not define.
     """
     stream = stream or sys.stderr
     handler = logging.StreamHandler(stream)

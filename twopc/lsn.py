@@ -1,4 +1,4 @@
-"""Places in a write-ahead log as numbers: they compare, and travel as eight bytes.
+"""Positions in a write-ahead log as numbers, which can be compared and sent as eight bytes.
 
 Pure.
 """
@@ -7,11 +7,11 @@ from __future__ import annotations
 
 
 def lsn_text(value: int) -> str:
-    """As PostgreSQL writes a pg_lsn: ``16/B374D848``."""
+    """Return a position in the notation of PostgreSQL's pg_lsn: ``16/B374D848``."""
     return f"{value >> 32:X}/{value & 0xFFFFFFFF:X}"
 
 
 def lsn_value(text: str) -> int:
-    """The inverse of `lsn_text`."""
+    """Return the position that `lsn_text` wrote."""
     high, _, low = text.partition("/")
     return int(high, 16) << 32 | int(low, 16)

@@ -1,13 +1,12 @@
-"""Identifiers: built, parsed and bounded here and nowhere else.
+"""Identifiers: built, parsed and limited in length here and nowhere else.
 
-A global transaction is ``twopc:<coordinator>:<epoch>:<sequence>``; each of its branches adds
-``:<branch>`` and is the *gid* of a PostgreSQL prepared transaction. PostgreSQL takes gids of up to
-199 bytes, unique in a whole cluster, not only in a database. A branch is named by its node; where
-there are several at one node, the further ones add whose they are: ``pub/store_b``.
+A global transaction is ``twopc:<coordinator>:<epoch>:<sequence>``; each of its branches adds ``:<branch>`` and is
+the *gid* of a PostgreSQL prepared transaction. PostgreSQL takes gids of up to 199 bytes, unique in a whole cluster,
+not only in a database. A branch is named by its node; if a transaction has several branches at one node, the
+further ones add the participant to which they belong: ``pub/store_b``.
 
-Object names follow the original (``sp_mssync_ins_<table>``); a name over 63 bytes is cut and its
-tail replaced by a hash, because the server would cut it silently. Two tables never share an object:
-see `table_part`.
+Object names follow the original (``sp_mssync_ins_<table>``); a name over 63 bytes is cut and its tail replaced by a
+hash, because the server would cut it silently. Two tables never share an object: see `table_part`.
 """
 
 from __future__ import annotations
@@ -23,20 +22,20 @@ from twopc.proof import no_proof
 PREFIX = "twopc"
 GID_BYTES_MAX = 199
 NAME_BYTES_MAX = 63
-#: The schema that holds everything of ours in a node's database.
+#: The schema that holds all objects of the package in a node's database.
 SCHEMA = "msrepl"
-#: The subscription that keeps a published database from being dropped.
+#: Subscription of PostgreSQL whose existence prevents a published database from being dropped.
 KEEP = "msrepl_keep"
-#: The schema at a Subscriber that holds dblink, closed to PUBLIC.
+#: Schema at a Subscriber that contains dblink, without rights for PUBLIC.
 LINK_SCHEMA = "msrepl_link"
 VERSION_COLUMN = "msrepl_tran_version"
 
-#: What the decision log's columns hold.
+#: Maximum values of the decision log's columns.
 EPOCH_MAX = 2**31 - 1
 SEQUENCE_MAX = 2**63 - 1
 
 _PART = re.compile(r"[A-Za-z0-9_.-]+\Z")
-_NUMBER = "0|[1-9][0-9]{0,19}"  # as it is written: no other digits, no leading zeros
+_NUMBER = "0|[1-9][0-9]{0,19}"  # the canonical notation: ASCII digits without leading zeros
 _GID = re.compile(
     rf"{PREFIX}:(?P<coordinator>[A-Za-z0-9_.-]+):(?P<epoch>{_NUMBER}):(?P<sequence>{_NUMBER})"
     r"(?::(?P<branch>[A-Za-z0-9_.-]+(?:/[A-Za-z0-9_.-]+)?))?\Z"
@@ -56,24 +55,24 @@ def _checked_part(text: str, what: str, bytes_max: int) -> str:
 NODE_NAMES = (
     f"1 to {min(_BRANCH_BYTES_MAX, _COORDINATOR_BYTES_MAX)} of the characters A-Z a-z 0-9 _ . -"
 )
-"""How nodes may be called, for messages."""
+"""Description of valid node names, for messages."""
 
 
 def is_node_name(text: str) -> bool:
-    """Whether a node or coordinator may be called so: its name is part of gids."""
+    """Return whether a text is a valid name of a node or coordinator, which is part of gids."""
     return bool(_PART.match(text)) and len(text) <= min(_BRANCH_BYTES_MAX, _COORDINATOR_BYTES_MAX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlobalId:
-    """One global transaction."""
+    """Identifier of one global transaction."""
 
     coordinator: str
-    """Which coordinator's decision log decides it."""
+    """The coordinator whose decision log decides the transaction."""
     epoch: int
-    """Which process of that coordinator began it; never used again."""
+    """The epoch, that is, the process of that coordinator that began the transaction; never used again."""
     sequence: int
-    """Counts up within the epoch."""
+    """Number of the transaction within the epoch, counted upwards."""
 
     def __post_init__(self) -> None:
         _checked_part(self.coordinator, "coordinator", _COORDINATOR_BYTES_MAX)
@@ -87,12 +86,12 @@ class GlobalId:
         return f"{PREFIX}:{self.coordinator}:{self.epoch}:{self.sequence}"
 
     def branch(self, name: str) -> BranchId:
-        """The branch at one participant."""
+        """Return the id of the branch at one participant."""
         return BranchId(global_id=self, branch=name)
 
     @classmethod
     def parse(cls, text: str) -> GlobalId | None:
-        """The global transaction that `text` names, or None if it is not one of ours."""
+        """Return the global transaction that `text` names, or None if it is not one of ours."""
         match = _GID.match(text)
         if match is None or match["branch"] is not None:
             return None
@@ -105,7 +104,7 @@ class BranchId:
 
     global_id: GlobalId
     branch: str
-    """The node's name in the topology, or what `further_branch` makes of it."""
+    """The node's name in the topology, or the result of `further_branch`."""
 
     def __post_init__(self) -> None:
         node, slash, of = self.branch.partition("/")
@@ -120,12 +119,12 @@ class BranchId:
 
     @property
     def node(self) -> str:
-        """The node that it is prepared at."""
+        """The node at which the branch is prepared."""
         return node_of(self.branch)
 
     @classmethod
     def parse(cls, gid: str) -> BranchId | None:
-        """The branch that a gid names, or None if the gid is foreign or not parsable."""
+        """Return the branch that a gid names, or None if the gid is foreign or cannot be parsed."""
         match = _GID.match(gid)
         if match is None or match["branch"] is None or len(gid) > GID_BYTES_MAX:
             return None
@@ -136,7 +135,9 @@ class BranchId:
 
 
 def _global_id(result: re.Match[str]) -> GlobalId | None:
-    """What a gid's text names; None if no coordinator has made it. Anybody may prepare under any gid."""
+    """Return the global transaction of a matched gid; None if no coordinator can have made it. Any user may prepare
+    under any gid.
+    """
     epoch, sequence = int(result["epoch"]), int(result["sequence"])
     is_ours = len(result["coordinator"]) <= _COORDINATOR_BYTES_MAX
     if not is_ours or epoch > EPOCH_MAX or sequence > SEQUENCE_MAX:
@@ -156,17 +157,17 @@ _STREAM_GID = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamId:
-    """What one stream of a distribution agent has prepared; its text is a gid.
+    """Transaction prepared by one stream of a distribution agent; its text is a gid.
 
-    Not a branch of a global transaction: the agent alone prepares and finishes it.
+    It is not a branch of a global transaction: the agent alone prepares and finishes it.
     """
 
     publisher: str
-    """Whose changes they are."""
+    """The Publisher whose changes the transaction applies."""
     database: int
-    """OID of the Subscriber's database; gids are unique in a whole cluster."""
+    """OID of the Subscriber's database, because gids are unique in a whole cluster."""
     upto: int
-    """The log position that its batch ends at."""
+    """The position at which the agent's batch ends."""
     stream: int
 
     def __str__(self) -> str:
@@ -174,7 +175,7 @@ class StreamId:
 
     @classmethod
     def parse(cls, gid: str) -> StreamId | None:
-        """What a gid names, or None if no agent has made it."""
+        """Return the stream's transaction that a gid names, or None if no agent has made the gid."""
         match = _STREAM_GID.match(gid)
         if match is None:
             return None
@@ -187,10 +188,10 @@ class StreamId:
 
 
 class EpochIds:
-    """The ids of one epoch, checked once: a coordinator makes thousands of them a second.
+    """The ids of one epoch, validated once because a coordinator makes thousands of ids a second.
 
     Args:
-        prove: what the coordinator proves of a global transaction with; see `twopc.proof`.
+        prove: function with which the coordinator proves statements about a global transaction; see `twopc.proof`.
     """
 
     __slots__ = ("_prefix", "coordinator", "epoch", "prove")
@@ -204,39 +205,41 @@ class EpochIds:
     ) -> None:
         longest = GlobalId(coordinator=coordinator, epoch=epoch, sequence=SEQUENCE_MAX)
         for branch in branches:
-            longest.branch(branch)  # raises if its gid were no gid, or too long
+            longest.branch(branch)  # raises ValueError if the gid would be invalid or too long
         self.coordinator = coordinator
         self.epoch = epoch
         self.prove = prove
         self._prefix = f"{PREFIX}:{coordinator}:{epoch}:"
 
     def text(self, sequence: int) -> str:
-        """What ``str(GlobalId(...))`` gives."""
+        """Return the text of a global transaction's id, as ``str(GlobalId(...))`` does."""
         return f"{self._prefix}{sequence}"
 
 
 def branch_gid(global_text: str, branch: str) -> str:
-    """The gid of a branch, from two texts that `EpochIds` has checked; it needs no quoting in SQL."""
+    """Return the gid of a branch, from two texts that `EpochIds` has validated; the gid needs no quoting in SQL."""
     return f"{global_text}:{branch}"
 
 
 def further_branch(node: str, of: str) -> str:
-    """The branch that a transaction has at `node` besides the one named by it, for participant `of`."""
+    """Return the branch that a transaction has at `node` in addition to the one named after the node, for
+    participant `of`.
+    """
     return f"{node}/{of}"
 
 
 def node_of(branch: str) -> str:
-    """The node that a branch belongs to."""
+    """Return the node to which a branch belongs."""
     return branch.partition("/")[0]
 
 
 def session_name(coordinator: str, epoch: int) -> str:
-    """The `application_name` of the sessions that a coordinator opens for applications."""
+    """Return the `application_name` of the sessions that a coordinator opens for applications."""
     return bounded(f"{PREFIX} {epoch} {coordinator}")
 
 
 def bounded(name: str, bytes_max: int = NAME_BYTES_MAX) -> str:
-    """`name` itself if it fits, else its head and a hash of the whole."""
+    """Return `name` itself if it fits, else its beginning and a hash of the whole."""
     raw = name.encode()
     if len(raw) <= bytes_max:
         return name
@@ -246,15 +249,16 @@ def bounded(name: str, bytes_max: int = NAME_BYTES_MAX) -> str:
 
 
 def article_name(schema: str, table: str) -> str:
-    """How messages call a table: ``orders``, or ``sales.orders`` outside ``public``."""
+    """Return a table's name for messages: ``orders``, or ``sales.orders`` outside ``public``."""
     return table if schema == "public" else f"{schema}.{table}"
 
 
 def table_part(schema: str, table: str) -> str:
-    """How a table is named inside an object's name: ``orders``, or ``sales__orders`` outside ``public``.
+    """Return the part of an object's name that stands for a table: ``orders``, or ``sales__orders`` outside
+    ``public``.
 
-    Names that could be read in two ways carry a hash of schema and table, so that no two tables
-    ever share an object; both ends work it out from the table's name alone.
+    Ambiguous names carry a hash of schema and table, so that no two tables ever share an object; both ends derive
+    the result from the table's name alone.
     """
     plain = table if schema == "public" else f"{schema}__{table}"
     if schema == "public":
@@ -268,77 +272,86 @@ def table_part(schema: str, table: str) -> str:
 
 
 def sync_procedure(operation: str, schema: str, table: str) -> str:
-    """``sp_mssync_ins_<table>`` at the Publisher; `operation` is ins, upd or del."""
+    """Return ``sp_mssync_ins_<table>``, a procedure at the Publisher; `operation` is ins, upd or del."""
     return bounded(f"sp_mssync_{operation}_{table_part(schema, table)}")
 
 
 def change_function(operation: str, schema: str, table: str) -> str:
-    """``mssync_change_ins_<table>`` at the Publisher, by which `sync_procedure` changes the table."""
+    """Return ``mssync_change_ins_<table>``, the function at the Publisher by which `sync_procedure` changes the
+    table.
+    """
     return bounded(f"mssync_change_{operation}_{table_part(schema, table)}")
 
 
 def make_function(schema: str, table: str) -> str:
-    """``mssync_make_<table>`` at the Publisher, which makes the values of ``sp_mssync_gen_<table>``."""
+    """Return ``mssync_make_<table>``, the function at the Publisher that makes the values of
+    ``sp_mssync_gen_<table>``.
+    """
     return bounded(f"mssync_make_{table_part(schema, table)}")
 
 
 def sync_row_type(operation: str, schema: str, table: str) -> str:
-    """The row type in which `sync_procedure` takes its rows."""
+    """Return the name of the row type in which `sync_procedure` takes its rows."""
     return bounded(f"mssync_{operation}_row_{table_part(schema, table)}")
 
 
 def shape_type(schema: str, table: str) -> str:
-    """The type whose one value is the shape of rows that `sync_procedure` takes."""
+    """Return the name of the type whose one value is the shape of rows that `sync_procedure` takes."""
     return bounded(f"mssync_shape_{table_part(schema, table)}")
 
 
 def sync_trigger_function(operation: str, schema: str, table: str) -> str:
-    """``trg_mssync_<operation>_<table>`` at the Subscriber."""
+    """Return ``trg_mssync_<operation>_<table>``, a trigger function at the Subscriber."""
     return bounded(f"trg_mssync_{operation}_{table_part(schema, table)}")
 
 
 def first_trigger(name: str) -> str:
-    """A trigger name that sorts before those of users: PostgreSQL fires by name."""
+    """Return a trigger name that sorts before those of users: PostgreSQL fires triggers in the order of their
+    names.
+    """
     return bounded(f"!{name}")
 
 
 def last_trigger(name: str) -> str:
-    """A trigger name that sorts after those of users (of all that begin with an ASCII character)."""
+    """Return a trigger name that sorts after those of users (after all that begin with an ASCII character)."""
     return bounded(f"~{name}")
 
 
 def stored_key(operation: str, schema: str, table: str) -> str:
-    """Under which a sync procedure leaves the rows that the Publisher stored otherwise than sent."""
+    """Return the key under which a sync procedure leaves the rows that the Publisher did not store as sent."""
     return f"{operation} {schema}.{table}"
 
 
 def version_trigger(schema: str, table: str) -> str:
-    """The Publisher's ``~sp_mssync_upd_trig_<table>``, which gives a row its version, after any user's trigger."""
+    """Return ``~sp_mssync_upd_trig_<table>``, the Publisher's trigger that gives a row its version, after any
+    user's trigger.
+    """
     return last_trigger(f"sp_mssync_upd_trig_{table_part(schema, table)}")
 
 
 def witness_trigger(schema: str, table: str) -> str:
-    """The Publisher's ``sp_mssync_witness_<table>``, which sees what other triggers change."""
+    """Return ``sp_mssync_witness_<table>``, the Publisher's trigger that detects changes by other triggers."""
     return bounded(f"sp_mssync_witness_{table_part(schema, table)}")
 
 
 def generated_setting(schema: str, table: str) -> str:
-    """The transaction-local setting that keeps a block of generated values (letters only)."""
+    """Return the name (letters only) of the transaction-local setting that holds a block of generated values."""
     digest = hashlib.sha256(f"{schema}\0{table}".encode()).hexdigest()[:16]
     return f"msrepl.generated_{digest}"
 
 
 def truncate_trigger(schema: str, table: str) -> str:
-    """``trg_mssync_truncate_<table>``, which refuses TRUNCATE at either end."""
+    """Return ``trg_mssync_truncate_<table>``, the trigger that refuses TRUNCATE at either end."""
     return bounded(f"trg_mssync_truncate_{table_part(schema, table)}")
 
 
 def propagation_procedure(operation: str, schema: str, table: str, *, apart: bool = False) -> str:
-    """``sp_msins_<schema><table>`` at a Subscriber, the schema left out for ``public`` (seed 000).
+    """Return ``sp_msins_<schema><table>``, a procedure at a Subscriber; the schema is left out for ``public`` (seed
+    000).
 
     Args:
-        apart: another article has this name already (``public.salesorders`` and ``sales.orders``): a hash
-            keeps them apart.
+        apart: whether another article has this name already (``public.salesorders`` and ``sales.orders``); a hash
+        then distinguishes the two.
     """
     plain = f"sp_ms{operation}_{table if schema == 'public' else schema + table}"
     if not apart:
@@ -347,69 +360,72 @@ def propagation_procedure(operation: str, schema: str, table: str, *, apart: boo
 
 
 def merge_object(what: str, artid: UUID) -> str:
-    """``msmerge_<what>_<GUID>``: a trigger, function or type of one article of a merge publication (seed 001)."""
+    """Return ``msmerge_<what>_<GUID>``: a trigger, function or type of one article of a merge publication (seed
+    001).
+    """
     return bounded(f"msmerge_{what}_{artid.hex}")
 
 
 def merge_metadata(nickname: int) -> str:
-    """The part of ``msmerge_metadata`` that holds one article's rows."""
+    """Return the name of the partition of ``msmerge_metadata`` that holds one article's rows."""
     return f"msmerge_metadata_{nickname}"
 
 
 def merge_floor(nickname: int) -> str:
-    """The sequence that holds the highest version of a row of one article that is forgotten."""
+    """Return the name of the sequence that holds the highest forgotten version of any row of one article."""
     return f"msmerge_floor_{nickname}"
 
 
 def merge_places(nickname: int) -> str:
-    """The sequence that counts the identity values that a Subscriber has drawn for one article."""
+    """Return the name of the sequence that counts the identity values that a Subscriber has drawn for one article."""
     return f"msmerge_places_{nickname}"
 
 
 def merge_conflict_table(publication: str, schema: str, table: str) -> str:
-    """``msmerge_conflict_<publication>_<article>``, which holds the rows that have lost."""
+    """Return ``msmerge_conflict_<publication>_<article>``, the table of rows that lost a conflict."""
     return bounded(f"msmerge_conflict_{publication}_{table_part(schema, table)}")
 
 
 def role(kind: str, *parts: str) -> str:
-    """A role name: roles belong to the whole cluster, so the parts are hashed in."""
+    """Return a role name that contains a hash of `parts`, because roles belong to the whole cluster."""
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
     return bounded(f"msrepl_{kind}_{digest}")
 
 
 def table_roles(owner: str) -> str:
-    """What the names of all begin with that write tables of the database whose objects are `owner`'s."""
+    """Return the common prefix of the roles that write tables of the database whose objects belong to `owner`."""
     return f"{role('table', owner)}_"
 
 
 def table_role(owner: str, schema: str, table: str) -> str:
-    """The role in whose name one published or subscribed table is written."""
+    """Return the role that writes one published or subscribed table."""
     digest = hashlib.sha256(f"{schema}\0{table}".encode()).hexdigest()[:12]
     return table_roles(owner) + digest
 
 
 def calls_role(owner: str) -> str:
-    """The role in whose name a Subscriber makes calls of published routines."""
+    """Return the role with which a Subscriber calls published routines."""
     return f"{table_roles(owner)}calls"
 
 
 def resolver_role(owner: str, artid: UUID) -> str:
-    """The role in whose name a Publisher calls the SQL resolver of one article of a merge publication."""
+    """Return the role with which a Publisher calls the SQL resolver of one article of a merge publication."""
     return f"{table_roles(owner)}resolver_{artid.hex[:12]}"
 
 
 def filter_role(owner: str, artid: UUID) -> str:
-    """The role in whose name a Publisher evaluates the filters of one article of a merge publication."""
+    """Return the role with which a Publisher evaluates the filters of one article of a merge publication."""
     return f"{table_roles(owner)}filter_{artid.hex[:12]}"
 
 
-#: What the name of every replication slot of ours begins with.
+#: Prefix of the names of our replication slots.
 SLOT_PREFIX = "msrepl_"
 
 
 def slot(topology: str, database: str) -> str:
-    """The replication slot of a Publisher database. Slots belong to the whole cluster, and their names
-    hold a-z, 0-9 and _ only, so a hash tells apart what was cut or replaced."""
+    """Return the name of the replication slot of a Publisher database. Slots belong to the whole cluster, and their
+    names can contain a-z, 0-9 and _ only, so a hash distinguishes names that were cut or altered.
+    """
     digest = hashlib.sha256(f"{topology}\0{database}".encode()).hexdigest()[:12]
     head = re.sub(r"[^a-z0-9_]", "_", topology.lower())[:36]
     return f"{SLOT_PREFIX}{head}_{digest}"

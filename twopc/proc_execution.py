@@ -1,7 +1,7 @@
-"""Execution of a routine as one command: articles of routines, calls, and when a call may stand for its rows.
+"""Execution of a routine as one command: articles of routines, calls, and when a call may replace its rows.
 
-Words that the Publisher's end (whose log reader puts one call in the place of its rows), a Subscriber (which
-runs it again) and the model share. Pure; knows no server and no routine's text.
+Shared by the Publisher, whose log reader replaces rows by a call, by a Subscriber, which executes the call, and by
+the model. Pure; independent of servers and of routines' texts.
 
 Source: seed 004.
 """
@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-#: Where the Publisher keeps what it makes of routines.
+#: Schema at the Publisher for objects generated from routines.
 PROC_SCHEMA = "msrepl_call"
-#: Rows of article t that belong to a call which is sent as well are stored as article t + BESIDE.
+#: Rows of article t that belong to a call which is sent as well are stored under article t + BESIDE.
 BESIDE = 10_000_000
 #: `msrepl_commands.type` of a call, and of a routine's definition.
 CALL_TYPE, DEFINITION_TYPE = 30, 31
@@ -28,14 +28,14 @@ _UNQUOTED = re.compile(r"(smallint|integer|bigint|numeric|real|double precision|
 
 
 class ProcType(StrEnum):
-    """What of a routine is published."""
+    """Part of a routine that is published."""
 
     SERIALIZABLE = "serializable proc exec"
-    """Calls made by serializable transactions, where they mean the same at the Subscriber."""
+    """Calls by serializable transactions, where a call has the same effect at the Subscriber."""
     PLAIN = "proc exec"
-    """Every call, whatever it comes to at the Subscriber."""
+    """Every call, whatever its effect at the Subscriber."""
     SCHEMA_ONLY = "proc schema only"
-    """Its definition, and no call."""
+    """The routine's definition, and no calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,79 +43,79 @@ class Argument:
     """One argument of a routine."""
 
     name: str
-    """Empty: it has none."""
+    """Name of the argument; empty if it has none."""
     mode: str
-    """i, o, b (inout), v (variadic), t (a column of the result), as in ``pg_proc.proargmodes``."""
+    """i, o, b (inout), v (variadic) or t (a column of the result), as in ``pg_proc.proargmodes``."""
     type: str
-    """As SQL writes it, with its schema unless that is pg_catalog; ``any...`` where it is polymorphic."""
+    """Type in SQL notation, with its schema unless that is pg_catalog; ``any...`` for a polymorphic type."""
 
     @property
     def given(self) -> bool:
-        """The caller gives a value, which travels."""
+        """Whether the caller passes a value, which is sent with the call."""
         return self.mode in ("i", "b", "v")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcWarning:
-    """Something in a routine that may come to something else at a Subscriber."""
+    """Part of a routine that may have a different effect at a Subscriber."""
 
     kind: str
-    """One word."""
+    """Kind of the warning, in one word."""
     object: str
-    """What in the routine or the database it is about."""
+    """The object in the routine or the database that the warning concerns."""
     text: str
-    """A sentence that names the object."""
+    """Sentence that names the object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcArticle:
-    """A routine that is published."""
+    """A published routine."""
 
     article_id: int
-    """Tables and routines are numbered together."""
+    """Number of the article; tables and routines share one numbering."""
     schema: str
     name: str
     kind: str
-    """p procedure, f function."""
+    """p for a procedure, f for a function."""
     arguments: tuple[Argument, ...]
     returns_set: bool = False
     type: ProcType = ProcType.SERIALIZABLE
     reads: tuple[str, ...] | None = None
-    """Articles (``table`` or ``schema.table``) that it reads; None: not declared, so any."""
+    """Articles (``table`` or ``schema.table``) that the routine reads; None if not declared, so any."""
     writes: tuple[str, ...] | None = None
-    """Those that it writes; None: not declared, so any."""
+    """Articles that the routine writes; None if not declared, so any."""
     xact_abort: bool = True
-    """An error goes on to the caller. False: it ends the call only, and is sent with it."""
+    """Whether an error propagates to the caller. If not, an error ends the call only, and is sent with the call."""
     commits: bool = False
-    """It ends transactions: its calls are never sent."""
+    """Whether the routine ends transactions; its calls are then never sent."""
     replicate_ddl: bool = True
-    """A new definition travels to Subscribers."""
+    """Whether a new definition is sent to Subscribers."""
     definition: str = ""
-    """The user's ``CREATE OR REPLACE ...``, without a semicolon at its end."""
+    """The user's ``CREATE OR REPLACE ...`` statement, without a semicolon at its end."""
     obstacle: str | None = None
-    """Why none of its calls can be sent now; None: nothing stands against it."""
+    """Reason why calls cannot be sent now; None if they can."""
     warnings: tuple[ProcWarning, ...] = ()
 
     @property
     def given(self) -> tuple[Argument, ...]:
-        """The arguments whose values travel."""
+        """The arguments whose values are sent."""
         return tuple(each for each in self.arguments if each.given)
 
     @property
     def identity(self) -> str:
-        """``schema."odd name"(type, type)``: tells it from its overloads."""
+        """``schema."odd name"(type, type)``, which distinguishes the routine from its overloads."""
         types = ", ".join(each.type for each in self.given)
         return f"{_quoted(self.schema)}.{_quoted(self.name)}({types})"
 
     @property
     def tables(self) -> frozenset[str] | None:
-        """The articles that it reads or writes; None: any."""
+        """The articles that the routine reads or writes; None for any."""
         if self.reads is None or self.writes is None:
             return None
         return frozenset((*self.reads, *self.writes))
 
     def as_json(self) -> dict[str, object]:
-        """What is stored of it; `from_json` reads it."""
+        """Return the article as stored; `from_json` is the inverse."""
         return {
             "article_id": self.article_id,
             "schema": self.schema,
@@ -141,7 +141,7 @@ class ProcArticle:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> ProcArticle:
-        """The inverse of `as_json`; definition, obstacle and warnings may be left out."""
+        """Return the article from its stored form; definition, obstacle and warnings may be missing."""
         reads, writes = stored["reads"], stored["writes"]
         return cls(
             article_id=stored["article_id"],
@@ -163,7 +163,7 @@ class ProcArticle:
 
 
 def _quoted(name: str) -> str:
-    """An identifier in SQL's notation."""
+    """Return an identifier in SQL notation."""
     return name if _PLAIN_NAME.match(name) else '"' + name.replace('"', '""') + '"'
 
 
@@ -172,26 +172,28 @@ def _quoted(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateFacts:
-    """What a call is judged by when it begins."""
+    """Facts by which the gate judges a call when it begins."""
 
     type: ProcType
     isolation: str
     """``transaction_isolation`` of the caller."""
     read_only: bool
-    """Nothing can be written: a read-only transaction, or a server in recovery."""
+    """Whether writes are impossible: in a read-only transaction, or on a server in recovery."""
     called: bool
-    """Somebody takes the call."""
+    """Whether some subscription receives the call."""
     origin: bool
-    """``session_replication_role`` is ``origin``."""
+    """Whether ``session_replication_role`` is ``origin``."""
     obstacle: bool
     temporary: bool
-    """The session has a temporary relation, which the body may mean."""
+    """Whether the session has a temporary relation, to which names in the body may refer."""
     branch: bool
-    """The transaction is marked as a Subscriber's."""
+    """Whether the transaction is marked as a Subscriber's."""
 
 
 def gate_verdict(facts: GateFacts) -> str | None:
-    """Why a call travels as rows, in one word; None: it may be sent, as far as can be known when it begins."""
+    """Return the reason, in one word, why a call is sent as rows; None if it may be sent as a call, as far as known
+    when it begins.
+    """
     if facts.read_only:
         return "read_only"
     if not facts.called or facts.type is ProcType.SCHEMA_ONLY:
@@ -218,19 +220,19 @@ def _isolated(facts: GateFacts) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcCall:
-    """One call, as it is stored and carried."""
+    """One call of a routine, as it is stored and sent."""
 
     values: tuple[str | None, ...]
-    """Texts of the given arguments' values, in order; None is NULL."""
+    """Values of the given arguments as texts, in order; None is NULL."""
     types: tuple[str, ...] = ()
-    """Their types at the call; only if one is polymorphic."""
+    """Types of the given arguments at the call; only if one is polymorphic."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Settings of the caller under which the body ran: always ``search_path``."""
+    """Settings of the caller with which the body ran: always ``search_path``."""
     failure: str | None = None
-    """The SQLSTATE with which it failed at the Publisher."""
+    """SQLSTATE of the error with which the call failed at the Publisher."""
 
     def as_text(self) -> str:
-        """Compact JSON; `parse` reads it."""
+        """Return the call as compact JSON; `parse` is the inverse."""
         stored = {
             "v": list(self.values),
             "t": list(self.types),
@@ -242,7 +244,7 @@ class ProcCall:
 
     @classmethod
     def parse(cls, text: str) -> ProcCall:
-        """The inverse of `as_text`."""
+        """Return the call from the text made by `as_text`."""
         stored = json.loads(text)
         return cls(
             values=tuple(stored.get("v", ())),
@@ -253,7 +255,7 @@ class ProcCall:
 
 
 def call_text(article: ProcArticle, call: ProcCall) -> str:
-    """A call as people read it: ``{call "public"."give_raise" (10)}``."""
+    """Return a call in readable form: ``{call "public"."give_raise" (10)}``."""
     types = call.types or tuple(each.type for each in article.given)
     shown = ", ".join(
         _shown(value, type_) for value, type_ in zip(call.values, types, strict=False)
@@ -273,7 +275,7 @@ def _shown(value: str | None, type_: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PgSnapshot:
-    """A pg_snapshot: which transactions had been committed."""
+    """A pg_snapshot: which transactions are visible."""
 
     xmin: int
     xmax: int
@@ -281,7 +283,7 @@ class PgSnapshot:
 
     @classmethod
     def parse(cls, text: str) -> PgSnapshot:
-        """From its text, ``xmin:xmax:xid,xid``."""
+        """Return the snapshot from its text, ``xmin:xmax:xid,xid``."""
         xmin, xmax, running = text.split(":")
         return cls(
             xmin=int(xmin),
@@ -290,32 +292,33 @@ class PgSnapshot:
         )
 
     def sees(self, xid: int) -> bool:
-        """Whether a committed transaction is visible in it."""
+        """Return whether a committed transaction is visible in the snapshot."""
         return xid < self.xmin or (xid < self.xmax and xid not in self.running)
 
 
 class Writers:
-    """Who wrote what lately, in the order of commits: for the snapshot rule.
+    """Recent writers and the tables that they wrote, in the order of commits: for the snapshot rule.
 
-    A call means the same at the Subscriber if the caller's snapshot saw every transaction that was committed
-    before it and wrote a table which the routine reads or writes. What the snapshot saw was committed before,
-    so it stands earlier in the log; the rule says that all that stands earlier was seen.
+    A call has the same effect at the Subscriber if the caller's snapshot saw every transaction that committed
+    before the call and wrote a table that the routine reads or writes. Transactions that the snapshot saw committed
+    earlier, so they precede the call in the log; the rule requires the converse, that the snapshot saw all that
+    precede.
 
     Args:
         horizon: the highest transaction id of a writer about which nothing else is known.
-        kept: so many writers are remembered; whoever is forgotten raises the horizon.
+        kept: number of writers that are remembered; a writer that is dropped raises the horizon.
     """
 
     def __init__(self, horizon: int, *, kept: int = 4096) -> None:
         self.horizon = horizon
-        """The highest transaction id about which nothing else is known any more."""
+        """The highest transaction id among the writers that are no longer remembered."""
         self.highest = horizon
-        """The highest transaction id that was ever noted."""
+        """The highest transaction id ever noted."""
         self._kept = kept
         self._noted: deque[tuple[int, frozenset[str] | None]] = deque()
 
     def note(self, xid: int, tables: frozenset[str] | None) -> None:
-        """A writer was committed; None: it may have written any table."""
+        """Record the commit of a writer; `tables` is None if it may have written any table."""
         self._noted.append((xid, tables))
         self.highest = max(self.highest, xid)
         if len(self._noted) > self._kept:
@@ -323,7 +326,7 @@ class Writers:
             self.horizon = max(self.horizon, forgotten)
 
     def sees_all(self, snapshot: PgSnapshot, tables: frozenset[str] | None) -> bool:
-        """Whether a snapshot saw every writer of these tables; None: of any."""
+        """Return whether a snapshot saw every writer of these tables; None stands for any table."""
         if self.horizon >= snapshot.xmin:
             return False
         return not any(
@@ -337,10 +340,10 @@ class Writers:
 
 
 def beside(article_id: int) -> int:
-    """The number under which rows beside a call of this article are stored."""
+    """Return the article number under which rows that accompany a call of this article are stored."""
     return article_id + BESIDE
 
 
 def base_of(article_id: int) -> int:
-    """The inverse of `beside`; other numbers as they are."""
+    """Return the article number for a number made by `beside`; other numbers unchanged."""
     return article_id - BESIDE if article_id >= BESIDE else article_id

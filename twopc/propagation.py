@@ -1,7 +1,7 @@
-"""How a change travels to Subscribers: formats of calls, their parameters, and what is stored of a call.
+"""Propagation of changes to Subscribers: formats of calls, their parameters, and how a call is stored.
 
-Words that the log reader (which makes calls), a Subscriber (whose procedures take them) and `twopc browse`
-share. Pure; knows no server and no procedure's text.
+Shared by the log reader, which makes calls, a Subscriber, whose procedures take them, and `twopc browse`. Pure;
+independent of servers and of procedures' texts.
 
 Source: seed 000, "Call syntax for stored procedures".
 """
@@ -17,30 +17,30 @@ from twopc.articles import Article, Column
 from twopc.errors import ArticleError
 from twopc.proc_execution import CALL_TYPE, DEFINITION_TYPE
 
-#: Operations, as they stand in procedures' names.
+#: Operations, as they appear in procedures' names.
 OPERATIONS = ("ins", "upd", "del")
-#: PostgreSQL's limit. A call with more parameters hands each image over as one argument of a row type.
+#: PostgreSQL's limit. A call with more parameters passes each image as one argument of a row type.
 ARGUMENTS_MAX = 100
 
 
 class Format(StrEnum):
-    """What a command carries."""
+    """Content of a command."""
 
     CALL = "CALL"
     """New values; for UPDATE and DELETE the original key after them."""
     SCALL = "SCALL"
-    """New values of the changed columns only (the others NULL), original key, bitmask of what changed."""
+    """New values of the changed columns only (the others NULL), original key, bitmask of the changed columns."""
     MCALL = "MCALL"
-    """All new values, original key, bitmask of what changed."""
+    """All new values, original key, bitmask of the changed columns."""
     XCALL = "XCALL"
-    """All old values, then (for UPDATE) all new ones."""
+    """All old values, then (for UPDATE) all new values."""
     SQL = "SQL"
     """An INSERT, UPDATE or DELETE statement."""
     NONE = "NONE"
-    """Nothing: such changes are not replicated."""
+    """No command: such changes are not replicated."""
 
 
-#: Which formats an operation knows (seed 000: SCALL and MCALL for updates only, XCALL not for inserts).
+#: Formats available for each operation (seed 000: SCALL and MCALL for updates only, XCALL not for inserts).
 FORMATS: dict[str, tuple[Format, ...]] = {
     "ins": (Format.CALL, Format.SQL, Format.NONE),
     "upd": tuple(Format),
@@ -50,12 +50,11 @@ FORMATS: dict[str, tuple[Format, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """How one operation of an article is propagated."""
+    """The way in which one operation of an article is propagated."""
 
     format: Format
     procedure: str | None = None
-    """A custom procedure or function, ``name`` or ``schema.name`` as written by the user; None: the
-    default one."""
+    """Custom procedure or function, ``name`` or ``schema.name`` as written by the user; None for the default one."""
 
     def __str__(self) -> str:
         return f"{self.format} {self.procedure}" if self.procedure else str(self.format)
@@ -63,26 +62,26 @@ class Method:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Propagation:
-    """How an article's changes are propagated; the defaults are the original's."""
+    """The way in which an article's changes are propagated; the defaults are the original's."""
 
     ins: Method = Method(format=Format.CALL)
     upd: Method = Method(format=Format.SCALL)
     dele: Method = Method(format=Format.CALL)
     large: tuple[str, ...] | None = None
-    """Columns whose old value is NULL in XCALL; None: those for which `is_large` holds."""
+    """Columns whose old value is NULL in XCALL; None for those for which `is_large` returns true."""
 
     def method(self, operation: str) -> Method:
-        """Of ins, upd or del."""
+        """Return the method of an operation: ins, upd or del."""
         return {"ins": self.ins, "upd": self.upd, "del": self.dele}[operation]
 
     @property
     def needs_old_rows(self) -> bool:
-        """Some call needs more of the old row than its key: REPLICA IDENTITY FULL."""
+        """Whether a call needs more of the old row than its key: REPLICA IDENTITY FULL."""
         requested = (Format.SCALL, Format.MCALL, Format.XCALL)
         return self.upd.format in requested or self.dele.format is Format.XCALL
 
     def as_json(self) -> dict[str, object]:
-        """What is stored of it; `from_json` reads it."""
+        """Return the value as stored; `from_json` is the inverse."""
         stored: dict[str, object] = {each: str(self.method(each)) for each in OPERATIONS}
         if self.large is not None:
             stored["large"] = list(self.large)
@@ -90,7 +89,7 @@ class Propagation:
 
     @classmethod
     def from_json(cls, stored: dict[str, object]) -> Propagation:
-        """The inverse of `as_json`."""
+        """Return the value from its stored form."""
         large = stored.get("large")
         return cls(
             ins=parse_method("ins", str(stored["ins"])),
@@ -104,18 +103,19 @@ _LARGE = ("text", "bytea", "xml", "json", "jsonb", "tsvector", "character varyin
 
 
 def is_large(type: str) -> bool:
-    """Whether values of a type, as ``format_type`` writes it, have no bound and are stored out of line when long.
+    """Return whether values of a type, as ``format_type`` writes it, are unbounded and stored out of line when
+    long.
 
-    The original leaves the old values of text, ntext, image and xml out of XCALL.
+    The original omits the old values of text, ntext, image and xml from XCALL.
     """
     return type in _LARGE or type.endswith("[]")
 
 
 def parse_method(operation: str, text: str) -> Method:
-    """``CALL``, ``SCALL sp_mine``, ``SQL`` ...: as `sp_addarticle` takes it.
+    """Return the method for an argument of `sp_addarticle`: ``CALL``, ``SCALL sp_mine``, ``SQL`` ...
 
     Raises:
-        ArticleError: there is no such format, or not for this operation.
+        ArticleError: the format does not exist, or not for this operation.
     """
     match = re.match(r"\s*(\w+)(?:\s+(\S.*?))?\s*\Z", text)
     word = match[1].upper() if match else ""
@@ -138,16 +138,16 @@ def parse_method(operation: str, text: str) -> Method:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallParameter:
-    """One value of a call, in the seed's order."""
+    """One parameter of a call."""
 
     name: str
     """``c1`` new value, ``old_c1`` old value, ``pkc1`` original key column, ``bitmap``."""
     column: Column | None
-    """None for the bitmask."""
+    """The column; None for the bitmask."""
 
     @property
     def type(self) -> str:
-        """Its SQL type."""
+        """The parameter's SQL type."""
         return self.column.type if self.column is not None else "bytea"
 
     @property
@@ -159,7 +159,7 @@ class CallParameter:
 
 
 def parameters(article: Article, operation: str, form: Format) -> tuple[CallParameter, ...]:
-    """The flat list of values that a command of this format stores, and its procedure takes.
+    """Return the parameters that a command of this format stores and its procedure takes, in the seed's order.
 
     Columns are `Article.value_columns`, numbered from 1; key columns are in the key's order.
     """
@@ -188,12 +188,12 @@ def parameters(article: Article, operation: str, form: Format) -> tuple[CallPara
 
 
 def bitmask_bytes(columns: int) -> int:
-    """How long the bitmask for so many columns is: 2 bytes for the seed's 8 columns."""
+    """Return the length of the bitmask for this number of columns: 2 bytes for the seed's 8 columns."""
     return columns // 8 + 1
 
 
 def bitmask(changed: Iterable[int], columns: int) -> bytes:
-    """The changed columns (numbered from 0) as bits, the lowest bit first (seed 000, the Vendor example)."""
+    """Return the changed columns (numbered from 0) as bits, the lowest bit first (seed 000, the Vendor example)."""
     mask = bytearray(bitmask_bytes(columns))
     for place in changed:
         mask[place >> 3] |= 1 << (place & 7)
@@ -201,7 +201,7 @@ def bitmask(changed: Iterable[int], columns: int) -> bytes:
 
 
 def changed_columns(mask: bytes) -> list[int]:
-    """The columns (numbered from 0) whose bit is set."""
+    """Return the columns (numbered from 0) whose bit is set."""
     return [place for place in range(len(mask) * 8) if mask[place >> 3] >> (place & 7) & 1]
 
 
@@ -209,9 +209,9 @@ def changed_columns(mask: bytes) -> list[int]:
 
 
 def record_text(values: Sequence[bytes | None]) -> bytes:
-    """The values as PostgreSQL's text of a row, which is how a command is stored; None is NULL.
+    """Return the values in PostgreSQL's text form of a row, in which commands are stored; None is NULL.
 
-    Every value is quoted: looking whether it must be costs more.
+    Every value is quoted: checking whether quotes are needed costs more.
     """
     return b"(" + b",".join([b"" if v is None else _quoted(v) for v in values]) + b")"
 
@@ -228,7 +228,7 @@ _ATTRIBUTE = re.compile(rb'"((?:[^"\\]|""|\\.)*)"|([^,")]*)', re.DOTALL)
 
 
 def record_values(text: bytes) -> list[bytes | None]:
-    """The values in a text that `record_text` made."""
+    """Return the values in a text made by `record_text`."""
     values: list[bytes | None] = []
     at = 1
     while True:
@@ -248,22 +248,22 @@ def record_values(text: bytes) -> list[bytes | None]:
 
 
 class CommandType:
-    """`msrepl_commands.type`. The original's codes are not documented; these are ours."""
+    """Values of `msrepl_commands.type`. The original's codes are not documented; these are ours."""
 
     INSERT = 1
     UPDATE = 2
     DELETE = 3
-    #: The same as SQL statements.
+    #: Changes as SQL statements.
     SQL_INSERT = 11
     SQL_UPDATE = 12
     SQL_DELETE = 13
-    #: What is posted into the log for every Subscriber: article 0, the command is its JSON.
+    #: Messages posted into the log for every Subscriber: article 0, the command is JSON.
     TRACER_TOKEN = 20
     VALIDATION = 21
-    #: A call of a routine that is published, and a routine's definition.
+    #: A call of a published routine, and a routine's definition.
     PROC_CALL = CALL_TYPE
     PROC_DEFINITION = DEFINITION_TYPE
 
 
-#: Calls by operation; statements are ten further.
+#: Types of calls by operation; the types of statements are greater by ten.
 TYPE_OF = {"ins": CommandType.INSERT, "upd": CommandType.UPDATE, "del": CommandType.DELETE}

@@ -1,4 +1,4 @@
-"""Several things at the same time, none of which outlives the others' failure."""
+"""Concurrent awaitables, none of which is still running when a failure is raised."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ T = TypeVar("T")
 
 
 async def together(*work: Awaitable[T]) -> list[T]:
-    """What each came to, once all have ended.
+    """Run awaitables concurrently and return their results in order, once all have ended.
 
-    `asyncio.gather` raises as soon as one fails and leaves the others running: on connections that whoever
-    catches the error closes next, which libpq answers by reading freed memory, or what was opened since.
+    `asyncio.gather` raises at the first failure and leaves the others running. If the caller that catches the error
+    then closes their connections, libpq reads freed memory, or from a descriptor opened since.
 
     Raises:
         BaseException: the first failure, in the order of `work`.

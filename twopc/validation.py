@@ -1,6 +1,6 @@
-"""What a validation finds, in the words of the original.
+"""Results of validations, with the original's messages.
 
-Pure: both ends and whoever shows a verdict share it.
+Pure: shared by both ends and by the commands that show a verdict.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from twopc.distributed_article import DistributedArticle
 from twopc.lexer import tokens, unquoted
 from twopc.propagation import CommandType, parameters, record_values
 
-#: A key: its columns' values as text, in the key's order.
+#: Values of a key's columns as text, in the key's order.
 Key = tuple[str, ...]
 
 _MASK = (1 << 64) - 1
@@ -20,13 +20,13 @@ _MASK = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowDifference:
-    """A row that is not the same at both ends."""
+    """A row that differs between Publisher and Subscriber."""
 
     key: Key
     expected: int | None
-    """Checksum of the Publisher's row; None if it has none."""
+    """Checksum of the Publisher's row; None if it has no such row."""
     actual: int | None
-    """Checksum of the Subscriber's row; None if it has none."""
+    """Checksum of the Subscriber's row; None if it has no such row."""
 
     @property
     def kind(self) -> str:
@@ -44,7 +44,7 @@ class Total:
     checksum: int = 0
 
     def count(self, checksum: int | None, rows: int = 1) -> None:
-        """Count a row in, or with -1 out; None is no row."""
+        """Add a row, or remove it if `rows` is -1; a checksum of None stands for no row."""
         if checksum is not None:
             self.rows += rows
             self.checksum ^= checksum & _MASK
@@ -55,38 +55,38 @@ class Total:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArticleVerdict:
-    """How one article of one subscription compares."""
+    """Result of the comparison of one article of one subscription."""
 
     subscriber: str
     article: str
     expected: Total
-    """What the Publisher has, of the rows that could be compared."""
+    """Total of the Publisher's rows that could be compared."""
     actual: Total
-    """What the Subscriber has of them."""
+    """Total of the Subscriber's rows that could be compared."""
     key: tuple[str, ...]
     """Names of the key's columns."""
     differences: tuple[RowDifference, ...] = ()
     more: int = 0
-    """So many further rows differ and are not named."""
+    """Number of further rows that differ and are not listed."""
     undecided: tuple[Key, ...] = ()
-    """Rows that were changed whenever they were looked at."""
+    """Rows that were changing at every comparison."""
     looks: int = 1
-    """How many moments were compared until every row was decided."""
+    """Number of comparisons until every row was decided."""
     repaired: tuple[Key, ...] = ()
-    """What was given the Publisher's row since."""
+    """Rows that have since been replaced by the Publisher's."""
 
     @property
     def passed(self) -> bool:
-        """Nothing differs."""
+        """Whether no row differs."""
         return not self.differences
 
     @property
     def number(self) -> int:
-        """20575 passed, 20574 failed."""
+        """Number of the result message: 20575 if passed, 20574 if failed."""
         return 20575 if self.passed else 20574
 
     def messages(self) -> tuple[tuple[int, str], ...]:
-        """Numbers and texts as the original gives them: the detail, then the result."""
+        """Return numbers and texts of the original's messages: the detail, then the result."""
         table, expected, actual = self.article, self.expected, self.actual
         if self.passed:
             detail = (
@@ -114,7 +114,7 @@ class ArticleVerdict:
         return detail, result
 
     def named(self) -> list[str]:
-        """A line per row that differs: ``changed (id = 7)``."""
+        """Return a line for each row that differs: ``changed (id = 7)``."""
         lines = [f"{each.kind} {key_text(self.key, each.key)}" for each in self.differences]
         if self.more:
             lines.append(f"and {self.more} further rows")
@@ -122,12 +122,12 @@ class ArticleVerdict:
 
 
 def key_text(names: Iterable[str], key: Key) -> str:
-    """``(id = 7)``."""
+    """Return a key as text: ``(id = 7)``."""
     return "(" + ", ".join(f"{n} = {v}" for n, v in zip(names, key, strict=True)) + ")"
 
 
 def parse_key(text: str) -> Key:
-    """A key from PostgreSQL's text of a row; a key's columns are never NULL."""
+    """Return a key from PostgreSQL's text form of a row; a key's columns are never NULL."""
     return tuple((value or b"").decode() for value in record_values(text.encode()))
 
 
@@ -141,7 +141,7 @@ _OPERATION = {
 
 
 def touched_keys(article: DistributedArticle, command_type: int, command: str) -> set[Key]:
-    """The keys of the rows that a command of the article inserts, changes or deletes."""
+    """Return the keys of the rows that a command of the article inserts, changes or deletes."""
     operation = _OPERATION.get(command_type)
     if operation is None:
         return _keys_of_statement(article, command_type, command)
@@ -150,7 +150,7 @@ def touched_keys(article: DistributedArticle, command_type: int, command: str) -
     expected = parameters(article.article, operation, form)
     if len(expected) != len(
         values
-    ):  # made before the article was regenerated: nothing is known of it
+    ):  # made before the article was regenerated: its keys are unknown
         return set()
     images: dict[str, dict[str, bytes | None]] = {}
     for parameter, value in zip(expected, values, strict=True):
@@ -169,7 +169,7 @@ def touched_keys(article: DistributedArticle, command_type: int, command: str) -
 
 
 def _keys_of_statement(article: DistributedArticle, command_type: int, statement: str) -> set[Key]:
-    """The same for a statement as `twopc.publisher.commands` writes it."""
+    """Return the keys of the rows that a statement written by `twopc.publisher.commands` touches."""
     names, columns = article.article.key, article.article.value_columns
     results = list(_literals(statement))
     if command_type == CommandType.SQL_INSERT:
@@ -185,7 +185,7 @@ def _keys_of_statement(article: DistributedArticle, command_type: int, statement
 
 
 def _literals(statement: str) -> Iterable[tuple[str, str | None]]:
-    """Every literal of a statement, with the identifier that stands before it."""
+    """Yield every literal of a statement, with the identifier that precedes it."""
     name = ""
     for token in tokens(statement):
         if token.kind == "quoted":

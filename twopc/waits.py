@@ -1,10 +1,10 @@
-"""Who waits for whom across servers: rows in, graph and cycles out.
+"""The wait graph across servers: built from rows, it yields cycles.
 
-No server sees a cycle that runs through another one. A transaction is here the local session, its
-link sessions at the Publisher and its prepared branches, taken as one; it waits as soon as one of
-them waits for a lock, and holds what any of them holds.
+No server sees a cycle that includes another server. Here a transaction is the local session, its link sessions at
+the Publisher and its prepared branches, taken as one; it waits if any of them waits for a lock, and holds the locks
+that any of them holds.
 
-Pure: `WAITS_SQL` is run by others, on a connection to each node's database.
+Pure: callers execute `WAITS_SQL` on a connection to each node's database.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from twopc.names import BranchId, GlobalId, bounded
 
-#: The sessions of one database that have a transaction open, and what they wait for. One row each,
-#: columns in the order of the fields of `OpenTransaction` after `node`. A prepared branch has no process:
-#: `pg_blocking_pids` calls it 0, and it is found by the lock that it holds on the same object.
+#: Query for the sessions of one database that have a transaction open, and for what they wait. One row per
+#: session, columns in the order of the fields of `OpenTransaction` after `node`. A prepared branch has no process:
+#: `pg_blocking_pids` reports it as 0, and it is found by the lock that it holds on the same object.
 WAITS_SQL = """
 select s.port || '@' || extract(epoch from pg_postmaster_start_time()) as server,
        a.pid,
@@ -73,12 +73,14 @@ Transactions = Mapping[GlobalId, tuple[tuple[str, int], ...]]
 
 
 def link_name(subscriber: str, pid: int) -> str:
-    """The `application_name` of the link that backend `pid` of `subscriber` has to the Publisher."""
+    """Return the `application_name` of the link from backend `pid` of `subscriber` to the Publisher."""
     return f"{link_prefix(subscriber)} {pid}"
 
 
 def link_prefix(subscriber: str) -> str:
-    """What the names of a Subscriber's links begin with: the server would cut the pid off a longer one."""
+    """Return the prefix of the names of a Subscriber's links; it is short enough that the server does not cut off
+    the pid.
+    """
     return f"msrepl {_short(subscriber)}"
 
 
@@ -92,16 +94,16 @@ class OpenTransaction:
 
     node: str
     server: str
-    """Which server the pid belongs to: nodes on one server share it."""
+    """Identifier of the server to which the pid belongs; nodes on one server share it."""
     pid: int
     application_name: str
     backend_start: float
-    """Seconds since 1970 by the server's clock; with the pid it names the session for ever."""
+    """Seconds since 1970 by the server's clock; with the pid it identifies the session for ever."""
     xact_start: float
     on_link: bool
-    """It waits for its link's answer."""
+    """Whether the session waits for its link's answer."""
     wait_start: float
-    """Since when it waits for a lock; 0 if it does not."""
+    """Time since which the session waits for a lock; 0 if it does not."""
     lock: str
     relation: str
     holder_pids: tuple[int, ...]
@@ -109,7 +111,7 @@ class OpenTransaction:
 
 
 def session(node: str, row: tuple[object, ...]) -> OpenTransaction:
-    """The value of a row of `WAITS_SQL` read at `node`."""
+    """Return the value of a row of `WAITS_SQL` read at `node`."""
     server, pid, name, born, began, on_link, since, lock, relation, pids, gids = row
     return OpenTransaction(
         node=node,
@@ -129,8 +131,9 @@ def session(node: str, row: tuple[object, ...]) -> OpenTransaction:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Party:
-    """A transaction as a whole, named by its local session (the first, if it has several); pid 0: only
-    prepared branches are left."""
+    """A transaction as a whole, identified by its local session (the first, if it has several); pid 0 if only
+    prepared branches are left.
+    """
 
     server: str
     pid: int
@@ -142,7 +145,7 @@ class Edge:
     """`waiter`, a session of `party`, waits for a lock that `holder_pid` or `holder_gid` has."""
 
     party: Party
-    """The local session that it waits in or for."""
+    """The transaction to which the waiting session belongs."""
     waiter: OpenTransaction
     holder: Party
     holder_pid: int
@@ -162,17 +165,18 @@ Cycle = tuple[Edge, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
-    """Edges by the party that waits."""
+    """The wait graph: edges by the waiting party."""
 
     edges: Mapping[Party, tuple[Edge, ...]]
 
     def waits_of(self, server: str, pid: int) -> tuple[Edge, ...]:
-        """What the transaction of this local session waits for; empty if it runs."""
+        """Return the waits of the transaction of this local session; empty if it does not wait."""
         return self.edges.get(Party(server, pid), ())
 
     def cycles(self) -> tuple[Cycle, ...]:
-        """Disjoint cycles, at least one if there is any. A cycle that one server sees whole is left
-        out: that server breaks it by itself."""
+        """Return disjoint cycles, at least one if there is any. A cycle that one server sees as a whole is left
+        out, because that server breaks it by itself.
+        """
         results: list[Cycle] = []
         done: set[Party] = set()
         for start in sorted(self.edges):
@@ -182,7 +186,7 @@ class Graph:
         return tuple(results)
 
     def _cycle_from(self, start: Party, done: set[Party]) -> Cycle | None:
-        """Depth first, without recursion: a queue on one row can be hundreds of sessions long."""
+        """Search depth first, without recursion: a queue on one row can be hundreds of sessions long."""
         if start in done:
             return None
         path: list[Edge] = []
@@ -214,12 +218,12 @@ def _seen_by_one_server(cycle: Cycle) -> bool:
 
 
 def build(sessions: Iterable[OpenTransaction], transactions: Transactions | None = None) -> Graph:
-    """The wait graph.
+    """Return the wait graph.
 
     Args:
-        sessions: of all nodes, read as closely together as can be.
-        transactions: those that are known, so that a prepared branch leads on to what its transaction
-            is doing elsewhere; and so do the sessions of one that has several.
+        sessions: the open transactions of all nodes, read as close together in time as possible.
+        transactions: known global transactions, by which a prepared branch is linked to its transaction's sessions,
+        and the sessions of one transaction to each other.
     """
     all_sessions = tuple(sessions)
     server_of = {one.node: one.server for one in all_sessions}
@@ -273,11 +277,11 @@ def build(sessions: Iterable[OpenTransaction], transactions: Transactions | None
 def youngest(
     cycle: Cycle, sessions: Iterable[OpenTransaction]
 ) -> tuple[OpenTransaction, OpenTransaction] | None:
-    """Whom to sacrifice: the local session that has least to lose, and the session of it that waits.
+    """Return the victim: the local session whose transaction began last, and its session that waits.
 
-    Of those that wait over their links, if there are any, as in a cycle that no server sees whole: only there
-    it is our own code that waits, and tells an application without a coordinator why. None if none of the
-    parties has a session we see.
+    Parties that wait over their links, as in a cycle that no server sees whole, are preferred: only there does our
+    own code wait, which can report the reason to an application without a coordinator. None if no party has a
+    session in `sessions`.
     """
     local = {Party(one.server, one.pid): one for one in sessions}
     parties = [(local[edge.party], edge.waiter) for edge in cycle if edge.party in local]
