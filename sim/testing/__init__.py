@@ -1,8 +1,8 @@
-"""Tests of two-phase commit, and of the races of any application, on real PostgreSQL.
+"""Tests of two-phase commit, and of an application's race conditions, on real PostgreSQL.
 
-With pytest everything comes as fixtures (`twopc`, `twopc_factory` …, see docs/testing.md); here are the names that
-a test or a conftest imports; `twopc.sim.testing.strategies` and the machines are for Hypothesis. Importing this
-starts nothing.
+With pytest, everything is provided by fixtures (`twopc`, `twopc_factory` …, see docs/testing.md). This module
+exports the names that a test or a conftest imports; `twopc.sim.testing.strategies` and the machines are for
+Hypothesis. Importing this module starts nothing.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ __all__ = [
     "topology",
 ]
 
-#: Where each name is, and how it is called there.
+#: Module and attribute of each exported name.
 _PLACES = {
     "AlembicMigrations": ("twopc.sim.testing.templates", "AlembicMigrations"),
     "AsyncTestMerge": ("twopc.sim.testing.merge_doubles", "AsyncTestMerge"),
@@ -84,7 +84,7 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Each name is loaded at its first use: a conftest that imports one pays for that one."""
+    """Import an exported name at its first use, so that a conftest loads only the modules that it needs."""
     place = _PLACES.get(name)
     if place is None:
         raise AttributeError(f"module 'twopc.sim.testing' has no attribute {name!r}")

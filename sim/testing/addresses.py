@@ -1,6 +1,6 @@
-"""Where a client connects, in the forms of its driver: a DSN, a URL, Django's settings.
+"""Addresses of nodes for clients in the form of their driver: a DSN, a URL, Django's settings.
 
-It must not know topologies, nor who the client is.
+Independent of topologies and of the clients.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from twopc.errors import ConfigurationError
 from twopc.server import EmbeddedServer
 from twopc.sim.topology.nodes import Node
 
-#: What takes no `application_name` in SQLAlchemy's URLs, and how it is said instead.
+#: Drivers that accept no `application_name` in SQLAlchemy's URLs, with the alternative.
 _BESIDE_THE_URL = {
     "asyncpg": 'create_async_engine(url, connect_args={{"server_settings": {{"application_name": "{name}"}}}})'
 }
@@ -23,10 +23,10 @@ _BESIDE_THE_URL = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAddress:
-    """A database, and as whom to connect to it; over TCP where the server is ours, as every driver can."""
+    """A database and the credentials to connect with; over TCP for embedded servers, which every driver supports."""
 
     dsn: str = field(repr=False)
-    """For libpq, with all that was given."""
+    """Connection string for libpq, with all given parameters."""
     host: str
     port: str
     database: str
@@ -36,7 +36,7 @@ class NodeAddress:
 
     @classmethod
     def of_application(cls, node: Node, *, application_name: str = "") -> Self:
-        """As the application's role."""
+        """Return a node's address for the application's role."""
         dsn = node.app_dsn
         if isinstance(node.server, EmbeddedServer):
             dsn = node.server.dsn(node.database, node.app_role, node.app_password, tcp=True)
@@ -44,7 +44,7 @@ class NodeAddress:
 
     @classmethod
     def of_administrator(cls, node: Node) -> Self:
-        """As the role that makes tables."""
+        """Return a node's address for the role that creates tables."""
         dsn = node.dsn
         if isinstance(node.server, EmbeddedServer):
             dsn = node.server.dsn(node.database, tcp=True)
@@ -64,10 +64,10 @@ class NodeAddress:
         )
 
     def url(self, driver: str) -> str:
-        """``postgresql+driver://…``, as SQLAlchemy writes it; a plain ``postgresql://…`` if no driver is named.
+        """Return SQLAlchemy's URL, ``postgresql+driver://…``; a plain ``postgresql://…`` if no driver is named.
 
         Raises:
-            ConfigurationError: an `application_name` that this driver does not take from a URL.
+            ConfigurationError: an `application_name` that this driver does not accept in a URL.
         """
         if self.application_name and driver in _BESIDE_THE_URL:
             text = _BESIDE_THE_URL[driver].format(name=self.application_name)
@@ -89,7 +89,7 @@ class NodeAddress:
         return f"{scheme}://{who}@{where}/{database}{more}"
 
     def django(self) -> dict[str, Any]:
-        """An entry of Django's ``DATABASES``."""
+        """Return an entry of Django's ``DATABASES``."""
         options = {"application_name": self.application_name} if self.application_name else {}
         return {
             "ENGINE": "django.db.backends.postgresql",

@@ -1,6 +1,6 @@
-"""The same topology for tests with an event loop: every call is awaited, on whatever loop that is.
+"""A topology for tests with an event loop: every call is awaited, on any event loop.
 
-The topology lives on the loop of its bench, in another thread; calls are passed on and waited for.
+The topology is served by its bench's event loop in another thread, to which calls are passed on.
 """
 
 from __future__ import annotations
@@ -34,15 +34,17 @@ T = TypeVar("T")
 
 
 class AwaitedCaller(Protocol):
-    """Runs what sessions do on the event loop that serves them, from another."""
+    """Runs coroutine functions of sessions on the event loop that serves them, and is awaited on another event
+    loop.
+    """
 
     @property
     def blocking(self) -> SessionCaller:
-        """The same for a thread."""
+        """The equivalent caller for threads."""
         ...
 
     async def call(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-        """Run a coroutine function, to its end."""
+        """Run a coroutine function and return its result."""
         ...
 
 
@@ -54,21 +56,21 @@ class AsyncStarted:
         self._live = live
 
     async def blocked_by(self, other: Any) -> bool:
-        """Whether it waits for `other`; returns as soon as it is over or provably waits."""
+        """Return whether the statement waits for `other`, as soon as the statement has ended or provably waits."""
         return await self._topology.call(self._live.blocked_by, name_of(other))
 
     @property
     def holder(self) -> str:
-        """For whom it waited when it was looked at last; empty if for nobody."""
+        """Session for which the statement waited when last observed; empty if none."""
         return self._live.holder
 
     @property
     def done(self) -> bool:
-        """It has ended, one way or the other."""
+        """Whether the statement has ended, with or without an error."""
         return self._live.done.done()
 
     async def result(self) -> Result:
-        """What it returned, waited for."""
+        """Wait for the statement's end and return its result."""
         result: Result = await self._topology.call(self._live.result)
         return result
 
@@ -87,25 +89,25 @@ class AsyncTestSession:
 
     @property
     def name(self) -> str:
-        """By which others' waits and the history call it."""
+        """Name of the session in waits and in the history."""
         return self._live.name
 
     @property
     def node(self) -> str:
-        """Where it works."""
+        """Node of the session."""
         return self._live.node
 
     @property
     def gid(self) -> str:
-        """Its last global transaction; empty at the Publisher."""
+        """Last global transaction of the session; empty at the Publisher."""
         return self._live.gid
 
     async def execute(self, sql: Any, params: Any = None) -> Result:
-        """Run a statement to its end."""
+        """Run a statement and return its result."""
         return await self._topology.call(self._live.execute, sql, params)
 
     async def start(self, sql: Any, params: Any = None) -> AsyncStarted:
-        """Begin a statement and return at once."""
+        """Start a statement and return at once."""
 
         async def begin() -> LiveStatement:
             return self._live.start(sql, params)
@@ -113,7 +115,7 @@ class AsyncTestSession:
         return AsyncStarted(self._topology, await self._topology.call(begin))
 
     async def begin(self) -> None:
-        """Begin a transaction, where its moment matters."""
+        """Begin a transaction explicitly, for tests in which its beginning matters."""
         await self._topology.call(self._live.begin)
 
     async def commit(self) -> None:
@@ -121,7 +123,7 @@ class AsyncTestSession:
         await self._topology.call(self._live.commit)
 
     async def rollback(self) -> None:
-        """Roll back at both sites; harmless if nothing is open."""
+        """Roll back at both sites; no effect without an open transaction."""
         await self._topology.call(self._live.rollback)
 
     def __repr__(self) -> str:
@@ -136,15 +138,15 @@ class AsyncWatched:
         self._client = client
         self._work = work
         self.holder = ""
-        """For whom it waited when it was looked at last; empty if for nobody."""
+        """Session for which the application waited when last observed; empty if none."""
 
     @property
     def name(self) -> str:
-        """Its `application_name`."""
+        """The application's `application_name`."""
         return self._client.name
 
     async def blocked_by(self, other: Any) -> bool:
-        """Whether it waits for `other`; returns when it provably waits, or its work is over."""
+        """Return whether the application waits for `other`, once it provably waits or its work has ended."""
         look = self._topology.blocking.bed.watched_blocked_by
         blocked, self.holder = await self._topology.call(
             look, self._client, name_of(other), over(self._work)
@@ -165,11 +167,11 @@ class AsyncTestNode:
         self.name = name
 
     async def rows(self, table: str) -> Rows:
-        """A table's rows by key, without their versions."""
+        """Return a table's rows by key, without their row versions."""
         return await self._topology.call(self._topology.blocking.bed.rows, self.name, table)
 
     async def query(self, sql: str, params: Any = None) -> Rows:
-        """The rows of a query."""
+        """Return the rows of a query."""
         return await self._topology.call(self._topology.blocking.bed.look, self.name, sql, params)
 
     def __repr__(self) -> str:
@@ -177,7 +179,7 @@ class AsyncTestNode:
 
 
 class AsyncTestTopology:
-    """See `twopc.sim.testing.blocking_bench.TestTopology`; `blocking` is that one, for what a thread plays."""
+    """See `twopc.sim.testing.blocking_bench.TestTopology`; `blocking` is that object, for code in threads."""
 
     __test__ = False  # not a test, whatever its name says
 
@@ -205,99 +207,99 @@ class AsyncTestTopology:
 
     @property
     def name(self) -> str:
-        """In the names of its databases, and in its gids."""
+        """Name of the topology, in the names of its databases and in its gids."""
         return self.blocking.name
 
     @property
     def isolation(self) -> str | None:
-        """Of sessions that do not say otherwise; None: read committed."""
+        """Isolation level of sessions that do not set another; None: read committed."""
         return self.blocking.isolation
 
     @property
     def seed(self) -> int:
-        """Of all chance in this test."""
+        """Seed of all random choices in this test."""
         return self.blocking.seed
 
     @property
     def orders(self) -> str:
-        """``all``, ``sample:N`` or one order: which of them `run_orders` plays; empty: as it is asked."""
+        """Orders that `run_orders` plays: ``all``, ``sample:N`` or one order; empty: as the call specifies."""
         return self.blocking.orders
 
     async def crash_at(
         self, point: str, *, nth: int = 1, session: str = "", required: bool = True
     ) -> None:
-        """Have the coordinator's process killed at a protocol point."""
+        """Kill the coordinator's process when it reaches a protocol point."""
         await self.fault(
             at=point, do="crash coordinator", nth=nth, session=session, required=required
         )
 
     async def fault(self, *, at: str, do: str, **options: Any) -> None:
-        """Have something go wrong at a protocol point."""
+        """Inject a fault at a protocol point."""
         await self.call(self.blocking.bed.fault, {"at": at, "do": do, **options})
 
     async def heal(self) -> None:
-        """Mend what faults have broken; `settle` does so, too."""
+        """Heal all faults that have struck; `settle` does so, too."""
         await self.call(self.blocking.bed.heal)
 
     def node(self, name: str) -> AsyncTestNode:
-        """A node, to look at."""
+        """Return a node for inspection."""
         self.blocking.dsn(name)
         return AsyncTestNode(self, name)
 
     def dsn(self, node: str, *, application_name: str = "") -> str:
-        """The application's connection string to a node."""
+        """Return the application's connection string to a node."""
         return self.blocking.dsn(node, application_name=application_name)
 
     def url(self, node: str, driver: str = "psycopg", *, application_name: str = "") -> str:
-        """The same as SQLAlchemy writes it."""
+        """Return the application's SQLAlchemy URL of a node."""
         return self.blocking.url(node, driver, application_name=application_name)
 
     def django(self, node: str, *, application_name: str = "") -> dict[str, Any]:
-        """The same as an entry of Django's ``DATABASES``."""
+        """Return the application's entry of Django's ``DATABASES`` for a node."""
         return self.blocking.django(node, application_name=application_name)
 
     async def session(
         self, node: str, *, name: str = "", isolation: str | None = None
     ) -> AsyncTestSession:
-        """A new session of the application's role."""
+        """Open a new session of the application's role."""
         bed, level = self.blocking.bed, isolation or self.blocking.isolation
         return AsyncTestSession(self, await self.call(bed.session, node, name, level))
 
     async def watch(self, node: str, *, application_name: str, work: Work = None) -> AsyncWatched:
-        """A session that the application itself opens, in this process or another."""
+        """Observe a session that the application itself opens, in this process or another."""
         client = await self.call(self.blocking.bed.watch, node, application_name)
         return AsyncWatched(self, client, work)
 
     async def create(self, *sql: str, publish: Sequence[str] = ()) -> None:
-        """Run SQL at the Publisher, publish tables, and have every Subscriber get them."""
+        """Run SQL at the Publisher, publish tables, and deliver them to every Subscriber."""
         await self.call(self.blocking.bed.create, sql, tuple(publish) or None)
 
     async def sync(self, *subscribers: str) -> None:
-        """Deliver everything that is committed at this moment."""
+        """Deliver everything that is committed at the time of the call."""
         await self.call(self.blocking.bed.sync, subscribers)
 
     async def settle(self) -> None:
-        """Bring everything to rest."""
+        """Wait until no branch is prepared, and deliver everything."""
         await self.call(self.blocking.bed.settle)
 
     async def assert_converged(self, *tables: str) -> None:
-        """Every Subscriber holds the Publisher's rows."""
+        """Check that every Subscriber holds the Publisher's rows."""
         await self.call(self.blocking.bed.assert_converged, tables)
 
     async def assert_atomic(self) -> None:
-        """Every global transaction took effect at all its sites or at none."""
+        """Check that every global transaction took effect at all its sites or at none."""
         await self.call(self.blocking.bed.assert_atomic)
 
     async def assert_nothing_in_doubt(self) -> None:
-        """No branch is prepared at any node."""
+        """Check that no branch is prepared at any node."""
         await self.call(self.blocking.bed.assert_nothing_in_doubt)
 
     async def left_prepared(self) -> list[str]:
-        """What is prepared once everything that is being finished is, in words; it is rolled back."""
+        """Roll back what is still prepared once transactions being finished are; return descriptions of it."""
         return await self.call(self.blocking.bed.roll_back_left)
 
     def faults_not_reached(self) -> list[str]:
-        """The faults that were named and have not struck, or had no effect; not those of which that is allowed."""
+        """Return the required faults that have not struck, or had no effect."""
         return self.blocking.faults_not_reached()
 
     async def run_orders(
@@ -308,10 +310,11 @@ class AsyncTestTopology:
         limit: int = 200,
         check: Callable[[OrderRun], Any] | None = None,
     ) -> Orders:
-        """Play functions in every order; what they or `check` return is awaited on the test's own event loop.
+        """Play functions in every order; awaitables that they or `check` return are awaited on the test's own event
+        loop.
 
-        A function that returns nothing to be awaited is called in a thread, and may block there. Those that take an
-        argument get this topology.
+        A function that returns no awaitable is called in a thread, and may block there. Functions with a parameter
+        are passed this topology.
         """
         __tracebackhide__ = True
         loop_calls = LoopCalls(self)
@@ -325,16 +328,16 @@ class AsyncTestTopology:
 
     @property
     def strategies(self) -> ModuleType:
-        """`twopc.sim.testing.strategies`: orders and the like for Hypothesis."""
+        """The module `twopc.sim.testing.strategies`, with orders and isolation levels for Hypothesis."""
         return self.blocking.strategies
 
     @property
     def history(self) -> list[HistoryRecord]:
-        """What happened so far."""
+        """Records of the test so far."""
         return self.blocking.history
 
     def explain(self) -> str:
-        """What happened so far, in sentences."""
+        """Return the test's history so far as sentences."""
         return self.blocking.explain()
 
     def __repr__(self) -> str:

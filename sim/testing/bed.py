@@ -1,6 +1,6 @@
-"""A topology under test, on the event loop that serves it: its sessions, its tables, its history.
+"""A topology under test, on the event loop that serves it: its sessions, tables and history.
 
-It must not know threads, nor pytest.
+Independent of threads and pytest.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from twopc.sim.testing.recording import Recorder
 from twopc.sim.testing.surroundings import Surroundings
 from twopc.sim.topology import Topology
 
-#: How long branches whose transactions are over may take to be finished.
+#: Time allowed for finishing the branches of transactions that have ended.
 _FINISH_S = 1.0
-#: And those that a resolver has still to hear of.
+#: The same for branches that a resolver finishes.
 _RESOLVE_S = 30.0
 
 _KEY = """
@@ -43,7 +43,7 @@ select jsonb_build_object('gid', gid, 'participants', participants, 'fence', fen
 from msrepl.branch_marker order by gid
 """
 _PREPARED = "select database, gid from pg_prepared_xacts where database = any (%s) order by 1, 2"
-#: Somebody believes to have committed, and has only left a savepoint of a transaction that stays open.
+#: A session that released a savepoint instead of committing, in a transaction that is still open.
 _OUTER = """
 select pid, coalesce(nullif(application_name, ''), usename) from pg_stat_activity
 where datname = current_database() and state = 'idle in transaction' and query ~* '^\\s*release\\s+savepoint'
@@ -52,7 +52,7 @@ order by pid limit 1
 
 
 class Bed:
-    """One test's topology."""
+    """The topology of one test."""
 
     def __init__(
         self,
@@ -66,9 +66,9 @@ class Bed:
         self.topology = topology
         self.test = test
         self._open_to_all = tuple(open_to_all)
-        """The Subscribers where clients without a coordinator may write, as soon as they subscribe."""
+        """Subscribers at which any client may write, as soon as they subscribe."""
         self.is_spoiled = False
-        """What was prepared in it has been rolled back by hand."""
+        """Whether the topology must not be reused: a branch was rolled back manually, or faults were used."""
         self.order = ""
         """The order of functions that is being played."""
         self.recorder = Recorder(test, nodes)
@@ -79,31 +79,31 @@ class Bed:
         )
 
     async def close(self) -> list[str]:
-        """End every session, then roll back what is still prepared; returns what that was, in words."""
+        """End every session, then roll back what is still prepared; return descriptions of it."""
         faults = self.surroundings.faults
         left: list[str] = []
 
         async def roll_back() -> None:
             left.extend(await self.roll_back_left())
 
-        async with AsyncExitStack() as stack:  # each of them, whatever the one before has met
+        async with AsyncExitStack() as stack:  # all callbacks run, even if one raises
             stack.push_async_callback(self.surroundings.observer.close)
             stack.push_async_callback(roll_back)
             if faults is not None:
                 stack.push_async_callback(faults.close)
             stack.push_async_callback(self.surroundings.leave)
             if faults is not None:
-                await faults.heal()  # who waits for what is broken could not be ended
+                await faults.heal()  # a session that waits because of a fault cannot be ended
         return left
 
     async def close_sessions(self) -> None:
-        """End every session: another order begins."""
+        """End every session, before another order begins."""
         await self.surroundings.leave()
         self.surroundings.watched.clear()
         await self.at_rest()
 
     def begin_order(self, order: str) -> None:
-        """The history begins anew: another order is played; empty: none is."""
+        """Clear the history and set the order that is played; empty: none is, and the history is kept."""
         if order:
             self.recorder.clear()
         self.order = order
@@ -111,7 +111,7 @@ class Bed:
     # -- sessions ----------------------------------------------------------------------------------
 
     async def session(self, node: str, name: str, isolation: str | None) -> LiveSession:
-        """A new session at a node."""
+        """Open a new session at a node."""
         self._known(node)
         taken = self.surroundings.sessions
         name = self.surroundings.free_name(name, node)
@@ -131,7 +131,7 @@ class Bed:
             raise ConfigurationError(f"no node {node!r}; nodes are {known}")
 
     async def watch(self, node: str, application_name: str) -> ObservedClient:
-        """Know a session of the application's by its `application_name`."""
+        """Observe a session of the application, identified by its `application_name`."""
         self._known(node)
         client = ObservedClient(name=application_name, node=node, application_name=application_name)
         self.surroundings.watched[application_name] = client
@@ -140,7 +140,7 @@ class Bed:
     async def watched_blocked_by(
         self, client: ObservedClient, other: str, is_over: Callable[[], bool]
     ) -> tuple[bool, str]:
-        """Whether a watched session waits for `other`, and for whom it waits."""
+        """Return whether an observed session waits for `other`, and for which session it waits."""
         waiting = await self.surroundings.until_blocked(
             lambda: client, is_over, f"the application {client.name!r}"
         )
@@ -151,13 +151,13 @@ class Bed:
     # -- tables ------------------------------------------------------------------------------------
 
     async def create(self, texts: Sequence[str], publish: Sequence[str] | None) -> None:
-        """Run SQL at the Publisher, publish the tables and subscribe everybody."""
+        """Run SQL at the Publisher, publish the tables and deliver them to every Subscriber."""
         await bench_tables.statements(self.topology, *texts)
         await bench_tables.publish_all(self.topology, publish or None)
         await bench_tables.open_to_all(self.topology, self._open_to_all)
 
     async def rows(self, node: str, table: str) -> Rows:
-        """A table's rows at a node by key, without their versions."""
+        """Return a table's rows at a node by key, without their row versions."""
         self._known(node)
         schema, dot, name = table.rpartition(".")
         where = sql.Identifier(schema if dot else "public", name)
@@ -178,7 +178,7 @@ class Bed:
         )
 
     async def look(self, node: str, query: str, params: Any) -> Rows:
-        """The rows of a query that the node's administrator asks."""
+        """Return the rows of a query, run as the node's administrator."""
         self._known(node)
         connection = await self.topology.admin(node)
         async with connection.cursor() as cursor:
@@ -190,14 +190,14 @@ class Bed:
         )
 
     def dsn(self, node: str, application_name: str) -> str:
-        """The application's connection string to a node."""
+        """Return the application's connection string to a node."""
         __tracebackhide__ = True
         self._known(node)
         dsn = self.topology.node(node).app_dsn
         return conninfo.make_conninfo(dsn, application_name=application_name or "twopc test")
 
     def address(self, node: str, application_name: str) -> NodeAddress:
-        """Where the application connects, in the forms of its driver."""
+        """Return the application's address of a node."""
         __tracebackhide__ = True
         self._known(node)
         there = self.topology.node(node)
@@ -212,32 +212,33 @@ class Bed:
         await self._note_deliveries()
 
     async def settle(self) -> None:
-        """No branch is prepared any more, and everybody has got everything."""
+        """Heal faults, wait until no branch is prepared, and deliver everything."""
         await self.refuse_outer_transactions()
         await self.heal()
         await self.topology.settle()
         if self.surroundings.faults is not None:
-            await self.topology.stop_coordinator()  # settling has used that of this process
+            await self.topology.stop_coordinator()  # settling has opened one in this process
         await self._note_deliveries()
 
     # -- faults ------------------------------------------------------------------------------------
 
     async def fault(self, text: Mapping[str, Any]) -> str:
-        """Have a fault happen; see `twopc.sim.testing.faults.TestFaults.add`."""
+        """Inject a fault; see `twopc.sim.testing.faults.TestFaults.add`."""
         __tracebackhide__ = True
         surroundings = self.surroundings
         if surroundings.faults is None:
             await self._stop_coordinator()
-            from twopc.sim.testing.faults import TestFaults  # which few tests need
+            from twopc.sim.testing.faults import TestFaults  # few tests need it
 
             surroundings.faults = TestFaults(
                 self.topology, surroundings.observer, timeout_s=surroundings.timeout_s
             )
-            self.is_spoiled = True  # no other test shall have it
+            self.is_spoiled = True  # the topology is not reused
         return await surroundings.faults.add(text)
 
     async def _stop_coordinator(self) -> None:
-        """End the coordinator of this process: it would recover beside the one that is struck, and be taken for it.
+        """Stop the coordinator of this process, which would otherwise recover in parallel with the one that faults
+        strike.
 
         Raises:
             ConfigurationError: a session's transaction is open in it.
@@ -251,7 +252,7 @@ class Bed:
         await self.topology.stop_coordinator()
 
     async def heal(self) -> None:
-        """Mend what faults have broken."""
+        """Heal all faults that have struck."""
         if self.surroundings.faults is not None:
             await self.surroundings.faults.heal()
             self.surroundings.faults.note(self.recorder.write)
@@ -273,10 +274,10 @@ class Bed:
             )
 
     async def refuse_outer_transactions(self) -> None:
-        """Refuse to go on where somebody rolls everything back at the end of the test.
+        """Refuse to continue if an application rolls back an outer transaction at the end of the test.
 
         Raises:
-            ConfigurationError: a session has released a savepoint, and its transaction is open still.
+            ConfigurationError: a session has released a savepoint, and its transaction is still open.
         """
         for node in (self.topology.publisher, *self.topology.subscribers):
             rows = await self.topology.execute(node, _OUTER)
@@ -292,12 +293,12 @@ class Bed:
     # -- what must hold ----------------------------------------------------------------------------
 
     async def assert_converged(self, tables: Sequence[str]) -> None:
-        """Every Subscriber holds the Publisher's rows."""
+        """Check that every Subscriber holds the Publisher's rows."""
         await self.refuse_outer_transactions()
         await self.topology.assert_converged(*tables)
 
     async def assert_atomic(self) -> None:
-        """Every global transaction of this test took effect everywhere or nowhere."""
+        """Check that every global transaction of this test took effect at all sites or at none."""
         await self.at_rest()
         records = [*self.records]
         for node in (self.topology.publisher, *self.topology.subscribers):
@@ -310,7 +311,7 @@ class Bed:
             raise AssertionError("not atomic:\n  " + "\n  ".join(broken))
 
     async def assert_nothing_in_doubt(self) -> None:
-        """No branch is prepared at any node once those that are being finished are."""
+        """Check that no branch is prepared at any node, once branches that are being finished are."""
         left = await self.at_rest()
         if left:
             raise AssertionError(
@@ -318,7 +319,7 @@ class Bed:
             )
 
     async def cut_off(self) -> None:
-        """End every session of the application's role at every node."""
+        """Terminate every session of the application's role at every node."""
         for node in (self.topology.publisher, *self.topology.subscribers):
             await self.topology.execute(
                 node,
@@ -328,11 +329,11 @@ class Bed:
             )
 
     async def at_rest(self) -> list[tuple[str, str]]:
-        """Wait until what is being finished is; returns node and gid of what stays prepared."""
+        """Wait until the branches that are being finished are; return node and gid of those that stay prepared."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         own = f"{PREFIX}:{self.topology.name}"
-        # a resolver's are called after the Subscriber as well
+        # gids of any client contain the Subscriber's name as well
         resolved = tuple(f"{own}.{name}:" for name in self.topology.any_client.resolvers)
         while True:
             left = await self._prepared()
@@ -347,19 +348,21 @@ class Bed:
             await asyncio.wait({loop.create_future()}, timeout=LOOK_EVERY_S)
 
     async def _prepared(self) -> list[tuple[str, str]]:
-        """Node and gid of what is prepared; all nodes are on one server, which knows of all."""
+        """Return node and gid of each prepared transaction; all nodes are on one server, whose view shows all."""
         nodes = (self.topology.publisher, *self.topology.subscribers)
         node_of = {self.topology.node(name).database: name for name in nodes}
         rows = await self.topology.execute(self.topology.publisher, _PREPARED, (list(node_of),))
         return [(node_of[database], str(gid)) for database, gid in rows]
 
     async def roll_back_left(self) -> list[str]:
-        """Roll back what stays prepared; returns what it was, in words. Nobody is to get this topology then:
-        somebody may believe that it was decided otherwise."""
+        """Roll back what stays prepared; return descriptions of it.
+
+        The topology must not be reused then: a client may assume that such a transaction was committed.
+        """
         prepared = await self.at_rest()
         for node, gid in prepared:
             text = sql.SQL("rollback prepared {}").format(sql.Literal(gid))
-            # somebody was quicker, or is at it
+            # it was finished meanwhile, or is being finished
             with suppress(
                 psycopg.errors.UndefinedObject, psycopg.errors.ObjectNotInPrerequisiteState
             ):
@@ -369,5 +372,5 @@ class Bed:
 
     @property
     def records(self) -> list[HistoryRecord]:
-        """The history of the test."""
+        """Records of the test so far."""
         return self.recorder.records

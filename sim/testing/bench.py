@@ -1,6 +1,6 @@
 """The event loop, the server and the topologies that the tests of one process share.
 
-It must not know pytest. Its methods are called from any thread but the event loop's own.
+Independent of pytest. Its methods are called from any thread except the event loop's own.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from twopc.sim.topology.pool import How, TopologyPool
 T = TypeVar("T")
 Reset = Literal["clone", "truncate", "none"]
 
-#: How many topologies are made ahead where each test gets a new one.
+#: Number of topologies that are created in advance if each test gets a new one.
 AHEAD = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyRequest:
-    """What a topology shall be like."""
+    """The properties of a topology that a test requests."""
 
     subscribers: int | tuple[str, ...] = 2
-    """How many, or their names."""
+    """Number of Subscribers, or their names."""
     load: tuple[Load, ...] = ()
     publish: tuple[str, ...] | None = None
-    """None: every table that has a primary key."""
+    """Published tables; None: every table that has a primary key."""
     shipping: str = "eager"
     commit: str = "presumed_abort"
     lock_timeout_ms: int = 5_000
     any_client: bool | tuple[str, ...] = False
-    """Clients without a coordinator may write: at every Subscriber, or at those named."""
+    """Whether any client may write at every Subscriber; or the Subscribers at which any client may."""
     used_once: bool = False
-    """Nobody gets the same databases again."""
+    """Whether the databases are not reused."""
     group: str = ""
-    """Those of another group never get the same databases."""
+    """Group within which the databases may be reused."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -55,17 +55,17 @@ class TopologyRequest:
 
     @property
     def open_to_all(self) -> tuple[str, ...]:
-        """The Subscribers where clients without a coordinator may write."""
+        """Subscribers at which any client may write."""
         if isinstance(self.any_client, bool):
             return self.names if self.any_client else ()
         return self.any_client
 
 
 class Bench:
-    """Makes and keeps what tests share; nothing is started before it is asked for.
+    """Creates and keeps what tests share; starts nothing before it is needed.
 
     Args:
-        given: gives what `twopc_server` has returned.
+        given: returns the value of the `twopc_server` fixture.
         worker: which process of the test run this is.
         timeout_s: how long a statement may take.
     """
@@ -79,29 +79,29 @@ class Bench:
         self._server: servers.AnyServer | None = None
         self._pools: dict[TopologyRequest, TopologyPool] = {}
         self._tests: dict[str, str] = {}
-        """The test that has used a topology last."""
+        """Test that has used a topology last, by the topology's name."""
         self.left_open: list[tuple[str, str]] = []
-        """The tests that have left a transaction open, and which: databases were made anew for the next."""
+        """Tests that have left a transaction open, each with its description; their databases were replaced."""
         self._refused: dict[TopologyRequest, ConfigurationError] = {}
         self._made = 0
 
     @property
     def portal(self) -> BlockingPortal:
-        """Into the event loop, which runs from now on in a thread of its own."""
+        """Portal into the event loop, which runs in a thread of its own from the first use on."""
         if self._portal is None:
             self._portal = self._stack.enter_context(start_blocking_portal("asyncio"))
         return self._portal
 
     def call(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-        """Run a coroutine function there, to its end."""
+        """Run a coroutine function on the event loop and return its result."""
         return self.portal.call(function, *arguments)
 
     @property
     def server(self) -> servers.AnyServer:
-        """The server, looked at and swept if it is somebody else's.
+        """The server; an external server is checked and swept at the first use.
 
         Raises:
-            ServerError: it is not there, or not set up for this.
+            ServerError: the server cannot be reached, or is not set up for tests.
         """
         if self._server is None:
             server = servers.server_of(self._given())
@@ -111,15 +111,15 @@ class Bench:
         return self._server
 
     def fresh_name(self) -> str:
-        """A name for a topology, by which its databases are found if this process is killed."""
+        """Return a name for a topology, by which its databases are found if this process is killed."""
         self._made += 1
         return f"{self._prefix}x{self._made}_1"
 
     def open(self, requested: TopologyRequest, test: str) -> Bed:
-        """A topology for a test.
+        """Return a topology for a test.
 
         Raises:
-            ConfigurationError: it cannot be made.
+            ConfigurationError: it cannot be created.
         """
         if requested in self._refused:
             raise self._refused[requested]
@@ -130,7 +130,8 @@ class Bench:
         try:
             return self.call(self._opened, pool, requested, test)
         except ConfigurationError as error:
-            # it would be the same for every test, and takes its time; whatever its frames hold can go
+            # every test with this request would fail alike, and slowly; a new error without traceback
+            # holds no frames
             self._refused[requested] = ConfigurationError(str(error))
             raise
 
@@ -166,10 +167,10 @@ class Bench:
     def close_bed(
         self, bed: Bed, requested: TopologyRequest, reset: Reset, *, keep: bool = False
     ) -> list[str]:
-        """Take a test's topology back; returns what it has left prepared, in words.
+        """Take a test's topology back; return descriptions of what it has left prepared.
 
         Args:
-            keep: leave its databases for a look; nobody gets them any more.
+            keep: keep its databases for inspection; they are not reused.
         """
         return self.call(self._closed, bed, self._pools[requested], reset, keep)
 
@@ -188,7 +189,7 @@ class Bench:
         return left
 
     def close_pool(self, requested: TopologyRequest) -> None:
-        """Drop what is kept for these; the next that is asked for is made anew."""
+        """Drop the topologies kept for a request; the next is created anew."""
         pool = self._pools.pop(requested, None)
         if pool is not None:
             self._close(pool)
@@ -198,7 +199,7 @@ class Bench:
         self.left_open += [(self._tests.get(name, ""), reason) for name, reason in pool.left_open]
 
     def close(self) -> None:
-        """Drop every topology and end the event loop; the server is whoever's started it."""
+        """Drop every topology and stop the event loop; the server is stopped by its starter."""
         if self._portal is not None:
             for pool in self._pools.values():
                 self._close(pool)

@@ -1,6 +1,6 @@
-"""A test's tables: made at the Publisher by parts of a template or by functions, published, and subscribed.
+"""A test's tables: created at the Publisher by parts of a template or by functions, published, and subscribed.
 
-It must not know pytest.
+Independent of pytest.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Load = str | Path | TemplatePart | Callable[..., Any]
 """A file of SQL or a folder of them; SQL itself; metadata of SQLAlchemy, or another part of
 `twopc.sim.testing.templates`; a function that gets the topology; or ``module:name`` for one of these."""
 
-#: ``module:name``, which no SQL looks like.
+#: ``module:name``, a form that no SQL has.
 _NAMED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-#: Tables that can be published and are not yet.
+#: Tables that can be published and are not published yet.
 _UNPUBLISHED = """
 select n.nspname, c.relname
 from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
@@ -46,23 +46,23 @@ where r.rolname = {role} and n.nspname not in ('information_schema', 'msrepl', '
 
 
 async def load(topology: Topology, loads: Sequence[Load], *, publish: Sequence[str] | None) -> None:
-    """Make tables at the Publisher, publish them, and have every Subscriber subscribe.
+    """Create tables at the Publisher, publish them, and subscribe every Subscriber.
 
     Args:
         publish: ``table`` or ``schema.table``; None: every table that has a primary key.
 
     Raises:
-        ConfigurationError: something cannot be loaded or published.
+        ConfigurationError: a part cannot be loaded, or a table not published.
     """
     await make(topology, loads)
     await publish_all(topology, publish)
 
 
 async def make(topology: Topology | MergeTopology, loads: Sequence[Load]) -> None:
-    """Make tables at the Publisher, which the application may use.
+    """Create tables at the Publisher, and grant their use to the application.
 
     Raises:
-        ConfigurationError: something cannot be loaded.
+        ConfigurationError: a part cannot be loaded.
     """
     for each in loads:
         await _load(topology, each)
@@ -70,7 +70,7 @@ async def make(topology: Topology | MergeTopology, loads: Sequence[Load]) -> Non
 
 
 async def publish_all(topology: Topology, publish: Sequence[str] | None) -> None:
-    """Publish tables that are not published yet, and bring them to every Subscriber."""
+    """Publish tables that are not published yet, and deliver them to every Subscriber."""
     if publish is None:
         rows = await topology.execute(topology.publisher, _UNPUBLISHED)
         requested = [(schema, table) for schema, table in rows]
@@ -88,14 +88,14 @@ async def publish_all(topology: Topology, publish: Sequence[str] | None) -> None
 
 
 async def open_to_all(topology: Topology, subscribers: Sequence[str]) -> None:
-    """Let clients without a coordinator write at those that subscribe to something."""
+    """Allow any client to write at those of the Subscribers that have subscribed."""
     subscribed = [name for name in subscribers if name in topology.installer.subscribed]
     if subscribed:
         await topology.allow_any_client(*subscribed)
 
 
 async def statements(topology: Topology, *texts: str) -> None:
-    """Run SQL at the Publisher as its administrator; the application may use what it makes."""
+    """Run SQL at the Publisher as its administrator; grant the use of the created objects to the application."""
     for text in texts:
         await topology.execute(topology.publisher, text)
     await _grant(topology)
@@ -110,7 +110,7 @@ async def _grant(topology: Topology | MergeTopology) -> None:
 
 
 def split(name: str) -> tuple[str, str]:
-    """Schema and name of ``table`` or ``schema.table``."""
+    """Return schema and name of ``table`` or ``schema.table``."""
     schema, dot, table = name.rpartition(".")
     return (schema, table) if dot else ("public", name)
 
@@ -134,7 +134,9 @@ async def _load(topology: Topology | MergeTopology, what: Load) -> None:
 
 
 async def _call(topology: Topology | MergeTopology, function: Callable[..., Any]) -> None:
-    """Call a function; one that is not awaited works in a thread, since ORMs refuse an event loop's."""
+    """Call a function; call one that is not a coroutine function in a thread, since ORMs refuse to run on an event
+    loop.
+    """
     try:
         if inspect.iscoroutinefunction(function):
             made = function(topology)
@@ -150,5 +152,5 @@ async def _call(topology: Topology | MergeTopology, function: Callable[..., Any]
 
 
 def publisher_url(topology: Topology, driver: str = "psycopg") -> str:
-    """The Publisher's URL as its administrator, for a function of a template that makes an engine of its own."""
+    """Return the Publisher's URL for its administrator, for a template's function that creates its own engine."""
     return NodeAddress.of_administrator(topology.node(topology.publisher)).url(driver)

@@ -1,7 +1,7 @@
-"""Where something went wrong that was not written here: file, line, statement, and what the server said.
+"""The place of an error in a user's code: file, line, statement, and the server's message.
 
-It knows tracebacks, and the attributes by which drivers and SQLAlchemy tell of a statement. It runs in processes
-of others too, and imports nothing but the standard library.
+The module knows tracebacks, and the attributes with which drivers and SQLAlchemy describe a statement. It runs in
+processes of other programs too, and imports only the standard library.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-#: Lines of a statement that are shown, and characters of each.
+#: Maximum numbers of lines of a statement that are shown, and of characters of each line.
 _LINES = 4
 _WIDTH = 160
 _LIBRARIES = tuple(
@@ -25,18 +25,18 @@ _OURS = str(Path(__file__).resolve().parents[2])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blame:
-    """What failed, and where it stands."""
+    """An error message with the place of the error."""
 
     message: str
     file: str = ""
     line: int = 0
-    """From 1; 0: not known."""
+    """Line number from 1; 0: unknown."""
     column: int = 0
-    """Likewise."""
+    """Column number from 1; 0: unknown."""
     statement: str = ""
 
     def text(self) -> str:
-        """In eight lines at most: place and message, the line in the file, the statement."""
+        """Return at most eight lines: place and message, the line in the file, the statement."""
         wording = self.message.strip().splitlines() or [""]
         parts = (_shown(self.file), self.line, self.column)
         place = ":".join(str(part) for part in parts if part)
@@ -54,10 +54,11 @@ class Blame:
 
 
 def blame(error: BaseException, *, statement: str = "") -> Blame:
-    """Where an exception comes from.
+    """Return the place from which an exception comes.
 
     Args:
-        statement: that was sent last, if somebody knows; else the one that the exception tells.
+        statement: the statement that was sent last, if known; a statement that the exception names takes
+            precedence.
     """
     text = report_of(error)
     message = f"{type(error).__name__}: {error}"
@@ -70,7 +71,7 @@ def blame(error: BaseException, *, statement: str = "") -> Blame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverReport:
-    """What a server has said, whichever driver and ORM it came through; empty if it was no server."""
+    """A server's error message, independent of driver and ORM; empty if the error is not a server's."""
 
     message: str
     sqlstate: str
@@ -79,7 +80,7 @@ class DriverReport:
 
 
 def report_of(error: BaseException) -> DriverReport:
-    """What a server has said, as psycopg tells it (in `diag`), or asyncpg."""
+    """Return a server's error message, from psycopg's `diag` or from asyncpg's attributes."""
     diag = next((d for each in _chain(error) if (d := getattr(each, "diag", None))), None)
     state = _first(error, "sqlstate")
     if diag is None:
@@ -99,13 +100,13 @@ def report_of(error: BaseException) -> DriverReport:
 
 
 def _first(error: BaseException, attribute: str) -> str:
-    """The first that one of an exception's causes has of it, as text."""
+    """Return the first non-empty text value of an attribute in an exception's chain of causes."""
     values = (getattr(each, attribute, None) for each in _chain(error))
     return next((value for value in values if value and isinstance(value, str)), "")
 
 
 def place_of(error: BaseException) -> tuple[str, int]:
-    """The innermost line of the traceback that belongs to no library; a syntax error's own place."""
+    """Return the innermost line of the traceback outside libraries; for a syntax error, its own place."""
     if isinstance(error, SyntaxError) and error.filename:
         return error.filename, error.lineno or 0
     results = ("", 0)
@@ -118,7 +119,7 @@ def place_of(error: BaseException) -> tuple[str, int]:
 
 
 def own_trace(error: BaseException) -> TracebackType | None:
-    """The traceback from its first line on that belongs to no library."""
+    """Return the traceback from its first line outside libraries on."""
     trace = error.__traceback__
     while trace is not None and _is_library(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
@@ -150,7 +151,7 @@ def _is_library(file: str) -> bool:
 
 
 def _shown(file: str) -> str:
-    """As a person would name it: relative to where they are, if it is below."""
+    """Return a path relative to the working directory, if it is below it."""
     try:
         return file and str(Path(file).resolve().relative_to(Path.cwd()))
     except ValueError:

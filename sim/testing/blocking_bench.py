@@ -1,4 +1,6 @@
-"""What a test holds: a Publisher and its Subscribers on real PostgreSQL, without an event loop in sight."""
+"""The topology that a blocking test uses: a Publisher and its Subscribers on real PostgreSQL, without an event
+loop.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ T = TypeVar("T")
 
 
 class TestNode:
-    """One node, looked at as its administrator."""
+    """One node, inspected as its administrator."""
 
     __test__ = False  # not a test, whatever its name says
 
@@ -34,7 +36,7 @@ class TestNode:
         self.name = name
 
     def rows(self, table: str) -> Rows:
-        """A table's rows by key, without their versions.
+        """Return a table's rows by key, without their row versions.
 
         Args:
             table: ``table`` or ``schema.table``.
@@ -43,7 +45,7 @@ class TestNode:
         return self._topology.call(self._topology.bed.rows, self.name, table)
 
     def query(self, sql: str, params: Any = None) -> Rows:
-        """The rows of a query; nothing keeps it from changing something, except that nobody is told."""
+        """Return the rows of a query. A change that it makes is not prevented, and not recorded in the history."""
         __tracebackhide__ = True
         return self._topology.call(self._topology.bed.look, self.name, sql, params)
 
@@ -57,11 +59,11 @@ class TestTopology:
     __test__ = False  # not a test, whatever its name says
 
     Conflict: ClassVar[type[ConflictError]] = ConflictError
-    """The Publisher's row is not what the Subscriber has: rolled back at both sites."""
+    """The Publisher's row is not the Subscriber's version: rolled back at both sites."""
     Rejected: ClassVar[type[RejectedError]] = RejectedError
-    """Refused for whatever reason: rolled back at both sites."""
+    """The transaction was refused for any reason: rolled back at both sites."""
     InDoubt: ClassVar[type[InDoubtError]] = InDoubtError
-    """Not known yet whether it happened; it will be the same at both sites."""
+    """The outcome is not known yet; it will be the same at both sites."""
 
     def __init__(
         self, bench: Bench, bed: Bed, *, isolation: str | None = None, seed: int = 0
@@ -69,11 +71,11 @@ class TestTopology:
         self._bench = bench
         self.bed = bed
         self.isolation = isolation
-        """Of sessions that do not say otherwise; None: read committed."""
+        """Isolation level of sessions that do not set another; None: read committed."""
         self.seed = seed
-        """Of all chance in this test."""
+        """Seed of all random choices in this test."""
         self.orders = ""
-        """``all``, ``sample:N`` or one order: which of them `run_orders` plays; empty: as it is asked."""
+        """Orders that `run_orders` plays: ``all``, ``sample:N`` or one order; empty: as the call specifies."""
 
     def call(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         """Run a coroutine function on the event loop that serves the topology."""
@@ -81,13 +83,14 @@ class TestTopology:
         try:
             return self._bench.call(function, *arguments)
         except TwopcError as error:
-            # it has all that the server said; how it came through two threads is no help
+            # the error contains the server's whole message; a traceback through two threads does not
+            # help
             raise error.with_traceback(None) from None
         except (AssertionError, psycopg.Error) as error:
             raise error.with_traceback(None) from error.__cause__
 
     def submit(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> Future[T]:
-        """The same, without waiting for its end."""
+        """Start a coroutine function on the event loop that serves the topology; return its future."""
         return self._bench.portal.start_task_soon(function, *arguments)
 
     # -- nodes -------------------------------------------------------------------------------------
@@ -104,47 +107,48 @@ class TestTopology:
 
     @property
     def name(self) -> str:
-        """In the names of its databases, and in its gids."""
+        """Name of the topology, in the names of its databases and in its gids."""
         return self.bed.topology.name
 
     def node(self, name: str) -> TestNode:
-        """A node, to look at."""
+        """Return a node for inspection."""
         __tracebackhide__ = True
         self.dsn(name)
         return TestNode(self, name)
 
     def dsn(self, node: str, *, application_name: str = "") -> str:
-        """The application's connection string to a node; for another process, too.
+        """Return the application's connection string to a node; valid in other processes, too.
 
         Args:
-            application_name: by which `watch` and `Started.blocked_by` know it.
+            application_name: identifies the connection for `watch` and `Started.blocked_by`.
         """
         __tracebackhide__ = True
         return self.bed.dsn(node, application_name)
 
     def url(self, node: str, driver: str = "psycopg", *, application_name: str = "") -> str:
-        """The same as SQLAlchemy writes it: ``postgresql+psycopg://…``, over TCP, for any driver.
+        """Return the application's SQLAlchemy URL of a node: ``postgresql+psycopg://…``, over TCP, for any driver.
 
         Args:
-            driver: empty for a plain ``postgresql://…``, as asyncpg and libpq take it.
+            driver: empty for a plain ``postgresql://…``, for asyncpg and libpq.
 
         Raises:
-            ConfigurationError: an `application_name` that SQLAlchemy's asyncpg takes elsewhere.
+            ConfigurationError: an `application_name` with asyncpg, which SQLAlchemy accepts only in
+                ``connect_args``.
         """
         __tracebackhide__ = True
         return self.bed.address(node, application_name).url(driver)
 
     def django(self, node: str, *, application_name: str = "") -> dict[str, Any]:
-        """The same as an entry of Django's ``DATABASES``."""
+        """Return the application's entry of Django's ``DATABASES`` for a node."""
         __tracebackhide__ = True
         return self.bed.address(node, application_name).django()
 
     def session(self, node: str, *, name: str = "", isolation: str | None = None) -> TestSession:
-        """A new session of the application's role.
+        """Open a new session of the application's role.
 
         Args:
-            name: by which waits and the history call it; empty: its node's.
-            isolation: ``read committed`` (unless the test's mark says otherwise), ``repeatable read`` or
+            name: name of the session in waits and in the history; empty: its node's.
+            isolation: ``read committed`` (unless the test's mark sets another), ``repeatable read`` or
                 ``serializable``.
         """
         __tracebackhide__ = True
@@ -152,22 +156,22 @@ class TestTopology:
         return TestSession(self, live)
 
     def watch(self, node: str, *, application_name: str, work: Work = None) -> Watched:
-        """A session that the application itself opens, in this process or another.
+        """Observe a session that the application itself opens, in this process or another.
 
         Args:
-            application_name: that of its connection; or it says ``SET application_name = '…'``.
-            work: what it does it in, if that is known (a thread, a future, a task): once it is over, nothing can be
-                blocked any more.
+            application_name: that of its connection; the application can also run ``SET application_name = '…'``.
+            work: the thread, future or task in which the application runs, if known: once it has ended, the session
+                is no longer blocked.
         """
         return Watched(self, self.call(self.bed.watch, node, application_name), work)
 
     # -- tables ------------------------------------------------------------------------------------
 
     def create(self, *sql: str, publish: Sequence[str] = ()) -> None:
-        """Run SQL at the Publisher, publish tables, and have every Subscriber get them.
+        """Run SQL at the Publisher, publish tables, and deliver them to every Subscriber.
 
         Args:
-            publish: which; none named: every table that has a primary key and is not published yet.
+            publish: tables; none named: every table that has a primary key and is not published yet.
         """
         __tracebackhide__ = True
         self.call(self.bed.create, sql, tuple(publish) or None)
@@ -175,16 +179,16 @@ class TestTopology:
     # -- delivering --------------------------------------------------------------------------------
 
     def sync(self, *subscribers: str) -> None:
-        """Deliver everything that is committed at this moment to Subscribers (all).
+        """Deliver to Subscribers (default: all) everything that is committed at the time of the call.
 
         Raises:
-            DeliveryError: a change cannot be applied at one of them.
+            DeliveryError: a change cannot be applied at a Subscriber.
         """
         __tracebackhide__ = True
         self.call(self.bed.sync, subscribers)
 
     def settle(self) -> None:
-        """Bring everything to rest: nothing is prepared, everybody has got everything.
+        """Wait until no branch is prepared, and deliver everything to every Subscriber.
 
         Raises:
             InDoubt: a branch stays prepared.
@@ -196,7 +200,8 @@ class TestTopology:
     # -- what must hold ----------------------------------------------------------------------------
 
     def assert_converged(self, *tables: str) -> None:
-        """Every Subscriber holds the Publisher's rows, versions included; of all tables unless some are named.
+        """Check that every Subscriber holds the Publisher's rows, versions included; of all tables unless some are
+        named.
 
         Raises:
             AssertionError: names the keys that differ, and how.
@@ -205,29 +210,29 @@ class TestTopology:
         self.call(self.bed.assert_converged, tables)
 
     def assert_atomic(self) -> None:
-        """Every global transaction of this test took effect at all its sites or at none.
+        """Check that every global transaction of this test took effect at all its sites or at none.
 
         Raises:
-            AssertionError: names the transaction, and where it took effect.
+            AssertionError: names the transaction, and the sites at which it took effect.
         """
         __tracebackhide__ = True
         self.call(self.bed.assert_atomic)
 
     def assert_nothing_in_doubt(self) -> None:
-        """No branch is prepared at any node.
+        """Check that no branch is prepared at any node.
 
         Raises:
-            AssertionError: names each.
+            AssertionError: names each prepared branch.
         """
         __tracebackhide__ = True
         self.call(self.bed.assert_nothing_in_doubt)
 
     def left_prepared(self) -> list[str]:
-        """What is prepared once everything that is being finished is, in words; it is rolled back."""
+        """Roll back what is still prepared once transactions being finished are; return descriptions of it."""
         return self.call(self.bed.roll_back_left)
 
     def faults_not_reached(self) -> list[str]:
-        """The faults that were named and have not struck, or had no effect; not those of which that is allowed."""
+        """Return the required faults that have not struck, or had no effect."""
         faults = self.bed.surroundings.faults
         return faults.not_reached() if faults is not None else []
 
@@ -243,39 +248,39 @@ class TestTopology:
     ) -> Orders:
         """Play functions in every order in which each sequence keeps its own; see `twopc.sim.testing.orders`.
 
-        Each sequence has a thread of its own, so a function may block in the database: the next one is called
-        as soon as it provably waits. Every order begins with the rows of now.
+        Each sequence has a thread of its own, so a function may block in the database: the next function is called
+        as soon as it provably waits. Every order begins with the rows at the time of the call.
 
         Args:
-            callables: by a sequence's name, its functions: those of ``a`` are called a0, a1 ...
+            callables: the functions of each sequence, by the sequence's name: those of ``a`` are called a0, a1 ...
             before: ``a0 < b1``: only orders in which a0 comes first.
-            limit: so many orders at most, from the first on.
+            limit: maximum number of orders, from the first on.
             check: called after each order; without it, a function that raises fails the test.
 
         Raises:
-            AssertionError: of a function, or of `check`; the message names the order.
+            AssertionError: raised by a function or by `check`; the message names the order.
         """
         __tracebackhide__ = True
-        from twopc.sim.testing.orders import run_orders  # it needs the ordering of scenarios
+        from twopc.sim.testing.orders import run_orders  # loads the ordering of scenarios
 
         return run_orders(self, callables, before=before, limit=limit, check=check)
 
     @property
     def strategies(self) -> ModuleType:
-        """`twopc.sim.testing.strategies`: orders and the like for Hypothesis."""
+        """The module `twopc.sim.testing.strategies`, with orders and isolation levels for Hypothesis."""
         from twopc.sim.testing import strategies  # Hypothesis is optional
 
         return strategies
 
-    # -- telling -----------------------------------------------------------------------------------
+    # -- history -----------------------------------------------------------------------------------
 
     @property
     def history(self) -> list[HistoryRecord]:
-        """What happened so far, for every report that there is."""
+        """Records of the test so far, from which any report can be made."""
         return self.bed.records
 
     def explain(self) -> str:
-        """What happened so far, in sentences."""
+        """Return the test's history so far as sentences."""
         return "\n".join(story(Fold(self.bed.records)))
 
     # -- faults ------------------------------------------------------------------------------------
@@ -283,15 +288,16 @@ class TestTopology:
     def crash_at(
         self, point: str, *, nth: int = 1, session: str = "", required: bool = True
     ) -> None:
-        """Have the coordinator's process killed when it comes to a protocol point.
+        """Kill the coordinator's process when it reaches a protocol point.
 
-        It is started again with the next transaction, or by `settle`; then it recovers what it has left.
+        The process is restarted by the next transaction, or by `settle`, and recovers the transactions that it has
+        left.
 
         Args:
             point: ``coordinator.decision_logged``, ``reply.commit(pub)`` …
             nth: at which of the arrivals from now on.
             session: only arrivals of this session's transactions count.
-            required: the test fails unless the coordinator gets there.
+            required: the test fails if the point is not reached.
 
         Raises:
             ConfigurationError: there is no such point.
@@ -300,21 +306,22 @@ class TestTopology:
         self.fault(at=point, do="crash coordinator", nth=nth, session=session, required=required)
 
     def fault(self, *, at: str, do: str, **options: Any) -> None:
-        """Have something go wrong at a protocol point; words are those of scenario files.
+        """Inject a fault at a protocol point, in the terms of scenario files.
 
         Args:
             at: the point.
             do: ``crash coordinator``, ``pause coordinator``, ``terminate backend sub1``, ``cut coordinator-pub`` …
-            options: ``nth``, ``session``, ``heal``; ``required=False``: the test does not fail if it never strikes.
+            options: ``nth``, ``session``, ``heal``; ``required=False``: the test does not fail if the fault never
+                strikes.
 
         Raises:
-            ConfigurationError: it is not written so, or cannot happen to a server that other tests use.
+            ConfigurationError: the fault is not valid, or not possible on a server that other tests use.
         """
         __tracebackhide__ = True
         self.call(self.bed.fault, {"at": at, "do": do, **options})
 
     def heal(self) -> None:
-        """Mend what faults have broken; `settle` does so, too."""
+        """Heal all faults that have struck; `settle` does so, too."""
         self.call(self.bed.heal)
 
     def __repr__(self) -> str:

@@ -1,6 +1,7 @@
-"""Faults for tests in Python: the coordinator of a test's sessions is a process of its own, and can be struck.
+"""Faults for tests in Python: the coordinator of a test's sessions runs in a process of its own, which faults can
+strike.
 
-See docs/testing.md for what a test sees of it. It must not know pytest.
+See docs/testing.md for the effects on a test. Independent of pytest.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from twopc.sim.sessions.local import Refusal
 from twopc.sim.sessions.waits import Observer
 from twopc.sim.topology import Topology
 
-#: Not for tests: their server is that of other tests.
+#: Actions that tests must not use, since other tests use the same server.
 _OF_SERVERS = {"kill", "restart", "stop", "fill"}
 _KNOWN = {"id", "at", "do", "nth", "session", "heal", "required"}
 
@@ -43,17 +44,17 @@ class TestFaults:
         self._count = 0
         self._ids: set[str] = set()
         self._required: dict[str, FaultPlan] = {}
-        """Those that must strike before the test ends."""
+        """Faults that must strike before the test ends."""
 
     async def add(self, text: Mapping[str, Any]) -> str:
-        """Have a fault happen; returns its id.
+        """Inject a fault; return its id.
 
         Args:
-            text: ``at`` and ``do`` as in scenario files; ``nth``, ``session``, ``heal`` and ``id`` if need be;
+            text: ``at`` and ``do`` as in scenario files; optionally ``nth``, ``session``, ``heal`` and ``id``;
                 ``required``: false if it need not strike.
 
         Raises:
-            ConfigurationError: it is not written so, or cannot happen here.
+            ConfigurationError: the fault is not valid, or not possible in tests.
         """
         self._count += 1
         plan = self._plan({"id": f"fault {self._count}", **text})
@@ -70,7 +71,7 @@ class TestFaults:
         return plan.id
 
     def not_reached(self) -> list[str]:
-        """The faults that have not struck, or had no effect, and must; in words."""
+        """Return descriptions of the required faults that have not struck, or had no effect."""
         results = []
         for name, plan in self._required.items():
             no_effect = self._performer.no_effect(name)
@@ -125,7 +126,7 @@ class TestFaults:
         return ""
 
     async def session(self, name: str, node: str, refusal: Refusal) -> RemoteSession:
-        """A session in the coordinator's process; one that has died is started again first."""
+        """Return a session in the coordinator's process; restart the process first if it has died."""
         performer = self._performer
         if await performer.living() is None:
             await performer.heal()
@@ -141,16 +142,16 @@ class TestFaults:
         return made
 
     def note(self, write: Callable[..., None]) -> None:
-        """Have the history say what has happened."""
+        """Write the faults that have struck into the history."""
         for strike in self._performer.fired():
             write("fault", message=strike.point, data=strike.data)
 
     async def heal(self) -> None:
-        """Mend what is broken: a coordinator that has died is started again, and recovers."""
+        """Heal all faults: a coordinator that has died is restarted, and recovers."""
         await self._performer.heal()
 
     async def close(self) -> None:
-        """End the coordinator's process."""
+        """Stop the coordinator's process."""
         await self._performer.close()
 
 

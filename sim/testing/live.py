@@ -1,6 +1,6 @@
-"""Sessions of a test on the event loop that serves them: each does one thing after the other.
+"""Sessions of a test on the event loop that serves them, each running one statement after the other.
 
-A statement may be started and looked at while it runs. It must not know tests, nor threads.
+A statement may be started and observed while it runs. Independent of tests and threads.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from twopc.sim.testing.surroundings import NotEndedError, Surroundings
 Work = Callable[[], Awaitable[Any]]
 
 LEVELS = ("read committed", "repeatable read", "serializable")
-#: Refusals that are the same at the Publisher as at a Subscriber.
+#: SQLSTATEs that are reported as the same refusal at the Publisher as at a Subscriber.
 _TRANSLATED = frozenset(("40001", "40P01", "55P03"))
-#: When it is looked first for whom a statement waits that has not ended, and the longest pause after that.
+#: When a running statement is first observed for waits, and the maximum interval afterwards.
 _FIRST_LOOK_S = 0.02
 _LOOK_EVERY_S_MAX = 1.0
-#: So much of a holder's statement is shown.
+#: Maximum number of characters of a holder's statement that are shown.
 _SHOWN = 80
 
 
@@ -46,16 +46,18 @@ class LiveStatement:
         self.session = session
         self.text = text
         self.step = ""
-        """Its name in the history; empty while it has not begun."""
+        """Name of the step in the history; empty until the statement begins."""
         self.done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.done.add_done_callback(_seen)
         self.holder = ""
-        """For whom it was seen waiting last."""
+        """Session for which the statement waited when a test last observed it."""
         self.wait: Wait | None = None
-        """That it was seen to wait by nobody but us: when its time is over, the server no longer tells for whom."""
+        """Wait that was observed without the test asking: after a lock timeout the server no longer shows the
+        holder.
+        """
 
     async def blocked_by(self, other: str) -> bool:
-        """Whether it waits for `other`; waits itself until it is over or provably blocked."""
+        """Return whether the statement waits for `other`, once the statement has ended or is provably blocked."""
         surroundings = self.session.surroundings
         waiting = await surroundings.until_blocked(
             lambda: self.session.client, self.done.done, f"{self.session.name}: {self.text}"
@@ -69,11 +71,12 @@ class LiveStatement:
         return other in waiting.holders
 
     async def result(self) -> Any:
-        """What it returned.
+        """Wait for the statement's end and return its result.
 
         Raises:
-            TransactionError, psycopg.Error: it was refused.
-            NotEndedError: it has not ended within the time limit; the message says for whom it waits.
+            TransactionError, psycopg.Error: the statement was refused.
+            NotEndedError: the statement has not ended within the time limit; the message names the holder of its
+                lock.
         """
         surroundings = self.session.surroundings
         await asyncio.wait({self.done}, timeout=surroundings.timeout_s)
@@ -93,12 +96,12 @@ class LiveStatement:
 
 
 class LiveSession:
-    """One client of one node. A statement begins a transaction where none is open.
+    """One client of one node. A statement begins a transaction if none is open.
 
     Args:
-        session: through which it works.
-        isolation: of its transactions.
-        is_coordinated: they are committed by a coordinator, whom faults may strike.
+        session: the session that runs the statements.
+        isolation: isolation level of its transactions.
+        is_coordinated: a coordinator commits its transactions, which faults may strike.
     """
 
     def __init__(
@@ -121,10 +124,10 @@ class LiveSession:
         self._open = False
         self._steps = 0
         self._outcome = ""
-        """Of its last transaction: committed, rolled back or in doubt."""
+        """Outcome of the last transaction: committed, rolled back or in doubt."""
         self._running: LiveStatement | None = None
         self.lock_step = ""
-        """The step that took locks last in its open transaction, and its statement."""
+        """Step that took locks last in the open transaction; `lock_text` is its statement."""
         self.lock_text = ""
         self._closing = False
         self._inbox: asyncio.Queue[tuple[LiveStatement, Work] | None] = asyncio.Queue()
@@ -132,7 +135,7 @@ class LiveSession:
         surroundings.recorder.session(name, self.node)
 
     async def disconnect(self) -> None:
-        """Close its connection; the next statement makes another.
+        """Close the connection; the next statement opens another.
 
         Raises:
             ConfigurationError: a transaction is open, or a statement runs.
@@ -145,7 +148,7 @@ class LiveSession:
 
     @property
     def client(self) -> ObservedClient:
-        """How it is found among the servers' sessions."""
+        """Identification of the session among the servers' backends."""
         over = not self._open and self._outcome != "in doubt"
         return ObservedClient(
             name=self.name, node=self.node, pid=self._session.pid, gid=self.gid, is_over=over
@@ -153,27 +156,27 @@ class LiveSession:
 
     @property
     def gid(self) -> str:
-        """Its last global transaction; empty at the Publisher."""
+        """Last global transaction of the session; empty at the Publisher."""
         return self._session.gid
 
     @property
     def is_open(self) -> bool:
-        """It has a transaction open."""
+        """Whether a transaction is open."""
         return self._open
 
-    # -- what tests ask for ------------------------------------------------------------------------
+    # -- operations for tests ----------------------------------------------------------------------
 
     def start(self, query: Any, params: Any = None) -> LiveStatement:
-        """Begin a statement once what was asked before is over."""
+        """Start a statement once all earlier requests are done."""
         return self._start(_text(query), lambda: self._execute(query, params))
 
     async def execute(self, query: Any, params: Any = None) -> Result:
-        """A statement, to its end."""
+        """Run a statement and return its result."""
         result: Result = await self.start(query, params).result()
         return result
 
     async def begin(self) -> None:
-        """Begin a transaction; statements do so by themselves."""
+        """Begin a transaction explicitly; statements begin one implicitly."""
         await self._start("begin", self._begin).result()
 
     async def commit(self) -> None:
@@ -181,11 +184,11 @@ class LiveSession:
         await self._start("commit", self._commit).result()
 
     async def rollback(self) -> None:
-        """Roll back at both sites; harmless if nothing is open."""
+        """Roll back at both sites; no effect without an open transaction."""
         await self._start("rollback", self._rollback).result()
 
     async def stop(self) -> None:
-        """Cancel what still runs, and do nothing that has not begun; what is open stays open."""
+        """Cancel the running statement and discard those not begun; an open transaction stays open."""
         if self._closing:
             return
         self._closing = True
@@ -198,7 +201,7 @@ class LiveSession:
             await asyncio.wait({self._worker})
 
     async def close(self) -> None:
-        """Stop, roll back what is open, and leave."""
+        """Stop, roll back an open transaction, and disconnect."""
         await self.stop()
         await self._session.close()
 
@@ -249,14 +252,14 @@ class LiveSession:
         self._note_outcome(statement.text)
 
     async def _looked_after(self, statement: LiveStatement, work: Work) -> Any:
-        """Let it run, and look now and then for whom it waits."""
+        """Run a statement, and periodically observe for which session it waits."""
         running = asyncio.ensure_future(work())
         pause_s = _FIRST_LOOK_S
         try:
             while not (await asyncio.wait({running}, timeout=pause_s))[0]:
                 try:
                     wait = await self.surroundings.wait_of(self.name)
-                except psycopg.Error:  # a node that lets nobody look keeps no statement from ending
+                except psycopg.Error:  # a node that cannot be observed does not stop the statement
                     wait = None
                 if wait is not None and not running.done():
                     statement.wait = wait
@@ -270,7 +273,7 @@ class LiveSession:
     def _named(
         self, error: LockTimeoutError, statement: LiveStatement, wait: Wait
     ) -> LockTimeoutError:
-        """The same error, with whoever held the lock."""
+        """Return the same error, with the holder of the lock."""
         if wait.holder != statement.holder:
             self.note_wait(statement, wait)
         named = LockTimeoutError(
@@ -296,11 +299,11 @@ class LiveSession:
         )
 
     def note_wait(self, statement: LiveStatement, waiting: Wait) -> None:
-        """Have the history say for whom a statement waits."""
+        """Write a statement's wait into the history."""
         other = self.surroundings.sessions.get(waiting.on)
         step = other.lock_step or f"{other.name}.{other._steps}" if other is not None else ""
         wait = waiting.record(step=step)
-        if other is None:  # an application's, of which the history knows nothing but its name
+        if other is None:  # an application's session, known by its name only
             wait |= {"session": "", "application": waiting.on or waiting.application}
         self._write("blocked", statement, wait=wait)
 
@@ -321,7 +324,9 @@ class LiveSession:
         return Result(tag="BEGIN")
 
     async def _chosen(self) -> OneNodeSession:
-        """Through whom it works: faults strike transactions that have begun after they were named only."""
+        """Return the session for the next transaction: faults strike only transactions begun after they were
+        injected.
+        """
         faults = self.surroundings.faults
         if self._is_coordinated and faults is not None:
             return await faults.session(self.name, self.node, refused_as_psycopg)
@@ -355,7 +360,7 @@ class LiveSession:
 
 
 def refused_as_psycopg(error: psycopg.Error, *, node: str, gid: str) -> Exception:
-    """As a Subscriber's transaction reports it: refusals are ours, everything else is psycopg's."""
+    """Return the error as a Subscriber's transaction reports it: refusals as ours, all others as psycopg's."""
     if error.sqlstate not in _TRANSLATED and conflict_facts(error.diag.message_detail) is None:
         return error
     return refused(error, node=node, gid=gid)
@@ -379,6 +384,6 @@ def _text(query: Any) -> str:
 
 
 def _seen(done: asyncio.Future[Any]) -> None:
-    """A test need not ask how every statement ended."""
+    """Mark the error as retrieved: a test need not ask how every statement ended."""
     if not done.cancelled():
         done.exception()

@@ -1,6 +1,6 @@
-"""Functions of a test that are awaited on its event loop, though a thread calls them one after the other.
+"""Functions of a test that run on its event loop, although a thread calls them one after the other.
 
-It must not know what they do, nor in which order.
+Independent of what the functions do, and of their order.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ T = TypeVar("T")
 
 
 class LoopCalls:
-    """Made on the event loop of a test.
+    """Calls functions on the event loop of a test, on which this object is created.
 
     Args:
-        argument: what functions get that take one.
+        argument: passed to functions that have a parameter.
     """
 
     def __init__(self, argument: Any) -> None:
@@ -31,7 +31,7 @@ class LoopCalls:
         self._is_over = False
 
     async def run(self, play: Callable[..., T], *arguments: Any, **options: Any) -> T:
-        """Run in a thread what calls the functions; if nobody waits for it any more, they are cancelled."""
+        """Run `play`, which calls the functions, in a thread; cancel the functions when the caller is cancelled."""
         playing = asyncio.ensure_future(asyncio.to_thread(play, *arguments, **options))
         __tracebackhide__ = True
         try:
@@ -42,13 +42,12 @@ class LoopCalls:
             self._is_over = True
             for each in [*self._running]:
                 each.cancel()
-            await asyncio.wait(
-                {playing}
-            )  # its functions end at once now, and the sessions with them
+            # its functions are cancelled, and it ends
+            await asyncio.wait({playing})
             raise
 
     def of(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """For a thread: the same function, to its end."""
+        """Return the function in a form that a thread can call and that blocks until the end."""
 
         @functools.wraps(function)
         def called(*given: Any) -> Any:
@@ -57,7 +56,7 @@ class LoopCalls:
         return called
 
     def check(self, function: Callable[[T], Any]) -> Callable[[T], None]:
-        """For a thread: a function of what has happened, to its end."""
+        """Return a function of an order's result in a form that a thread can call and that blocks until the end."""
 
         def checked(run: T) -> None:
             self._await(function, run)
@@ -72,9 +71,8 @@ class LoopCalls:
             return made
         running = asyncio.run_coroutine_threadsafe(_awaited(made), self._loop)
         self._running.add(running)
-        if (
-            self._is_over
-        ):  # since it was begun: whoever ended it all may have looked before it was added
+        # the cancellation may have come before it was added
+        if self._is_over:
             running.cancel()
         try:
             return running.result()

@@ -1,6 +1,6 @@
-"""A state machine of Hypothesis over a topology: what sessions may do, and what must always hold.
+"""A state machine of Hypothesis over a topology: actions of its sessions, and invariants.
 
-Rules may be added in a subclass; those here begin, end and deliver.
+Subclasses may add rules; the rules of this class end transactions and deliver changes.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from twopc.sim.topology.checkpoint import Checkpoint, checkpoint, rewind
 
 
 class TopologyMachine(RuleBasedStateMachine):
-    """Sessions at the nodes of a topology; every example begins with the same rows.
+    """Runs sessions at the nodes of a topology; every example begins with the same rows.
 
-    A test gives it the topology, and calls it::
+    A test passes the topology to `play`::
 
         class Bank(TopologyMachine):
             @rule(cents=integers(1, 5))
@@ -29,7 +29,7 @@ class TopologyMachine(RuleBasedStateMachine):
         def test_bank(twopc):
             Bank.play(twopc)
 
-    After every step nothing may be in doubt once all sessions are at rest; in the end all copies must be equal.
+    After every step, nothing may be in doubt if no transaction is open; at the end, all copies must be equal.
     """
 
     __test__ = False  # not a test, whatever its name says
@@ -39,13 +39,13 @@ class TopologyMachine(RuleBasedStateMachine):
 
     @classmethod
     def play(cls, topology: TestTopology, **settings: Any) -> None:
-        """Let Hypothesis play it on a topology.
+        """Run the state machine on a topology with Hypothesis.
 
         Args:
             settings: of Hypothesis, as ``max_examples=20, stateful_step_count=10``.
 
         Raises:
-            AssertionError: something that must hold does not; Hypothesis tells the shortest way to it.
+            AssertionError: an invariant is violated; Hypothesis shows the shortest failing example.
         """
         from hypothesis import HealthCheck, seed
         from hypothesis import settings as make
@@ -71,15 +71,15 @@ class TopologyMachine(RuleBasedStateMachine):
         self._open: set[str] = set()
 
     def session(self, node: str) -> TestSession:
-        """The session at a node; the same one within an example."""
+        """Return the session at a node; the same one throughout an example."""
         if node not in self._sessions:
             self._sessions[node] = self.topology.session(node)
         return self._sessions[node]
 
     def attempt(self, node: str, sql: str, params: Any = None) -> bool:
-        """Run a statement; False: it was refused, and its transaction is rolled back.
+        """Run a statement; return False if it was refused, with its transaction rolled back.
 
-        Whoever holds what it waits for is committed first.
+        The transaction of a session for which the statement waits is committed first.
         """
         session = self.session(node)
         started = session.start(sql, params)
@@ -105,7 +105,7 @@ class TopologyMachine(RuleBasedStateMachine):
     @precondition(lambda self: bool(self._open))
     @rule(choice=data())
     def commit_one(self, choice: Any) -> None:
-        """Some open transaction is committed."""
+        """Commit one of the open transactions."""
         from hypothesis.strategies import sampled_from
 
         self._end(choice.draw(sampled_from(sorted(self._open))), commit=True)
@@ -113,7 +113,7 @@ class TopologyMachine(RuleBasedStateMachine):
     @precondition(lambda self: bool(self._open))
     @rule(choice=data())
     def roll_back_one(self, choice: Any) -> None:
-        """Some open transaction is rolled back."""
+        """Roll back one of the open transactions."""
         from hypothesis.strategies import sampled_from
 
         self._end(choice.draw(sampled_from(sorted(self._open))), commit=False)
@@ -121,17 +121,17 @@ class TopologyMachine(RuleBasedStateMachine):
     @precondition(lambda self: not self._open)
     @rule()
     def deliver(self) -> None:
-        """Everything that is committed goes to every Subscriber."""
+        """Deliver everything that is committed to every Subscriber."""
         self.topology.sync()
 
     @invariant()
     def nothing_in_doubt(self) -> None:
-        """No branch stays prepared."""
+        """Check that no branch stays prepared."""
         if not self._open:
             self.topology.assert_nothing_in_doubt()
 
     def teardown(self) -> None:
-        """Whatever happened: everything ends, and all copies are equal."""
+        """Roll back open transactions, deliver everything, and check that all copies are equal."""
         for node in sorted(self._open):
             self._end(node, commit=False)
         self.topology.settle()

@@ -1,6 +1,6 @@
-"""A topology that merges, under test, on the event loop that serves it.
+"""A topology of merge replication under test, on the event loop that serves it.
 
-It must not know threads, nor pytest.
+Independent of threads and pytest.
 """
 
 from __future__ import annotations
@@ -49,26 +49,26 @@ where i.indrelid = to_regclass(%s) and i.indisprimary order by array_position(i.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRequest:
-    """What a topology that merges shall be like."""
+    """The properties of a topology of merge replication that a test requests."""
 
     tree: Mapping[str, Sequence[str]]
-    """For each node that publishes its Subscribers."""
+    """Subscribers of each node that publishes."""
     subscribers: Mapping[str, Mapping[str, Any]]
-    """Options of `MergeTopology.subscribe`, by name."""
+    """Options of `MergeTopology.subscribe`, by Subscriber."""
     load: tuple[Load, ...] = ()
     publish: Mapping[str, Mapping[str, Any]] | None = None
-    """Tables, each with options of `MergeTopology.publish`; None: every table that has a primary key."""
+    """Options of `MergeTopology.publish`, by table; None: every table that has a primary key."""
     tracking: str = "row"
-    """Of tables for which nothing else is said."""
+    """Tracking of tables whose options do not set it."""
     lock_timeout_ms: int = 5_000
 
 
-class _Interruption(Exception):  # noqa: N818 # it is no error: somebody has asked for it
-    """The process of the agent is gone."""
+class _Interruption(Exception):  # noqa: N818 # not an error: the test has requested it
+    """Ends a merge session as if the agent's process had been killed."""
 
 
 class MergeBed:
-    """One test's topology; its methods are awaited on the event loop on which it was made."""
+    """The topology of one test; its methods are awaited on the event loop on which it was created."""
 
     def __init__(
         self, requested: MergeRequest, server: AnyServer, test: str, *, timeout_s: float = 30
@@ -79,18 +79,18 @@ class MergeBed:
         self._timeout_s = timeout_s
         self._clients: dict[str, psycopg.AsyncConnection[Any]] = {}
         self.topology: MergeTopology
-        """What is under test; there is none before `renew`."""
+        """The topology under test; not set before `renew`."""
         self.surroundings: Surroundings
-        """What its sessions share; likewise."""
+        """State that the sessions share; not set before `renew`."""
 
     async def renew(self, name: str) -> None:
-        """Make databases and tables, publish and subscribe; those that there were are dropped.
+        """Create databases and tables, publish and subscribe; drop the previous ones.
 
         Args:
             name: of the new topology.
 
         Raises:
-            ConfigurationError: something cannot be made; nothing is left behind.
+            ConfigurationError: the topology cannot be created; nothing is left behind.
         """
         await self.close()
         requested = self._requested
@@ -124,7 +124,7 @@ class MergeBed:
         )
 
     async def close(self) -> None:
-        """Leave every node, and drop what was made; idempotent."""
+        """Disconnect from every node, and drop the topology; idempotent."""
         for client in self._clients.values():
             await client.close()
         self._clients.clear()
@@ -148,16 +148,16 @@ class MergeBed:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """All names, the Publisher's first."""
+        """The names of all nodes, the Publisher first."""
         return (self.publisher, *self.subscribers)
 
     async def session(
         self, node: str, *, name: str = "", isolation: str | None = None
     ) -> LiveSession:
-        """A new session of the application at a node; its transactions are local.
+        """Open a new session of the application at a node; its transactions are local.
 
         Args:
-            name: by which waits and the history call it; empty: its node's.
+            name: name of the session in waits and in the history; empty: its node's.
             isolation: ``read committed``, ``repeatable read`` or ``serializable``.
         """
         self.topology.node(node)
@@ -171,7 +171,7 @@ class MergeBed:
         return made
 
     async def execute(self, node: str, query: Any, params: Any = None) -> Rows:
-        """A statement of the application at a node, committed at once; its rows."""
+        """Run a statement of the application at a node, committed at once; return its rows."""
         client = self._clients.get(node)
         if client is None or client.closed:
             dsn = self.topology.node(node).app_dsn
@@ -187,7 +187,7 @@ class MergeBed:
         )
 
     async def rows(self, node: str, table: str) -> Rows:
-        """A table's rows at a node by key, without the column by which merge replication knows them."""
+        """Return a table's rows at a node by key, without the rowguid column if merge replication has added it."""
         schema, name = bench_tables.split(table)
         where = sql.Identifier(schema, name)
         connection = await self.topology.admin(node)
@@ -212,11 +212,13 @@ class MergeBed:
         raise ConfigurationError(f"table {table} is not merged")
 
     def dsn(self, node: str, *, application_name: str = "") -> str:
-        """The application's connection string to a node; for another process, too."""
+        """Return the application's connection string to a node; valid in other processes, too."""
         return self._address(node, application_name).dsn
 
     def url(self, node: str, driver: str = "psycopg", *, application_name: str = "") -> str:
-        """The same as SQLAlchemy writes it; see `twopc.sim.testing.blocking_bench.TestTopology.url`."""
+        """Return the application's SQLAlchemy URL of a node; see
+        `twopc.sim.testing.blocking_bench.TestTopology.url`.
+        """
         return self._address(node, application_name).url(driver)
 
     def _address(self, node: str, application_name: str) -> NodeAddress:
@@ -226,26 +228,26 @@ class MergeBed:
     # -- backups -----------------------------------------------------------------------------------
 
     async def back_up(self, node: str) -> None:
-        """Keep what a node holds, in place of what was kept before. Sessions there connect anew afterwards.
+        """Back up a node, replacing an earlier backup. Sessions at the node reconnect afterwards.
 
         Raises:
-            ConfigurationError: one of them has a transaction open.
+            ConfigurationError: a session at the node has a transaction open.
         """
         async with self._left(node):
             await self.topology.back_up(node)
 
     async def restore_backup(self, node: str) -> None:
-        """Put a node back to what it was when it was backed up. The next merge session notices.
+        """Restore a node from its backup. The next merge session detects this.
 
         Raises:
-            ConfigurationError: it was not backed up, or a session there has a transaction open.
+            ConfigurationError: the node was not backed up, or a session at the node has a transaction open.
         """
         async with self._left(node):
             await self.topology.restore_backup(node)
 
     @asynccontextmanager
     async def _left(self, node: str) -> AsyncIterator[None]:
-        """Within the block nobody is connected to a node."""
+        """Close all connections to a node for the duration of the block."""
         there = self.topology.node(node)
         for session in self.surroundings.sessions.values():
             if session.node == node:
@@ -262,15 +264,15 @@ class MergeBed:
     # -- merge sessions ----------------------------------------------------------------------------
 
     async def sync(self, subscriber: str) -> MergeReport:
-        """One session with a Subscriber; what it has done.
+        """Run one merge session with a Subscriber; return its report.
 
         Raises:
-            MergeError: it could not be finished; the next continues.
+            MergeError: the session could not be finished; the next one continues.
         """
         return await self.topology.sync(subscriber)
 
     async def interrupted(self, subscriber: str, *, at: str, nth: int = 1) -> None:
-        """A session that is cut off, as if its process were killed; nothing that it has not committed is done.
+        """Run a merge session that is interrupted as if its process were killed; uncommitted work is lost.
 
         Args:
             at: the protocol point, as ``merge.upload_applied``.
@@ -278,13 +280,13 @@ class MergeBed:
 
         Raises:
             ConfigurationError: there is no such point.
-            AssertionError: the session has ended before it came there.
+            AssertionError: the session has ended before it reached the point.
         """
         if not await self.sync_until(subscriber, at=at, nth=nth):
             raise AssertionError(f"the session of {subscriber} has ended without coming to {at}")
 
     async def sync_until(self, subscriber: str, *, at: str, nth: int = 1) -> bool:
-        """As `interrupted`; False: the session has ended before it came there."""
+        """Run a merge session as `interrupted` does; return False if it has ended before it reached the point."""
         known = [each.removesuffix("(node)") for each in MERGE_POINTS]
         if at not in known:
             raise ConfigurationError(f"no point {at!r} of a session; there are: {', '.join(known)}")
@@ -303,24 +305,27 @@ class MergeBed:
         return False
 
     async def rounds(self, rounds_max: int = 10) -> int:
-        """Sessions with every Subscriber until a round brings nothing; how many rounds brought something.
+        """Run sessions with every Subscriber until a round changes nothing; return the number of rounds before
+        that.
 
         Raises:
-            ConfigurationError: it is not over after `rounds_max` rounds.
+            ConfigurationError: the last of `rounds_max` rounds still changed something.
         """
         return await self.topology.settle(rounds_max) - 1
 
     async def conflicts(self, table: str | None = None) -> list[MergeConflict]:
-        """Conflicts and failed changes that the Publisher has recorded, oldest first; of all tables, or one."""
+        """Return the conflicts and failed changes that the Publisher has recorded, oldest first; of all tables, or
+        one.
+        """
         return await self.topology.conflicts(table)
 
     # -- what must hold ----------------------------------------------------------------------------
 
     async def assert_converged(self) -> None:
-        """Every Subscriber holds the Publisher's rows.
+        """Check that every Subscriber holds the Publisher's rows.
 
         Raises:
-            AssertionError: names the table, the node and the rows that differ.
+            AssertionError: names the table and the node whose rows differ.
         """
         for stored in await stored_articles(await self.topology.admin(self.publisher)):
             table = f"{stored.source_schema}.{stored.source_object}"
@@ -329,13 +334,13 @@ class MergeBed:
                 assert await self.rows(subscriber, table) == held, (
                     f"{table} at {subscriber} is not what it is at {self.publisher}"
                 )
-        await self.topology.assert_converged()  # the values of rowguid as well
+        await self.topology.assert_converged()  # compares rowguid as well
 
     async def assert_nothing_lost(self) -> None:
-        """Every change of a node is known at the Publisher, or recorded there as one that failed.
+        """Check that the Publisher has every change of a node, or has recorded it as failed.
 
         Raises:
-            AssertionError: names the node, the table and the row of each that is not.
+            AssertionError: names node, table and row of each lost change.
         """
         lost = await unknown_changes(
             {name: await self.topology.admin(name) for name in self.nodes}, self.publisher
@@ -344,10 +349,10 @@ class MergeBed:
 
 
 def request_of(options: Mapping[str, Any], template: Any) -> MergeRequest:
-    """What a mark asks for.
+    """Return the request that the options of a mark describe.
 
     Raises:
-        ConfigurationError: an option is not known, or not possible.
+        ConfigurationError: an option is unknown or invalid.
     """
     known = ("subscribers", "tree", "load", "publish", "tracking", "lock_timeout_ms")
     for name in options:
@@ -374,7 +379,7 @@ def request_of(options: Mapping[str, Any], template: Any) -> MergeRequest:
 def _named(
     given: int | Sequence[str] | Mapping[str, Mapping[str, Any]],
 ) -> Mapping[str, Mapping[str, Any]]:
-    """A number of Subscribers, names, or names with options."""
+    """Return names with options, from a number of Subscribers, names, or names with options."""
     if isinstance(given, Mapping):
         return given
     if isinstance(given, int):

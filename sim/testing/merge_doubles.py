@@ -1,6 +1,6 @@
-"""What tests of merge replication hold: `MergeBed`, for blocking calls and to be awaited on any event loop.
+"""Topologies of merge replication as tests use them: `MergeBed`, for blocking calls and for any event loop.
 
-Neither has methods of its own but those here: the others are those of `MergeBed`, by name.
+The methods not defined in this module are those of `MergeBed`, by name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 class TestMerge:
     """A Publisher and its Subscribers that merge, for one test.
 
-    Every method of `twopc.sim.testing.merge_bed.MergeBed` is there, to be called without ``await``.
+    Every method of `twopc.sim.testing.merge_bed.MergeBed` is available, without ``await``.
     """
 
     __test__ = False  # not a test, whatever its name says
@@ -35,7 +35,7 @@ class TestMerge:
         self._bench = bench
         self.bed = bed
         self.seed = seed
-        """Of all chance in this test."""
+        """Seed of all random choices in this test."""
 
     def call(self, function: Callable[..., Awaitable[T]], *arguments: Any, **options: Any) -> T:
         """Run a coroutine function on the event loop that serves the topology."""
@@ -48,7 +48,9 @@ class TestMerge:
             raise error.with_traceback(None) from error.__cause__
 
     def submit(self, function: Callable[..., Awaitable[T]], *arguments: Any, **options: Any) -> Any:
-        """The same, without waiting for its end: a `concurrent.futures.Future`."""
+        """Start a coroutine function on the event loop that serves the topology; return a
+        `concurrent.futures.Future`.
+        """
         return self._bench.portal.start_task_soon(
             functools.partial(function, *arguments, **options)
         )
@@ -72,19 +74,19 @@ class TestMerge:
 
     @property
     def history(self) -> list[HistoryRecord]:
-        """What sessions have done so far."""
+        """Records of the sessions so far."""
         return self.bed.surroundings.recorder.records
 
     def left_prepared(self) -> list[str]:
-        """Nothing is coordinated here."""
+        """Return an empty list: merge replication prepares no transactions."""
         return []
 
     def faults_not_reached(self) -> list[str]:
-        """`interrupted` says so at once."""
+        """Return an empty list: `interrupted` raises if its point is not reached."""
         return []
 
     def renew(self) -> None:
-        """Drop the databases, and make others that are as these were at first."""
+        """Drop the databases, and create new ones in the initial state."""
         __tracebackhide__ = True
         self.call(self.bed.renew, self._bench.fresh_name())
 
@@ -93,7 +95,7 @@ class TestMerge:
 
 
 class AsyncTestMerge:
-    """The same, to be awaited on any event loop of asyncio."""
+    """The equivalent of `TestMerge` whose methods are awaited on any asyncio event loop."""
 
     __test__ = False  # not a test, whatever its name says
 

@@ -1,7 +1,7 @@
-"""A state machine of Hypothesis over a topology that merges: changes anywhere, sessions that are cut off, and nodes that
-are restored from backups.
+"""A state machine of Hypothesis over a topology of merge replication: changes at any node, interrupted sessions,
+and nodes that are restored from backups.
 
-Rules may be added in a subclass.
+Subclasses may add rules.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from twopc.drivers.points import MERGE_POINTS
 from twopc.errors import MergeError
 from twopc.sim.testing.merge_doubles import TestMerge
 
-#: Where a session may be cut off.
+#: Points at which a session may be interrupted.
 _POINTS = tuple(each.removesuffix("(node)") for each in MERGE_POINTS)
-#: Of a Subscriber whose Publisher does not know any more what it should send, or whom.
+#: Messages for a Subscriber that has to be reinitialised because its Publisher was restored.
 _ANEW = ("21333", "subscribe anew")
 
 
 class MergeMachine(RuleBasedStateMachine):
-    """Rows of one table are inserted, updated, deleted and inserted again, at any node; sessions carry them.
+    """Inserts, updates, deletes and reinserts rows of one table at any node; sessions propagate the changes.
 
-    A test gives it the topology, and calls it::
+    A test passes the topology to `play`::
 
         class Customers(MergeMachine):
             table = "customer"
@@ -34,32 +34,32 @@ class MergeMachine(RuleBasedStateMachine):
         def test_customers(twopc_merge):
             Customers.play(twopc_merge)
 
-    Every example begins with the topology as it was made. In the end, after sessions until nothing comes any more,
-    all nodes must have the same rows, and no change may be lost but those that went with a backup.
+    Every example begins with the topology in its initial state. At the end, after sessions until none changes
+    anything, all nodes must have the same rows, and no change may be lost except by the restoring of a backup.
     """
 
     __test__ = False  # not a test, whatever its name says
 
     table: ClassVar[str]
-    """``table`` or ``schema.table``. Its primary key is an integer column; new rows get keys that no other has."""
+    """``table`` or ``schema.table``. Its primary key is an integer column; new rows get keys that no other row has."""
     key: ClassVar[str] = "id"
-    """That column."""
+    """The primary key's column."""
     columns: ClassVar[dict[str, SearchStrategy[Any]]]
-    """What is inserted into the other columns, and updated."""
+    """Strategies for the values of the other columns, by column."""
     rowguid: ClassVar[str] = "rowguid"
-    """The column by which merge replication knows rows."""
+    """The column by which merge replication identifies rows."""
 
     merge: ClassVar[TestMerge]
 
     @classmethod
     def play(cls, merge: TestMerge, **settings: Any) -> None:
-        """Let Hypothesis play it.
+        """Run the state machine with Hypothesis.
 
         Args:
             settings: of Hypothesis, as ``max_examples=20, stateful_step_count=10``.
 
         Raises:
-            AssertionError: something that must hold does not; Hypothesis tells the shortest way to it.
+            AssertionError: an invariant is violated; Hypothesis shows the shortest failing example.
         """
         from hypothesis import HealthCheck, seed
         from hypothesis import settings as make
@@ -80,7 +80,7 @@ class MergeMachine(RuleBasedStateMachine):
         self.merge.renew()
         self._last_key = 1_000_000
         self._deleted: list[tuple[str, int, Any]] = []
-        """Node, key and rowguid."""
+        """Node, key and rowguid of each deleted row."""
         self._backed_up: set[str] = set()
 
     @property
@@ -89,7 +89,7 @@ class MergeMachine(RuleBasedStateMachine):
         return sql.Identifier(schema or "public", table)
 
     def _keys(self, node: str) -> list[int]:
-        """Of the rows that a node has."""
+        """Return the keys of a node's rows."""
         query = sql.SQL("select {0} as key from {1} order by 1").format(
             sql.Identifier(self.key), self._where
         )
@@ -108,19 +108,19 @@ class MergeMachine(RuleBasedStateMachine):
         self.merge.execute(node, query, list(values.values()))
 
     def node(self, choice: Any) -> str:
-        """Any node."""
+        """Draw a node."""
         drawn: str = choice.draw(sampled_from(self.merge.nodes))
         return drawn
 
     @rule(choice=data())
     def insert(self, choice: Any) -> None:
-        """A new row, at any node."""
+        """Insert a new row at any node."""
         self._last_key += 1
         self._insert(self.node(choice), {self.key: self._last_key, **self._values(choice)})
 
     @rule(choice=data())
     def update(self, choice: Any) -> None:
-        """Some columns of some row, at any node that has one."""
+        """Update a column of a row at any node that has rows."""
         node = self.node(choice)
         if not (keys := self._keys(node)):
             return
@@ -133,7 +133,7 @@ class MergeMachine(RuleBasedStateMachine):
 
     @rule(choice=data())
     def delete(self, choice: Any) -> None:
-        """Some row, at any node that has one."""
+        """Delete a row at any node that has rows."""
         node = self.node(choice)
         if not (keys := self._keys(node)):
             return
@@ -147,25 +147,27 @@ class MergeMachine(RuleBasedStateMachine):
     @precondition(lambda self: bool(self._deleted))
     @rule(choice=data())
     def insert_again(self, choice: Any) -> None:
-        """A row that was deleted, with its key and rowguid, where it was deleted; unless it is there again."""
+        """Reinsert a deleted row, with its key and rowguid, at the node where it was deleted, unless the key exists
+        there.
+        """
         node, key, guid = choice.draw(sampled_from(self._deleted))
         if key not in self._keys(node):
             self._insert(node, {self.key: key, self.rowguid: guid, **self._values(choice)})
 
     @rule(choice=data())
     def sync(self, choice: Any) -> None:
-        """A session with any Subscriber."""
+        """Run a session with any Subscriber."""
         self._session(choice.draw(sampled_from(self.merge.subscribers)))
 
     @rule(choice=data())
     def sync_cut_off(self, choice: Any) -> None:
-        """A session that is cut off, if it comes to a point that is drawn; else it does its work."""
+        """Run a session that is interrupted at a drawn point; it runs to its end if it does not reach the point."""
         subscriber = choice.draw(sampled_from(self.merge.subscribers))
         self._session(subscriber, at=choice.draw(sampled_from(_POINTS)))
 
     @rule(choice=data())
     def back_up(self, choice: Any) -> None:
-        """Any node, in place of its backup before."""
+        """Back up any node, replacing its earlier backup."""
         node = self.node(choice)
         self.merge.back_up(node)
         self._backed_up.add(node)
@@ -173,13 +175,13 @@ class MergeMachine(RuleBasedStateMachine):
     @precondition(lambda self: bool(self._backed_up))
     @rule(choice=data())
     def restore_backup(self, choice: Any) -> None:
-        """Any node that has a backup; nobody is told."""
+        """Restore any node that has a backup, without notifying other nodes."""
         node = choice.draw(sampled_from(sorted(self._backed_up)))
         self.merge.restore_backup(node)
         self._deleted = [each for each in self._deleted if each[0] != node]
 
     def _session(self, subscriber: str, at: str | None = None) -> None:
-        """A session, cut off at a point if one is named; a Subscriber that has to begin anew does."""
+        """Run a session, interrupted at a point if one is named; reinitialise the Subscriber if necessary."""
         try:
             if at is None:
                 self.merge.sync(subscriber)
@@ -191,7 +193,9 @@ class MergeMachine(RuleBasedStateMachine):
             self.merge.call(self.merge.topology.reinitialise, subscriber)
 
     def teardown(self) -> None:
-        """Sessions until nothing comes any more; then all nodes are equal, and no change that a node has is lost."""
+        """Run sessions until none changes anything; check that all nodes are equal, and no change of a node is
+        lost.
+        """
         for subscriber in self.merge.subscribers:
             self._session(subscriber)
         self.merge.rounds()

@@ -1,7 +1,7 @@
-"""Migrations of Alembic or Django, run to their end: a program of its own, ``python -m twopc.sim.testing.migration``.
+"""The program ``python -m twopc.sim.testing.migration``, which runs migrations of Alembic or Django.
 
-Both are made for a process each: they set up logging, and settings that hold for the whole process. It reads what to
-do as JSON from its standard input, and writes nothing to its standard output but the place of a failure, as JSON.
+Both expect a process of their own: they configure logging, and settings of the whole process. The program reads its
+task as JSON from standard input, and writes nothing to standard output except the place of a failure, as JSON.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 
 from twopc.sim.testing.blame import Blame, blame
 
-#: The last statement that was sent, where nothing else tells.
+#: The last statement that was sent, for errors that do not name their statement.
 _last: list[str] = []
 
 
 def _alembic(config: dict[str, Any]) -> None:
-    """Upgrade to a revision."""
+    """Upgrade to a revision with Alembic."""
     from alembic import command
     from alembic.config import Config
     from alembic.migration import MigrationContext
@@ -45,7 +45,7 @@ def _alembic(config: dict[str, Any]) -> None:
 
 
 def _django(config: dict[str, Any]) -> None:
-    """Migrate every application."""
+    """Migrate every application with Django."""
     import django
     from django.conf import settings
     from django.core.management import call_command
@@ -63,7 +63,7 @@ def _django(config: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Do what standard input says."""
+    """Run the migrations that standard input describes."""
     out, sys.stdout = sys.stdout, sys.stderr
     config = json.loads(sys.stdin.read())
     os.chdir(config["folder"])
@@ -90,7 +90,9 @@ def _of(error: BaseException, config: dict[str, Any]) -> Blame:
 
 
 def _django_place(error: BaseException, statement: str) -> dict[str, Any]:
-    """The file of the migration that Django applied, which has made its operations before: no frame is its own."""
+    """Return the file of the migration that failed: Django builds its operations in advance, so no frame is in the
+    file.
+    """
     migration, trace = None, error.__traceback__
     while trace is not None:
         migration = trace.tb_frame.f_locals.get("migration", migration)

@@ -1,7 +1,7 @@
-"""Functions of an ordinary application, played in every order in which they could meet.
+"""Functions of an ordinary application, played in every order in which they could run concurrently.
 
-Each sequence of functions has a thread. One function is called after the other, and the next as soon as all that
-run have ended or provably wait in the database. It must not know what they do there.
+Each sequence of functions has a thread. The next function is called as soon as all running ones have ended or
+provably wait in the database. Independent of what the functions do.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ _SAMPLE = re.compile(r"sample:(\d+)\Z")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderRun:
-    """What became of one order."""
+    """The result of playing one order."""
 
     order: tuple[str, ...]
-    """The steps' names, as they were called."""
+    """Names of the steps, in the order of their calls."""
     results: Mapping[str, Any] = field(default_factory=dict)
-    """What each function returned, by its step; those that raised are not here."""
+    """Return value of each function that returned, by step."""
     errors: Mapping[str, BaseException] = field(default_factory=dict)
-    """What it raised; the rest of its sequence was not called then."""
+    """Exception of each function that raised, by step; the rest of its sequence was not called."""
     waits: Mapping[str, str] = field(default_factory=dict)
-    """The steps that had to wait, and for whom: a sequence, or whoever else holds the lock."""
+    """Steps that had to wait, each with the holder: a sequence, or another holder of the lock."""
 
     @property
     def text(self) -> str:
@@ -54,20 +54,20 @@ class OrderRun:
         return " ".join(self.order)
 
     def reraise(self) -> None:
-        """Raise the first error that there is."""
+        """Raise the first of the errors, if there is one."""
         for error in self.errors.values():
             raise error
 
 
 class Orders(Sequence[OrderRun]):
-    """The orders that were played, and how many there are."""
+    """The orders that were played, and the number of all orders."""
 
     def __init__(self, played: Sequence[OrderRun], *, count: int, infeasible: int) -> None:
         self._played = tuple(played)
         self.total = count
-        """How many orders fulfil the constraints."""
+        """Number of orders that fulfil the constraints."""
         self.infeasible = infeasible
-        """Of those, how many cannot happen as far as was seen: a step belongs to a sequence that is blocked."""
+        """Number of those that were seen to be impossible: a step would belong to a sequence that is blocked."""
 
     def __getitem__(self, at: Any) -> Any:
         return self._played[at]
@@ -80,7 +80,7 @@ class Orders(Sequence[OrderRun]):
 
 
 class _InfeasibleError(Exception):
-    """The next step belongs to a sequence that is blocked."""
+    """Raised when the next step belongs to a sequence that is blocked."""
 
     def __init__(self, at: int) -> None:
         super().__init__(at)
@@ -130,7 +130,7 @@ def run_orders(
 
 
 def _renew(topology: TestTopology, kept: Checkpoint) -> None:
-    """Put everything back to what it was, and say after which order that was not possible."""
+    """Restore the rows of the first order; if that is not possible, add the preceding order to the error."""
     __tracebackhide__ = True
     topology.call(topology.bed.close_sessions)
     try:
@@ -142,7 +142,7 @@ def _renew(topology: TestTopology, kept: Checkpoint) -> None:
 
 
 def _judge(run: OrderRun, check: Callable[[OrderRun], None] | None) -> None:
-    """Say in which order it was, whatever goes wrong."""
+    """Raise the run's error, or that of the check, with the order added."""
     __tracebackhide__ = True
     try:
         for error in run.errors.values():
@@ -156,10 +156,10 @@ def _judge(run: OrderRun, check: Callable[[OrderRun], None] | None) -> None:
 
 
 def pair(text: str, known: Mapping[str, str]) -> tuple[str, str]:
-    """The two steps of ``a0 < b1``.
+    """Return the two steps of ``a0 < b1``.
 
     Raises:
-        ConfigurationError: it is not written so, or there is no such step.
+        ConfigurationError: the text has another form, or there is no such step.
     """
     match = _BEFORE.match(text)
     if match is None:
@@ -175,7 +175,7 @@ def pair(text: str, known: Mapping[str, str]) -> tuple[str, str]:
 def _chosen(
     space: Space, topology: TestTopology, limit: int, known: Mapping[str, str]
 ) -> Iterator[tuple[str, ...]]:
-    """The orders to play: all of them up to the limit, a sample, or the one that was asked for."""
+    """Yield the orders to play: all of them up to the limit, a sample, or a requested one."""
     requested = topology.orders
     sample = _SAMPLE.match(requested)
     if sample is not None:
@@ -199,7 +199,7 @@ def _chosen(
 
 
 class _Play:
-    """One order."""
+    """The play of one order."""
 
     def __init__(
         self,
@@ -218,22 +218,22 @@ class _Play:
         self._over: set[str] = set()
         """Sequences in which a function has raised."""
         self._turns: dict[str, deque[str]] = {}
-        """The steps of each sequence whose turn has come, and that were not called."""
+        """Steps of each sequence whose turn has come and that were not called yet."""
         self._threads: dict[str, ThreadPoolExecutor] = {}
         self._steps: dict[str, str] = {}
-        """The last step of each sequence that was called."""
+        """Last step of each sequence that was called."""
         self._owners: dict[tuple[str, int, float], str] = {}
-        """Node, process and beginning of a transaction: the sequence whose function has begun it."""
+        """Sequence whose function has begun a transaction, by node, process and beginning of the transaction."""
         self._latest = ""
-        """The sequence whose function was called last."""
+        """Sequence whose function was called last."""
         self._recorder = topology.bed.recorder
 
     def play(self, order: Sequence[str]) -> OrderRun:
         """Call every function in its turn.
 
         Raises:
-            _InfeasibleError: the turn of one came while its sequence was blocked.
-            AssertionError: something has neither ended nor waits within the time limit.
+            _InfeasibleError: a function's turn came while its sequence was blocked.
+            AssertionError: a function has neither ended nor waits within the time limit.
         """
         infeasible: _InfeasibleError | None = None
         with ExitStack() as stack:
@@ -252,7 +252,8 @@ class _Play:
                     self._topology.call(self._until, False)
                     self._launch()
             except BaseException:
-                self._topology.call(self._topology.bed.cut_off)  # or the threads would never end
+                # otherwise the threads would never end
+                self._topology.call(self._topology.bed.cut_off)
                 raise
         if infeasible is not None:
             raise infeasible
@@ -261,7 +262,9 @@ class _Play:
         )
 
     def _launch(self) -> None:
-        """Call what has its turn, one after the other, each until all is quiet."""
+        """Call the functions whose turn has come, one after the other, each once all running ones have ended or
+        wait.
+        """
         while True:
             ready = [
                 name for name, turns in self._turns.items() if turns and name not in self._running
@@ -289,7 +292,7 @@ class _Play:
         return function(self._topology) if _takes_one(function) else function()
 
     async def _until(self, quiet: bool) -> None:
-        """Until every function has ended or waits in the database; or, not `quiet`, until one has ended."""
+        """Wait until every function has ended or waits in the database; or, not `quiet`, until one has ended."""
         surroundings = self._topology.bed.surroundings
         loop = asyncio.get_running_loop()
         until = loop.time() + surroundings.timeout_s
@@ -315,14 +318,14 @@ class _Play:
                 raise NotEndedError(self._stuck(waits, surroundings.timeout_s))
 
     async def _attribute(self) -> None:
-        """Whose transactions have been begun since: of the sequence whose function was called last."""
+        """Attribute transactions begun meanwhile to the sequence whose function was called last."""
         for one in await self._topology.bed.surroundings.observer.transactions():
             name = self._owners.setdefault((one.node, one.pid, one.xact_start), self._latest)
             if name == self._latest and not self._recorder.nodes.get(name) and not _is_link(one):
                 self._recorder.session(name, one.node)
 
     def _owner(self, wait: Wait) -> str:
-        """The sequence that a wait is for; empty if it is for nobody's."""
+        """Return the sequence that holds the lock of a wait; empty if none does."""
         held = (
             name
             for (node, pid, _), name in reversed(self._owners.items())
@@ -331,7 +334,7 @@ class _Play:
         return next(held, "")
 
     def _awaited(self, running: Future[Any]) -> asyncio.Future[Any]:
-        """What the event loop waits for: one for each, however often it is looked at."""
+        """Return the asyncio future of a running function, the same one at each call."""
         if running not in self._wrapped:
             wrapped = self._wrapped[running] = asyncio.wrap_future(running)
             wrapped.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -354,7 +357,7 @@ class _Play:
         return bool(ended)
 
     def _note(self, waits: Sequence[Wait]) -> None:
-        """The one that waits newly is the one that was called last."""
+        """Record a new wait, which is that of the function called last."""
         for name, step in self._steps.items():
             if name not in self._running or step in self._waits:
                 continue
@@ -378,12 +381,12 @@ class _Play:
 
 
 def _is_link(one: OpenTransaction) -> bool:
-    """A session of ours at the Publisher, for one at a Subscriber."""
+    """Whether a transaction belongs to a link from a Subscriber."""
     return one.application_name.startswith("msrepl ")
 
 
 def _takes_one(function: Callable[..., Any]) -> bool:
-    """It wants the topology."""
+    """Whether a function has a parameter, for which it is passed the topology."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

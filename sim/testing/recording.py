@@ -1,4 +1,4 @@
-"""What happens in a test, as the records that every report is made of."""
+"""Recording of a test's history, in the records from which every report is made."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from twopc.sim.testing.blame import report_of
 
 
 class Recorder:
-    """Collects records; made and used on one event loop.
+    """Collects records; created and used on one event loop.
 
     Args:
-        test: its name, which stands for the scenario's.
+        test: the test's name, in place of a scenario's.
         nodes: the Publisher first.
     """
 
@@ -34,16 +34,16 @@ class Recorder:
         self._records: list[HistoryRecord] = []
 
     def session(self, name: str, node: str) -> None:
-        """A session that acts from now on."""
+        """Register a session, which acts from now on."""
         self._sessions[name] = node
 
     @property
     def nodes(self) -> Mapping[str, str]:
-        """Where each session is; empty if that is not known."""
+        """Node of each session; empty if unknown."""
         return self._sessions
 
     def write(self, kind: str, **fields: Any) -> None:
-        """A happening; see `twopc.sim.report.history.KINDS`."""
+        """Append a record; see `twopc.sim.report.history.KINDS`."""
         self._records.append(
             HistoryRecord(
                 seq=len(self._records) + 2,
@@ -55,14 +55,14 @@ class Recorder:
         )
 
     def clear(self) -> None:
-        """Forget what happened so far: another order begins."""
+        """Delete all records, before another order begins."""
         self._records.clear()
         self._sessions.clear()
         self._began = self._loop.time()
 
     @property
     def records(self) -> list[HistoryRecord]:
-        """The whole history of the test so far, header included."""
+        """Complete history of the test so far, header included."""
         header = {
             "schema": SCHEMA,
             "scenario": self._test,
@@ -80,7 +80,7 @@ class Recorder:
 
 
 def failed(error: BaseException, gid: str) -> tuple[str, dict[str, Any]]:
-    """Kind and fields of a step that did not."""
+    """Return kind and fields of the record of a failed step."""
     fields: dict[str, Any] = {"gid": gid, "message": str(error).strip()}
     if isinstance(error, InDoubtError):
         return "in_doubt", fields
@@ -90,7 +90,7 @@ def failed(error: BaseException, gid: str) -> tuple[str, dict[str, Any]]:
         if text.message:
             fields["message"] = text.message
         refusal = conflict_facts(text.detail)
-        if refusal is not None:  # said to a client without a coordinator
+        if refusal is not None:  # reported to a client without a coordinator
             return "rejected", fields | {"conflict": refusal}
         return "error", fields
     fields |= {"sqlstate": error.sqlstate, "number": error.number, "gid": error.gid or gid}

@@ -1,6 +1,6 @@
-"""The server that tests use: one that is started for them, or one that somebody else runs.
+"""The server that tests use: a server started for them, or an external one.
 
-It must not know pytest, nor what the server is used for.
+Independent of pytest, and of the use of the server.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["KEPT", "AnyServer", "Server", "check", "server_of", "started", "swee
 
 AnyServer = EmbeddedServer | ExternalServer
 
-#: Branches that the sessions of one topology may have prepared at a time, with room.
+#: Number of prepared branches per node for which a server must have room.
 _PREPARED_PER_NODE = 10
 _SETTINGS = """
 select current_setting('max_prepared_transactions')::integer, current_setting('wal_level'),
@@ -35,37 +35,37 @@ select current_setting('max_prepared_transactions')::integer, current_setting('w
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server that somebody else runs, for the `twopc_server` fixture."""
+    """An external server, for the `twopc_server` fixture."""
 
     dsn: str = field(repr=False)
-    """Of a role that may create databases and roles, to any database there."""
+    """Connection string of a role that may create databases and roles, to any database of the server."""
 
 
 @runtime_checkable
 class _HasUrl(Protocol):
-    """As containers of testcontainers."""
+    """An object with a connection URL, such as a container of testcontainers."""
 
     def get_connection_url(self) -> str: ...
 
 
 def started(choice: str) -> AnyServer:
-    """The server that a setting names: embedded, of a directory's programs, or at a URL.
+    """Return the server that a setting names: embedded, of a directory's programs, or at a URL.
 
     Raises:
-        ServerError: there is none, or none can be started; the message says what helps.
+        ServerError: there is no such server, or it cannot be started; the message says what helps.
     """
     return choose(choice)
 
 
 def server_of(given: Any) -> AnyServer:
-    """The server that `twopc_server` has returned.
+    """Return the server for the value of the `twopc_server` fixture.
 
     Args:
-        given: a `Server`, a DSN or URL, one of `twopc.server`; a process of pytest-postgresql (it has host, port
-            and user) or a container of testcontainers.
+        given: a `Server`, a DSN or URL, a server of `twopc.server`, a process of pytest-postgresql (which has host,
+            port and user) or a container of testcontainers.
 
     Raises:
-        ServerError: it is none of these.
+        ServerError: the value is none of these.
     """
     if isinstance(given, EmbeddedServer | ExternalServer):
         return given
@@ -89,13 +89,13 @@ def server_of(given: Any) -> AnyServer:
 
 
 def check(server: AnyServer, *, topologies: int, nodes: int) -> None:
-    """Make sure that a server that somebody else runs has room for tests.
+    """Check that an external server has room for tests.
 
     Raises:
-        ServerError: it has not; the message has the line that mends it.
+        ServerError: it does not; the message contains the commands that correct it.
     """
     if isinstance(server, EmbeddedServer):
-        return  # ours are set up for it
+        return  # embedded servers are configured for tests
     requested = topologies * nodes * _PREPARED_PER_NODE
     try:
         with psycopg.connect(server.conninfo, autocommit=True) as connection:

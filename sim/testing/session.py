@@ -1,4 +1,4 @@
-"""Sessions as tests hold them: every call returns when it is over, a started statement at once."""
+"""Sessions as tests use them: every call blocks until its end, except that a started statement returns at once."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from twopc.sim.testing.blocking_bench import TestTopology
 
 T = TypeVar("T")
-#: What an application works in, as far as a test knows it.
+#: The future or thread in which an application works, if a test knows it.
 Work = Future[Any] | asyncio.Future[Any] | Thread | None
 
 
 class SessionCaller(Protocol):
-    """Runs what sessions do on the event loop that serves them."""
+    """Runs coroutine functions of sessions on the event loop that serves them, blocking the caller."""
 
     def call(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-        """Run a coroutine function, to its end."""
+        """Run a coroutine function and return its result."""
         ...
 
 
@@ -36,7 +36,7 @@ class Started:
         self._live = live
 
     def blocked_by(self, other: TestSession | Watched | str) -> bool:
-        """Whether it waits for `other`; returns as soon as it is over or provably waits.
+        """Return whether the statement waits for `other`, as soon as the statement has ended or provably waits.
 
         Raises:
             AssertionError: neither within the time limit (``twopc_timeout``).
@@ -46,20 +46,20 @@ class Started:
 
     @property
     def holder(self) -> str:
-        """For whom it waited when it was looked at last; empty if for nobody."""
+        """Session for which the statement waited when last observed; empty if none."""
         return self._live.holder
 
     @property
     def done(self) -> bool:
-        """It has ended, one way or the other."""
+        """Whether the statement has ended, with or without an error."""
         return self._live.done.done()
 
     def result(self) -> Result:
-        """What it returned, waited for.
+        """Wait for the statement's end and return its result.
 
         Raises:
-            Conflict, RejectedError, psycopg.Error: it was refused.
-            AssertionError: it has not ended within the time limit.
+            Conflict, RejectedError, psycopg.Error: the statement was refused.
+            AssertionError: the statement has not ended within the time limit.
         """
         result: Result = self._topology.call(self._live.result)
         return result
@@ -70,10 +70,10 @@ class Started:
 
 
 class TestSession:
-    """One client of one node, as the application's role.
+    """One client of one node, with the application's role.
 
-    At a Subscriber its transactions are committed at both sites or at neither; at the Publisher they are
-    ordinary ones. A statement begins a transaction where none is open.
+    At a Subscriber, its transactions are committed at both sites or at neither; at the Publisher, they are ordinary
+    transactions. A statement begins a transaction if none is open.
     """
 
     __test__ = False  # not a test, whatever its name says
@@ -84,36 +84,39 @@ class TestSession:
 
     @property
     def name(self) -> str:
-        """By which others' waits and the history call it."""
+        """Name of the session in waits and in the history."""
         return self._live.name
 
     @property
     def node(self) -> str:
-        """Where it works."""
+        """Node of the session."""
         return self._live.node
 
     @property
     def gid(self) -> str:
-        """Its last global transaction; empty at the Publisher."""
+        """Last global transaction of the session; empty at the Publisher."""
         return self._live.gid
 
     def execute(self, sql: Any, params: Any = None) -> Result:
-        """Run a statement to its end; parameters are psycopg's (``%s``, ``%(name)s``).
+        """Run a statement and return its result; parameters are psycopg's (``%s``, ``%(name)s``).
 
         Raises:
-            Conflict, RejectedError: the Publisher refused it; only `rollback` is left.
-            psycopg.Error: the node itself refused it.
-            AssertionError: it has not ended within the time limit; the message says for whom it waits.
+            Conflict, RejectedError: the Publisher refused the statement; the transaction must be rolled back.
+            psycopg.Error: the node itself refused the statement.
+            AssertionError: the statement has not ended within the time limit; the message names the holder of its
+                lock.
         """
         __tracebackhide__ = True
         return self._topology.call(self._live.execute, sql, params)
 
     def start(self, sql: Any, params: Any = None) -> Started:
-        """Begin a statement and return at once; what the session is asked next waits for its end."""
+        """Start a statement and return at once; the session's next request waits for the statement's end."""
         return Started(self._topology, self._topology.call(_started, self._live, sql, params))
 
     def begin(self) -> None:
-        """Begin a transaction, where its moment matters: statements do so by themselves."""
+        """Begin a transaction explicitly, for tests in which its beginning matters: statements begin one
+        implicitly.
+        """
         __tracebackhide__ = True
         self._topology.call(self._live.begin)
 
@@ -121,14 +124,14 @@ class TestSession:
         """Commit at both sites or at neither.
 
         Raises:
-            Conflict, RejectedError: rolled back at both sites.
-            InDoubt: not known; it will be the same at both sites.
+            Conflict, RejectedError: the transaction was rolled back at both sites.
+            InDoubt: the outcome is not known; it will be the same at both sites.
         """
         __tracebackhide__ = True
         self._topology.call(self._live.commit)
 
     def rollback(self) -> None:
-        """Roll back at both sites; harmless if nothing is open."""
+        """Roll back at both sites; no effect without an open transaction."""
         __tracebackhide__ = True
         self._topology.call(self._live.rollback)
 
@@ -137,22 +140,22 @@ class TestSession:
 
 
 class Watched:
-    """A session of the application's own, known by its `application_name`."""
+    """A session that the application has opened, identified by its `application_name`."""
 
     def __init__(self, topology: TestTopology, client: ObservedClient, work: Work) -> None:
         self._topology = topology
         self._client = client
         self._work = work
         self.holder = ""
-        """For whom it waited when it was looked at last; empty if for nobody."""
+        """Session for which the application waited when last observed; empty if none."""
 
     @property
     def name(self) -> str:
-        """Its `application_name`."""
+        """The application's `application_name`."""
         return self._client.name
 
     def blocked_by(self, other: TestSession | Watched | str) -> bool:
-        """Whether it waits for `other`; returns when it provably waits, or its work is over.
+        """Return whether the application waits for `other`, once it provably waits or its work has ended.
 
         Raises:
             AssertionError: neither within the time limit.
@@ -173,12 +176,12 @@ async def _started(live: LiveSession, sql: Any, params: Any) -> LiveStatement:
 
 
 def over(work: Work) -> Callable[[], bool]:
-    """Tells whether the work is over, without a thread that waits for it."""
+    """Return a function that tells whether the work has ended, without a thread that waits for it."""
     if isinstance(work, Thread):
         return lambda: work.ident is not None and not work.is_alive()
     return work.done if work is not None else lambda: False
 
 
 def name_of(other: Any) -> str:
-    """How a session is called among the waits."""
+    """Return the name of a session in waits."""
     return other if isinstance(other, str) else str(other.name)

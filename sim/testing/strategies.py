@@ -1,4 +1,4 @@
-"""Orders and steps for Hypothesis: ``@given(strategies.orders({"a": 2, "b": 2}))``."""
+"""Strategies of Hypothesis for orders and isolation levels: ``@given(strategies.orders({"a": 2, "b": 2}))``."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from twopc.sim.testing.orders import pair
 def orders(
     sequences: Mapping[str, int | Sequence[Any]], *, before: Sequence[str] = ()
 ) -> SearchStrategy[tuple[str, ...]]:
-    """Every order in which each sequence keeps its own, as the names of its steps (``a0``, ``b0`` …).
+    """Return a strategy for orders in which each sequence keeps its own, as names of steps (``a0``, ``b0`` …).
 
-    Hypothesis shrinks towards the first: one sequence after the other.
+    Hypothesis shrinks towards the first order: one sequence after the other.
 
     Args:
-        sequences: by name, how many steps it has, or the steps themselves.
+        sequences: number of steps of each sequence, or its steps, by name.
         before: ``a0 < b1``: only orders in which a0 comes first.
     """
     names = {
@@ -35,5 +35,5 @@ def orders(
 
 
 def isolation() -> SearchStrategy[str]:
-    """One of the three levels, the weakest first."""
+    """Return a strategy for the three isolation levels, the weakest first."""
     return st.sampled_from(("read committed", "repeatable read", "serializable"))

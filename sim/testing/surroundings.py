@@ -1,6 +1,6 @@
-"""What the sessions of a test share: whoever looks at its topology, and how long a statement may take.
+"""State that the sessions of a test share: the observer of its topology, the recorder, and the time limit.
 
-It must not know what sessions do.
+Independent of what sessions do.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class NotEndedError(AssertionError):
 
 
 class Surroundings:
-    """What all sessions of one test share."""
+    """State that all sessions of one test share."""
 
     def __init__(self, observer: Observer, recorder: Recorder, *, timeout_s: float) -> None:
         self.observer = observer
@@ -33,13 +33,13 @@ class Surroundings:
         self.sessions: dict[str, LiveSession] = {}
         self.watched: dict[str, ObservedClient] = {}
         self.faults: TestFaults | None = None
-        """Where the coordinator is a process of its own."""
+        """Faults of the test; None if there are none. With faults, the coordinator runs in a process of its own."""
 
     def free_name(self, name: str, node: str) -> str:
-        """The name of a new session: that which it is given, or one of its node.
+        """Return the name of a new session: the given name, or one made of its node's.
 
         Raises:
-            ConfigurationError: another session has it.
+            ConfigurationError: another session has the name.
         """
         taken = self.sessions
         if name in taken:
@@ -51,7 +51,9 @@ class Surroundings:
         )
 
     async def leave(self) -> None:
-        """End every session. Who holds a lock lets it go only when nobody waits for it any more."""
+        """Close every session. All are stopped first, since a lock may be released only when no other session waits
+        for it.
+        """
         sessions = [*self.sessions.values()]
         async with AsyncExitStack() as stack:
             stack.callback(self.sessions.clear)
@@ -61,15 +63,15 @@ class Surroundings:
                 await session.stop()
 
     def clients(self) -> list[ObservedClient]:
-        """Everybody who is known by a name."""
+        """Return all sessions and observed applications."""
         return [each.client for each in self.sessions.values()] + list(self.watched.values())
 
     async def wait_of(self, name: str) -> Wait | None:
-        """For whom a session waits at this moment."""
+        """Return the current wait of a session; None if it does not wait."""
         return (await self.observer.look(self.clients())).waits.get(name)
 
     def words(self, wait: Wait) -> str:
-        """A wait in full: for whom, at which statement that was, and in which process.
+        """Return a wait as text: the holder, the holder's statement, and its process.
 
         ``waits at pub for clerk (a row of account); clerk.2: update account …, process 4711``
         """
@@ -83,7 +85,7 @@ class Surroundings:
     async def until_blocked(
         self, client: Callable[[], ObservedClient], is_over: Callable[[], bool], what: str
     ) -> Wait | None:
-        """Until it is over (None) or provably waits: seen twice, for the same.
+        """Wait until a client's work is over (return None) or provably waits: the same wait was observed twice.
 
         Raises:
             NotEndedError: neither within the time limit.

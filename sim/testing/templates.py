@@ -1,7 +1,7 @@
-"""What makes the tables of a template: files of SQL, SQLAlchemy's metadata, migrations of Alembic or Django.
+"""Parts of a template, which create tables: files of SQL, SQLAlchemy's metadata, migrations of Alembic or Django.
 
-Each part gets the address of the Publisher's administrator. What fails names file, line and statement. It must not
-know topologies, nor pytest.
+Each part gets the address of the Publisher's administrator. Errors name file, line and statement. Independent of
+topologies and pytest.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from twopc.lexer import SqlToken, statements
 from twopc.sim.testing.addresses import NodeAddress
 from twopc.sim.testing.blame import Blame, blame
 
-#: The rest of a program's output that is shown where it does not say what went wrong.
+#: Number of last lines of a program's output that are shown if it reports no error of known form.
 _TAIL = 6
-#: What pg_dump writes for psql around a dump, and means nothing to anybody else.
+#: Commands of psql that pg_dump writes around a dump.
 _RESTRICT = re.compile(r"^\\(?:un)?restrict .*$", re.MULTILINE)
-#: What nobody means as SQL.
+#: A text that is a file's name rather than SQL.
 _FILE_NAME = re.compile(r"\S+\.sql")
 
 
 class TemplatePart:
-    """Something that makes tables at an address; see the classes below."""
+    """A part of a template, which creates tables at an address; see the classes below."""
 
     async def load(self, where: NodeAddress) -> None:
-        """Make them.
+        """Create the tables.
 
         Args:
             where: the Publisher, as its administrator.
 
         Raises:
-            ConfigurationError: it cannot be; the message has file, line and statement.
+            ConfigurationError: the tables cannot be created; the message names file, line and statement.
         """
         raise NotImplementedError
 
@@ -53,7 +53,7 @@ class SqlScript(TemplatePart):
     source: Path | str
 
     async def load(self, where: NodeAddress) -> None:
-        """Run it, statement by statement, in a session of its own."""
+        """Run the SQL, statement by statement, in a session of its own."""
         for name, text in self._texts():
             async with await psycopg.AsyncConnection.connect(
                 where.dsn, autocommit=True
@@ -99,7 +99,7 @@ async def _run(connection: psycopg.AsyncConnection[Any], name: str, text: str) -
 
 
 def _not_sql(tokens: list[SqlToken]) -> str:
-    """Why a statement is nothing for a server."""
+    """Return why a statement cannot be sent to a server; empty if it can."""
     if tokens[0].text == "\\":
         return "a command of psql, which is no SQL: leave it out"
     lines = [token.word for token in tokens]
@@ -120,7 +120,7 @@ def _failed(name: str, text: str, at: int, message: str, statement: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SqlAlchemyTables(TemplatePart):
-    """What ``metadata.create_all`` makes.
+    """The tables that ``metadata.create_all`` creates.
 
     Args:
         metadata: ``Base.metadata``, or ``"module:Base.metadata"``.
@@ -131,7 +131,7 @@ class SqlAlchemyTables(TemplatePart):
     driver: str = "psycopg"
 
     async def load(self, where: NodeAddress) -> None:
-        """Create all."""
+        """Create all tables."""
         try:
             await asyncio.to_thread(self._create, where.url(self.driver))
         except Exception as error:
@@ -152,12 +152,12 @@ class SqlAlchemyTables(TemplatePart):
 
 @dataclass(frozen=True, slots=True)
 class AlembicMigrations(TemplatePart):
-    """What ``alembic upgrade`` makes, in a process of its own; `env.py` gets the URL as ``sqlalchemy.url`` and in
-    ``DATABASE_URL``.
+    """The tables that ``alembic upgrade`` creates, in a process of its own; `env.py` gets the URL as
+    ``sqlalchemy.url`` and in ``DATABASE_URL``.
 
     Args:
-        ini: ``alembic.ini``.
-        revision: up to which.
+        ini: path of ``alembic.ini``.
+        revision: revision to upgrade to.
         driver: with which `env.py` connects.
     """
 
@@ -166,7 +166,7 @@ class AlembicMigrations(TemplatePart):
     driver: str = "psycopg"
 
     async def load(self, where: NodeAddress) -> None:
-        """Upgrade."""
+        """Upgrade to the revision."""
         ini = self._file()
         url = where.url(self.driver)
         config = {"tool": "alembic", "folder": str(ini.parent), "ini": str(ini), "url": url}
@@ -183,12 +183,12 @@ class AlembicMigrations(TemplatePart):
 
 @dataclass(frozen=True, slots=True)
 class DjangoMigrations(TemplatePart):
-    """What ``manage.py migrate`` makes, in a process of its own.
+    """The tables that ``manage.py migrate`` creates, in a process of its own.
 
     Args:
         settings: the settings' module; None: that of ``DJANGO_SETTINGS_MODULE``.
-        folder: where `manage.py` is, from which the settings are imported; None: the working directory.
-        alias: of the database in ``DATABASES`` that is ours.
+        folder: folder of `manage.py`, from which the settings are imported; None: the working directory.
+        alias: of the database in ``DATABASES`` that is migrated.
     """
 
     settings: str | None = None
@@ -199,7 +199,7 @@ class DjangoMigrations(TemplatePart):
         return str(Path(self.folder or Path.cwd()).resolve())
 
     async def load(self, where: NodeAddress) -> None:
-        """Migrate."""
+        """Run the migrations."""
         settings = self.settings or os.environ.get("DJANGO_SETTINGS_MODULE")
         if not settings:
             raise ConfigurationError(
@@ -216,10 +216,10 @@ class DjangoMigrations(TemplatePart):
 
 
 async def _migrate(title: str, config: dict[str, Any], url: str, **environment: str) -> None:
-    """Run a tool's migrations in a process with the imports of this one.
+    """Run a tool's migrations in a process with the import path of this one.
 
     Raises:
-        ConfigurationError: it has failed.
+        ConfigurationError: the migrations have failed.
     """
     places = [config["folder"], *(path for path in sys.path if path)]
     process = await asyncio.create_subprocess_exec(
@@ -247,10 +247,10 @@ async def _migrate(title: str, config: dict[str, Any], url: str, **environment: 
 
 
 def named(name: str) -> Any:
-    """The object of ``module:attribute.attribute``.
+    """Return the object named ``module:attribute.attribute``.
 
     Raises:
-        ConfigurationError: there is none.
+        ConfigurationError: there is no such object.
     """
     module, _, attributes = name.partition(":")
     try:
