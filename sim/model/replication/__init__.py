@@ -1,5 +1,5 @@
-"""Immediate updating in virtual time: what our triggers and procedures mean, written once over an open transaction.
+"""Immediate updating in virtual time: the effects of the product's triggers and procedures on an open transaction.
 
-Each module says which of the .sql files it is the meaning of. What PostgreSQL does beneath them is in
+Each module names the .sql files whose effects it implements. PostgreSQL itself is modelled in
 `twopc.sim.model.node`.
 """

@@ -1,6 +1,7 @@
-"""Published tables: what of them is published, to whom, and the Subscribers' copies.
+"""Published tables: their articles, row filters, and the Subscribers' copies.
 
-The meaning of what `twopc.publisher.publication` and `twopc.subscriber.tables` do. It must not know how changes travel.
+Implements the effects of `twopc.publisher.publication` and `twopc.subscriber.tables`. Independent of how changes
+are sent.
 """
 
 from __future__ import annotations
@@ -21,66 +22,66 @@ from twopc.sim.model.sql import types
 from twopc.sim.model.sql.ddl import condition
 from twopc.sim.model.values import SqlError, Steps, TableSpec, Values
 
-#: What a foreign key does by itself.
+#: Referential actions that change rows.
 ACTS = ("cascade", "set null", "set default")
-#: Whether a row belongs to something.
+#: Returns whether a row belongs to an article or a part.
 Condition = Callable[[Values], bool]
 
 
 def link_role(subscriber: str) -> str:
-    """The role under which a Subscriber's link works at the Publisher."""
+    """Return the role of a Subscriber's link at the Publisher."""
     return f"msrepl_link_{subscriber}"
 
 
 @dataclass(slots=True, kw_only=True)
 class ModelArticle:
-    """A published table, or part of one. Rows are the Publisher's table's unless something else is said."""
+    """A published table, or part of one. Rows are those of the Publisher's table unless stated otherwise."""
 
     name: str
     table: HeapTable
-    """At the Publisher."""
+    """Table at the Publisher."""
     columns: tuple[str, ...]
-    """Published, in the table's order, the row version among them: the columns of the copies."""
+    """Names of the published columns, in the table's order, including the row version: the columns of the copies."""
     filter: Condition | None = None
     filter_text: str = ""
     parts: dict[str, Condition] = field(default_factory=dict)
-    """By the role of a link: the rows of its Subscriber, of those that the filter leaves."""
+    """For the role of a link: the condition on the rows of its Subscriber, within the article's filter."""
     writes_back: bool = False
-    """Triggers of the Publisher may store something else than was sent."""
+    """Whether triggers of the Publisher may store other values than were sent."""
     places: tuple[int, ...] = ()
-    """Of the columns in the Publisher's table."""
+    """Places of the columns in the Publisher's table."""
     values: tuple[int, ...] = ()
-    """Places within `columns` of those that take values: what travels."""
+    """Places within `columns` of the columns that are not computed: these are sent."""
     key: tuple[int, ...] = ()
-    """Places within `columns`, in the key's order."""
+    """Places within `columns` of the key's columns, in the key's order."""
     version: int = 0
-    """Place within `columns`."""
+    """Place of the row version within `columns`."""
     made: tuple[int, ...] = ()
-    """Places within `columns` of those whose missing values the Publisher makes."""
+    """Places within `columns` of the identity columns, whose missing values the Publisher generates."""
     references: list[ModelForeignKey] = field(default_factory=list)
-    """To published tables."""
+    """Foreign keys from this table to published tables."""
     referenced: list[ModelForeignKey] = field(default_factory=list)
-    """Of published tables, to this one."""
+    """Foreign keys from published tables to this table."""
 
-    # What a row on its way looks like: the values, in the order of `values`.
+    # A sent row has the columns of `values`, in that order.
     travels: tuple[tuple[int, int], ...] = ()
-    """Place in the Publisher's table, and in a row on its way."""
+    """Pairs of a place in the Publisher's table and a place in a sent row."""
     sent_at: dict[int, int] = field(default_factory=dict)
-    """The same by place in the Publisher's table."""
+    """Place in a sent row, by place in the Publisher's table."""
     settable: tuple[tuple[int, int], ...] = ()
-    """Those that an UPDATE may set."""
+    """The pairs of `travels` whose columns an UPDATE may set."""
     compared: tuple[tuple[int, int], ...] = ()
-    """Those that are not of the key."""
+    """The pairs of `travels` whose columns are not in the key."""
     sources: tuple[tuple[HeapColumn, int | None], ...] = ()
-    """Every column of the Publisher's table, and where its value is in a row on its way."""
+    """Every column of the Publisher's table, with the place of its value in a sent row."""
     version_there: int = 0
-    """Place of the version in the Publisher's table."""
+    """Place of the row version in the Publisher's table."""
     version_sent: int = 0
-    """Its place in a row on its way."""
+    """Place of the row version in a sent row."""
     made_there: tuple[int, ...] = ()
-    """Places of `made` in the Publisher's table."""
+    """Places in the Publisher's table of the columns of `made`."""
     key_sent: tuple[int, ...] = ()
-    """Places of the key in a row on its way."""
+    """Places of the key's columns in a sent row."""
 
     def __post_init__(self) -> None:
         table = self.table
@@ -106,32 +107,32 @@ class ModelArticle:
         self.key_sent = tuple(self.sent_at[place] for place in key)
 
     def image(self, row: Values) -> Values:
-        """The published columns of a row."""
+        """Return the published columns of a row."""
         return tuple([row[place] for place in self.places])
 
     def key_of(self, image: Values) -> Values:
-        """The key of a row of a copy."""
+        """Return the key of a row of a copy."""
         return tuple([image[place] for place in self.key])
 
     def on_its_way(self, image: Values) -> Values:
-        """The values of a row of a copy."""
+        """Return the values of a copy's row that are sent."""
         return tuple([image[place] for place in self.values])
 
     def key_of_values(self, sent: Values) -> Values:
-        """The key of a row on its way."""
+        """Return the key of a sent row."""
         return tuple([sent[place] for place in self.key_sent])
 
     def old_key(self, operation: str, old: Values) -> Values:
-        """The key of an old row on its way: of an update's, key and version; of a delete's, all values."""
+        """Return the key of a sent old row: an update sends key and version, a delete all values."""
         return old[:-1] if operation == "upd" else self.key_of_values(old)
 
     def key_json(self, key: Values) -> Raw:
-        """A key as refusals tell it."""
+        """Return a key as JSON for the detail of a refusal."""
         names = self.table.key
         return row_json([(name, self._type(name)) for name in names], key)
 
     def image_json(self, row: Values) -> Raw:
-        """The published columns of the Publisher's row as refusals tell them."""
+        """Return the published columns of the Publisher's row as JSON for the detail of a refusal."""
         return row_json([(name, self._type(name)) for name in self.columns], self.image(row))
 
     def _type(self, name: str) -> str:
@@ -139,7 +140,7 @@ class ModelArticle:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Columns by which an update of this table may set off a referential action."""
+        """Columns whose update may cause a referential action."""
         return tuple(
             dict.fromkeys(
                 self.table.columns[place].name
@@ -151,7 +152,7 @@ class ModelArticle:
 
     @property
     def tied(self) -> tuple[str, ...]:
-        """This table and those that foreign keys tie to it: what a branch of before may have changed."""
+        """This table and the tables that foreign keys connect with it: an earlier branch may have changed them."""
         return tuple(
             dict.fromkeys(
                 (
@@ -163,7 +164,7 @@ class ModelArticle:
         )
 
     def has(self, row: Values, role: str = "") -> bool:
-        """A row belongs to it, and to the part that the Subscriber with this role gets."""
+        """Return whether a row belongs to the article, and to the part of the Subscriber with this link role."""
         if self.filter is not None and not self.filter(row):
             return False
         part = self.parts.get(role)
@@ -173,7 +174,7 @@ class ModelArticle:
 def publish(
     node: ModelNode, spec: TableSpec, births: versions.Births, behaviour: Behaviour
 ) -> ModelArticle:
-    """Make an article of a table that is there with its rows; it gets a row version."""
+    """Create an article of an existing table, and add a row version to the table."""
     table = node.table(spec.name)
     if VERSION_COLUMN not in table.at:
         _add_version(table, births)
@@ -210,7 +211,7 @@ def _add_version(table: HeapTable, births: versions.Births) -> None:
 
 
 def tie(articles: Mapping[str, ModelArticle]) -> None:
-    """Find the foreign keys between published tables; from now on they can be deferred."""
+    """Register the foreign keys between published tables, and make them deferrable."""
     for article in articles.values():
         for key in article.table.references:
             there = articles.get(key.parent.name)
@@ -223,7 +224,7 @@ def tie(articles: Mapping[str, ModelArticle]) -> None:
 def make_copies(
     articles: Mapping[str, ModelArticle], node: ModelNode, births: versions.Births
 ) -> None:
-    """Make a Subscriber's copies, without rows."""
+    """Create a Subscriber's copies, without rows."""
     for article in articles.values():
         _copy(article, node, births)
     for article in articles.values():
@@ -232,7 +233,7 @@ def make_copies(
 
 
 def insert(node: ModelNode, name: str, row: Mapping[str, Any]) -> None:
-    """Add a row outside of time, as INSERT … OVERRIDING SYSTEM VALUE does. SqlError"""
+    """Insert a row outside virtual time, as INSERT … OVERRIDING SYSTEM VALUE does. Raises SqlError."""
     table = node.table(name)
     for column in row:
         if column not in table.at:
@@ -251,7 +252,7 @@ def insert(node: ModelNode, name: str, row: Mapping[str, Any]) -> None:
 
 
 def fill(article: ModelArticle, node: ModelNode, role: str) -> None:
-    """Put the Publisher's rows into an empty copy, outside of time: no trigger fires, nothing is checked."""
+    """Copy the Publisher's rows into an empty copy, outside virtual time and without triggers or checks."""
     table = node.table(article.name)
 
     def work(tx: OpenTx) -> Steps[None]:
@@ -260,7 +261,7 @@ def fill(article: ModelArticle, node: ModelNode, role: str) -> None:
             if article.has(row, role):
                 table.insert(article.image(row), tx.top, 0)
         return
-        yield  # it does not wait
+        yield  # makes it a generator
 
     node.outside(work, f"copy {article.name}")
 

@@ -1,4 +1,4 @@
-"""What goes over a link: rows on their way from a Subscriber to a procedure of the Publisher."""
+"""Statements sent over a link: calls with a Subscriber's rows for procedures of the Publisher."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class SyncCall:
     operation: Operation
     article: str
     branch: str = ""
-    """The gid, in the first call of a branch."""
+    """The gid; only in the first call of a branch."""
     sites: tuple[str, ...] = ()
-    """All branches, likewise."""
+    """All branches; only in the first call of a branch."""
     old: tuple[Values, ...] = ()
-    """The rows as they were: key and version for an update, all values for a delete."""
+    """The old rows: key and version for an update, all values for a delete."""
     new: tuple[Values, ...] = ()
-    """The rows as they are: all values."""
+    """The new rows: all values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,4 +43,4 @@ class GenerateCall:
 
 Procedure = SyncCall | DeferKeys | GenerateCall
 Order = str | Procedure
-"""A statement of a message: text, or one of the above."""
+"""A statement of a message: SQL text or one of the calls above."""

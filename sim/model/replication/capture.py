@@ -1,6 +1,7 @@
-"""The triggers of a subscribed table: they send what an application changes to the Publisher, and stamp its version.
+"""The triggers of a subscribed table: they send an application's changes to the Publisher, and stamp row versions.
 
-The meaning of subscriber/sql/{capture_*,stamp_version,fill_generated,fetch_generated,renew_version,write_back,
+Implements the effects of
+subscriber/sql/{capture_*,stamp_version,fill_generated,fetch_generated,renew_version,write_back,
 first_row,close_statement}.sql.
 """
 
@@ -21,12 +22,12 @@ from twopc.sim.model.replication.shipping import Shipping
 from twopc.sim.model.values import RowChange, SqlError, Steps, Values
 
 Answer = Steps[Sequence[RowChange] | None]
-#: Blocks of generated values grow up to this many.
+#: Greatest size of a block of generated values.
 _BLOCK_MAX = 64
 
 
 class CaptureTriggers:
-    """What the triggers of one Subscriber share."""
+    """State and functions that the triggers of one Subscriber share."""
 
     def __init__(
         self, articles: Mapping[str, ModelArticle], shipping: Shipping, behaviour: Behaviour,
@@ -39,7 +40,7 @@ class CaptureTriggers:
         self.reach = reach
 
     def send_held(self, tx: OpenTx) -> Steps[None]:
-        """Send what is held, if no statement is open any more."""
+        """Send the held rows, unless a statement is still open."""
         made = pending_rows.calls(
             pending_rows.released(tx, self.link(tx)), self.articles, self.behaviour
         )
@@ -58,7 +59,7 @@ class CaptureTriggers:
     def write_back(
         self, tx: OpenTx, article: ModelArticle, stored: Iterable[Values]
     ) -> Steps[None]:
-        """``trg_mssync_back_<table>``: take over what the Publisher stored otherwise, in the replica role."""
+        """``trg_mssync_back_<table>``: store the rows that the Publisher stored with other values, in the replica role."""
         taken = self.behaviour.write_back(list(stored))
         if not taken:
             return
@@ -88,9 +89,9 @@ class Capture:
     """``!trg_mssync_<operation>_<table>``
 
     Args:
-        by_row: the user has AFTER ROW triggers, which must not fire before it.
-        may_hold: foreign keys, or unique keys that are checked later, tie its rows to others.
-        acts: the statement's referential actions are still to come when this fires.
+        by_row: whether the user has AFTER ROW triggers, which must not fire before this trigger.
+        may_hold: whether foreign keys, or deferrable unique keys, connect the table's rows with others.
+        acts: whether referential actions of the statement follow after this trigger.
     """
 
     def __init__(
@@ -158,7 +159,7 @@ class Capture:
 
 
 class Open:
-    """``!trg_mssync_open_<table>``: a statement begins."""
+    """``!trg_mssync_open_<table>``: registers the begin of a statement."""
 
     when = "before statement"
     fires = "origin"
@@ -169,14 +170,14 @@ class Open:
         self._operation = operation
 
     def fire(self, tx: Any, table: str, changes: Sequence[RowChange]) -> Answer:
-        """Note it."""
+        """Register the statement as open."""
         pending_rows.enter(tx, table, self._operation)
         return None
         yield  # a trigger may wait
 
 
 class Close:
-    """``!trg_mssync_end_<operation>_<table>``: a statement ends whose rows were captured at the first of them."""
+    """``!trg_mssync_end_<operation>_<table>``: ends a statement whose rows were captured by row triggers."""
 
     when = "after statement"
     fires = "origin"
@@ -188,14 +189,14 @@ class Close:
         self._shared = shared
 
     def fire(self, tx: Any, table: str, changes: Sequence[RowChange]) -> Answer:
-        """Send what waits, if it was the last one."""
+        """Send the held rows, if this was the last open statement."""
         pending_rows.leave(tx, table, self._operation, ends=True, may_act=True)
         yield from self._shared.send_held(tx)
         return None
 
 
 class Stamp:
-    """``~trg_mssync_ver_<table>``: the new version of an updated row."""
+    """``~trg_mssync_ver_<table>``: sets the new version of an updated row."""
 
     when = "before row"
     operations = frozenset({"upd"})
@@ -212,7 +213,7 @@ class Stamp:
         ]
 
     def fire(self, tx: Any, table: str, changes: Sequence[RowChange]) -> Answer:
-        """Derived from the old one and the global transaction."""
+        """Derive the new version from the old one and the global transaction."""
         change = changes[0]
         old, new, place = change.old, change.new, self._article.version
         assert old is not None
@@ -225,7 +226,7 @@ class Stamp:
                     f"identity column {name} of {self._article.name} cannot be updated (20510)",
                 )
         version: Any = old[place]
-        # any client's has its name only after this: told from others by its number
+        # a transaction of any client gets its gid only later: use node and transaction id
         salt = tx.setting("msrepl.gid") or f"{tx.node.name} {tx.assign()}"
         row = (*new[:place], self._behaviour.stamp_version(version, salt), *new[place + 1 :])
         return (RowChange(table=table, operation="upd", old=old, new=row),)
@@ -233,7 +234,7 @@ class Stamp:
 
 
 class Renew:
-    """``~trg_mssync_new_<table>``: an inserted row has a version that no other row has had."""
+    """``~trg_mssync_new_<table>``: gives an inserted row a version that no other row has had."""
 
     when = "before row"
     operations = frozenset({"ins"})
@@ -245,7 +246,7 @@ class Renew:
         self._births = births
 
     def fire(self, tx: Any, table: str, changes: Sequence[RowChange]) -> Answer:
-        """A new one, whatever the statement says."""
+        """Set a new version, whatever the statement says."""
         new, place = changes[0].new, self._place
         assert new is not None
         row = (*new[:place], self._births(tx), *new[place + 1 :])
@@ -254,7 +255,7 @@ class Renew:
 
 
 class Fill:
-    """``!trg_mssync_gen_<table>``: fills in values that only the Publisher can make, from blocks of them."""
+    """``!trg_mssync_gen_<table>``: fills in values that only the Publisher can generate, from blocks of values."""
 
     when = "before row"
     operations = frozenset({"ins"})
@@ -270,7 +271,7 @@ class Fill:
         self._fetch = fetch
 
     def fire(self, tx: Any, table: str, changes: Sequence[RowChange]) -> Answer:
-        """Once for a row whose values are missing."""
+        """Fill in the missing values of a row."""
         new, article = changes[0].new, self._article
         assert new is not None
         if all(new[place] is not None for place in article.made):
@@ -294,7 +295,7 @@ class Fill:
 
 
 class RefuseTruncate:
-    """``trg_mssync_truncate_<table>``, at either end: rows would go that nobody is told of."""
+    """``trg_mssync_truncate_<table>``, at Publisher and Subscriber: refuses TRUNCATE, which no row trigger captures."""
 
     when = "before statement"
     operations = frozenset({"tru"})
@@ -304,7 +305,7 @@ class RefuseTruncate:
         self.name = name
 
     def fire(self, tx: Any, table: str, changes: Sequence[RowChange]) -> Answer:
-        """0A000"""
+        """Raise SqlError 0A000."""
         raise SqlError(
             "0A000", f"table public.{table} is replicated: TRUNCATE is refused",
             hint="Use DELETE, or drop the article first.",

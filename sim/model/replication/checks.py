@@ -1,6 +1,7 @@
-"""What the Publisher's procedures look at before, after and instead of applying rows, and how they refuse.
+"""Checks of the Publisher's procedures before and after applying rows, and their refusals.
 
-The meaning of `twopc.publisher.pieces` and of publisher/sql/{await_branches,check_children}.sql. It changes nothing.
+Implements the effects of `twopc.publisher.pieces` and of publisher/sql/{await_branches,check_children}.sql. The
+checks change nothing.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from twopc.sim.model.values import SqlError, Steps, Values
 
 
 class Checks:
-    """Of all articles."""
+    """The checks for all articles."""
 
     def __init__(self, articles: Mapping[str, ModelArticle], behaviour: Behaviour) -> None:
         self._articles = articles
         self._behaviour = behaviour
 
-    # -- branches of before --------------------------------------------------------------------------
+    # -- earlier branches ----------------------------------------------------------------------------
 
     def await_branches(self, tx: OpenTx, tables: Iterable[str]) -> Steps[None]:
-        """``msrepl.await_branches``: until branches of the same Subscriber that are prepared here have ended."""
+        """``msrepl.await_branches``: wait until prepared branches of the same Subscriber here have ended."""
         if not self._behaviour.await_branches():
             return
         requested = set(tables)
@@ -57,20 +58,20 @@ class Checks:
     # -- rows of the Publisher -----------------------------------------------------------------------
 
     def _held(self, tx: OpenTx, article: ModelArticle, key: Values) -> Values | None:
-        """The row with a key, whether or not it is in the Subscriber's partition."""
+        """Return the row with a key, whether or not it is in the Subscriber's partition."""
         result = tx.find(article.table, key, tx.statement())
         return result[1].values if result is not None else None
 
     def _shown(
         self, tx: OpenTx, article: ModelArticle, row: Values | None
     ) -> tuple[Any, Raw | None]:
-        """Version and image of a row, if the Subscriber may see it."""
+        """Return version and image of a row, if it is in the Subscriber's partition."""
         if row is None or not article.has(row, tx.session_user):
             return None, None
         return row[article.version_there], article.image_json(row)
 
     def only_key(self, article: ModelArticle, call: SyncCall) -> Raw | None:
-        """The key that was sent, if it was one: as the Subscriber knows it."""
+        """Return the key of the sent row, as the Subscriber knows it; None if several rows were sent."""
         rows = call.old or call.new
         if len(rows) != 1:
             return None
@@ -79,7 +80,7 @@ class Checks:
         return article.key_json(article.old_key(call.operation, rows[0]))
 
     def same(self, article: ModelArticle, old: Values) -> Callable[[Values], bool]:
-        """Whether a row still has every published value that was sent; the key is compared apart."""
+        """Return a predicate: whether a row still has every published value that was sent, apart from the key."""
         check, places = self._behaviour.delete_check, article.compared
         sent = [old[here] for _, here in places]
         return lambda row: check([row[there] for there, _ in places], sent)
@@ -89,7 +90,7 @@ class Checks:
     def mismatched_update(
         self, tx: OpenTx, article: ModelArticle, call: SyncCall, done: int
     ) -> SqlError:
-        """Rows that were not updated: what became of the first of them."""
+        """Return the error for an UPDATE that missed rows, with facts about the first of them."""
         sent, version = len(call.old), article.version_there
         key = sent_version = held_version = image = None
         for old, new in zip(call.old, call.new, strict=True):
@@ -113,8 +114,11 @@ class Checks:
     def mismatched_delete(
         self, tx: OpenTx, article: ModelArticle, call: SyncCall, done: int
     ) -> SqlError:
-        """Rows that were not deleted: a row still there is stale; without one, and with several rows sent, which
-        was missing cannot be told."""
+        """Return the error for a DELETE that missed rows.
+
+        A row that still exists is stale. If none does and several rows were sent, the missing row cannot be
+        determined.
+        """
         sent = len(call.old)
         key = sent_version = held_version = image = None
         for old in call.old:
@@ -148,7 +152,9 @@ class Checks:
         )  # fmt: skip
 
     def clash(self, tx: OpenTx, article: ModelArticle, call: SyncCall, error: SqlError) -> SqlError:
-        """A unique key is taken: by which row, and whether it is taken in several ways."""
+        """Return the error for a violated unique key: with the conflicting row, and all constraints that it
+        violates.
+        """
         result = self._clashes(tx, article, call)
         best = max(result.values(), key=lambda one: len(one[0]), default=None)
         names, key, sent, held, image = best or ([error.constraint], None, None, None, None)
@@ -172,7 +178,7 @@ class Checks:
     def _clashes(
         self, tx: OpenTx, article: ModelArticle, call: SyncCall
     ) -> dict[Values, tuple[list[str], Raw, Any, Any, Raw | None]]:
-        """By key of the row that was sent: constraints, the key, both versions, the first row in the way."""
+        """Return, by key of the sent row: constraints, the key, both versions, the first conflicting row."""
         snap = tx.statement()
         update = call.operation == "upd"
         own = {old[:-1] for old in call.old} if update else set()
@@ -203,10 +209,10 @@ class Checks:
                         )
         return results
 
-    # -- what must not happen ------------------------------------------------------------------------
+    # -- forbidden effects ---------------------------------------------------------------------------
 
     def partition(self, tx: OpenTx, article: ModelArticle, rows: Iterable[Values]) -> None:
-        """Refuse rows that are now outside the article's row filter: the original's 21034."""
+        """Refuse rows that are now outside the article's row filter: error 21034 of the original."""
         if article.filter is None and not article.parts:
             return
         for new in rows:
@@ -223,9 +229,9 @@ class Checks:
                 )  # fmt: skip
 
     def children(self, tx: OpenTx, article: ModelArticle, call: SyncCall) -> Steps[None]:
-        """Refuse what a referential action would change here and the Subscriber did not send.
+        """Refuse a change if a referential action would change rows here that the Subscriber did not send.
 
-        The Subscriber sends children first, so what still refers to a row is unknown to it.
+        The Subscriber sends children first, so rows that still refer to a sent row are unknown to the Subscriber.
         """
         for key in article.referenced:
             action = key.on_delete if call.operation == "del" else key.on_update
@@ -266,5 +272,5 @@ class Checks:
     def _moves(
         self, article: ModelArticle, key: constraints.ModelForeignKey, row: Values, new: Values
     ) -> bool:
-        """An update changes what others refer to."""
+        """Return whether an update changes columns to which a foreign key refers."""
         return any(row[place] != new[article.sent_at[place]] for place in key.index.places)

@@ -1,6 +1,7 @@
-"""Refusals: SQLSTATE, the original's number, and the facts as JSON in DETAIL.
+"""Refusals: SQLSTATE, the original's error number, and facts as JSON in DETAIL.
 
-The meaning of twopc/sql/raise_conflict.sql and raise_stale.sql's like: what every refusal of ours looks like.
+Implements the effects of twopc/sql/raise_conflict.sql and of raise_stale.sql and similar files: the form of every
+refusal.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from typing import Any
 from twopc.sim.model.sql import types
 from twopc.sim.model.values import SqlError
 
-#: What the original raises after 20515, and when trying again helps.
+#: Hints: the message that the original raises after 20515, and the condition for a retry.
 _HINT = "20512: the transaction is rolled back at both sites."
 _AGAIN = " Trying again helps only after the Subscriber has synchronised."
 
 
 def json_text(value: Any, kind: str = "") -> str:
-    """A value as ``to_jsonb`` shows it.
+    """Return a value as ``to_jsonb`` shows it.
 
     Args:
-        kind: the column's type; what is JSON already stays as it is.
+        kind: the column's type; values of JSON types stay as they are.
     """
     if value is None:
         return "null"
@@ -51,7 +52,7 @@ def json_text(value: Any, kind: str = "") -> str:
 
 
 class Raw:
-    """JSON that is made already."""
+    """A fragment that already is JSON text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -63,7 +64,7 @@ def _order(name: str) -> tuple[int, bytes]:
 
 
 def row_json(columns: Sequence[tuple[str, str]], values: Sequence[Any]) -> Raw:
-    """A row as jsonb shows it, short names first; `columns`: name and type of each."""
+    """Return a row as jsonb shows it, short names first; `columns` has the name and type of each column."""
     pairs = ", ".join(
         f"{json.dumps(name, ensure_ascii=False)}: {json_text(value, kind)}"
         for (name, kind), value in sorted(
@@ -81,7 +82,7 @@ def conflict(
     """``msrepl.raise_conflict``
 
     Args:
-        sent, held: versions of the row that was sent, and of the Publisher's.
+        sent, held: versions of the sent row and of the Publisher's row.
         image: the Publisher's row.
     """
     detail = json_text(
@@ -101,7 +102,7 @@ def conflict(
 
 
 def refused(state: str, message: str, hint: str = "", **text: Any) -> SqlError:
-    """An error of ours with other facts; none without `text`."""
+    """Return an error of the product with other facts; without facts if `text` is empty."""
     return SqlError(state, message, detail=json_text(text) if text else "", hint=hint)
 
 

@@ -1,7 +1,8 @@
-"""The link of a Subscriber's session to the Publisher: one connection, messages of several statements, cancels.
+"""The link from a Subscriber's session to the Publisher: one connection, messages of several statements, cancels.
 
-The meaning of dblink and of subscriber/sql/{open_link,drain_link,query_link,reset_link,link_is_lost,explain_failure,
-ship_again,prepare_again}.sql. It must not know what is sent.
+Implements the effects of dblink and of
+subscriber/sql/{open_link,drain_link,query_link,reset_link,link_is_lost,explain_failure,
+ship_again,prepare_again}.sql. Independent of the content of messages.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ from twopc.waits import link_name
 
 Plan = Callable[..., Steps[StatementResult]]
 
-#: What a session's end looks like from the other side.
+#: SQLSTATEs that show that the remote session has ended.
 _ENDED = re.compile(r"08|57P|25P03|25P04")
-#: Where an error came from.
+#: Context of errors from the Publisher.
 _OVER_LINK = "while executing command on dblink connection"
 
 
 class Link:
-    """One session's.
+    """The link of one session.
 
     Args:
-        planned: what a call does at the Publisher.
+        planned: returns the effect of a call at the Publisher.
     """
 
     def __init__(
@@ -52,28 +53,28 @@ class Link:
         self._wire: Wire | None = None
         self._interrupted = False
         self.voted: Any = None
-        """The transaction whose branch at the Publisher is prepared."""
+        """Transaction whose branch at the Publisher is prepared."""
         self.held: dict[str, Any] = {}
-        """Sets of rows that wait, by number: see `held`."""
+        """Sets of held rows, by number: see `pending_rows.hold`."""
         self.generated: dict[str, Any] = {}
-        """Blocks of generated values, likewise."""
+        """Blocks of generated values, by number."""
         self.numbers = 0
 
     @property
     def is_open(self) -> bool:
-        """There is a connection; it may be gone without that anybody has noticed."""
+        """Whether there is a connection; it may have been lost without being noticed."""
         return self._wire is not None
 
-    # -- for the session -----------------------------------------------------------------------------
+    # -- used by the session -------------------------------------------------------------------------
 
     def interrupt(self) -> None:
-        """The caller was cancelled: so is what it waits for."""
+        """Cancel the statement at the Publisher, because the caller was cancelled."""
         self._interrupted = True
         if self._wire is not None and isinstance(self._wire.served, NodeSession):
             self._wire.served.cancel()
 
     def close(self) -> None:
-        """The transaction at the other end ends with it. Idempotent."""
+        """Close the connection, which ends the transaction at the Publisher. Idempotent."""
         wire, self._wire = self._wire, None
         if wire is not None:
             wire.close()
@@ -81,7 +82,9 @@ class Link:
     # -- messages ------------------------------------------------------------------------------------
 
     def send(self, message: Sequence[Order]) -> Steps[list[StatementResult]]:
-        """Send a message: the results of its statements. SqlError, LostError; 57014 if the caller is cancelled."""
+        """Send a message, and return the results of its statements. SqlError, LostError; 57014 if the caller is
+        cancelled.
+        """
         wire = self._wire
         if wire is None:
             raise RequestLostError("the link is not open")
@@ -101,10 +104,10 @@ class Link:
         return result
 
     def open(self) -> Steps[None]:
-        """Connect, anew if need be. 08001"""
+        """Open the connection, closing an earlier one. 08001"""
         self.close()
         dead = self._session.dead
-        if dead is not None:  # its process has gone, and opens nothing
+        if dead is not None:  # the session's backend has ended
             raise RequestLostError(str(dead))
         name = link_name(self._subscriber, self._session.pid)
         try:
@@ -124,7 +127,7 @@ class Link:
             ) from error  # fmt: skip
 
     def reset(self) -> Steps[None]:
-        """``msrepl.reset_link``: drop what the remote transaction holds."""
+        """``msrepl.reset_link``: roll back the remote transaction."""
         if self._wire is None:
             return
         try:
@@ -135,7 +138,9 @@ class Link:
             self.close()
 
     def _waiting(self, work: Steps[Any]) -> Steps[Any]:
-        """Wait in a process of its own, so that a cut of the link is not taken for one of the session's."""
+        """Wait in a separate process, so that a cut of the link is not mistaken for one of the session's
+        connection.
+        """
         session = self._session
         self._interrupted = False
         done = self._network.kernel.spawn(_caught(work), self._actor)
@@ -171,8 +176,7 @@ class Link:
     def resend(
         self, error: SqlError | RequestLostError, message: Sequence[Order], *, first: bool
     ) -> Steps[list[StatementResult]]:
-        """``msrepl.ship_again``: the first message of a transaction is repeated over a new connection; any other
-        failure is raised in better words."""
+        """``msrepl.ship_again``: repeat the first message of a transaction over a new connection; explain other failures."""
         if not first or not self.lost(error):
             raise (yield from self.explained(error, message))
         yield from self.open()
@@ -182,13 +186,13 @@ class Link:
             raise (yield from self.explained(other, message)) from other
 
     def lost(self, error: SqlError | RequestLostError) -> bool:
-        """``msrepl.link_is_lost``: the link is gone, and the transaction at its other end."""
+        """``msrepl.link_is_lost``: return whether the connection is lost, and the remote transaction with it."""
         return isinstance(error, RequestLostError) or _ENDED.match(error.sqlstate) is not None
 
     def explained(
         self, error: SqlError | RequestLostError, message: Sequence[Order]
     ) -> Steps[SqlError]:
-        """``msrepl.explain_failure``: the error to raise."""
+        """``msrepl.explain_failure``: return the error to raise."""
         if isinstance(error, RequestLostError):
             return _broken(str(error))
         if self.lost(error) and not error.detail.startswith("{"):
@@ -212,7 +216,7 @@ class Link:
         return _remote(error)
 
     def _who_holds(self, error: SqlError, first: Order) -> Steps[SqlError]:
-        """A lock was not granted: on which table, and who has locks on it."""
+        """Return the error for a lock that was not granted, with the table and the holders of its locks."""
         publisher, me = self._publisher, self._wire.served if self._wire is not None else None
         relation = error.context
         if relation not in publisher.tables:
@@ -242,10 +246,10 @@ class Link:
         )  # fmt: skip
 
     def prepared(self, gid: str, message: Sequence[Order], *, whole: bool) -> Steps[str]:
-        """Prepare the branch at the Publisher; the command's tag.
+        """Prepare the branch at the Publisher, and return the command tag.
 
         Args:
-            whole: the branch is in this message altogether.
+            whole: whether this message contains the whole branch.
         """
         try:
             return (yield from self.send(message))[-1].tag
@@ -259,7 +263,7 @@ class Link:
     def _prepared_again(
         self, gid: str, message: Sequence[Order], error: SqlError | RequestLostError, *, whole: bool
     ) -> Steps[str]:
-        """``msrepl.prepare_again``: what became of a PREPARE whose answer is missing."""
+        """``msrepl.prepare_again``: find out the result of a PREPARE TRANSACTION whose answer is missing."""
         was_open = self._wire is not None
         yield from self.open()
         try:
@@ -284,7 +288,7 @@ class Link:
         def look() -> Steps[bool]:
             branch = self._publisher.branch(gid)
             return branch is not None and branch.owner == role
-            yield  # it takes no time there
+            yield  # makes it a generator
 
         result: bool = yield from self._waiting(
             wire.ask(look, f"is {gid} prepared", frozenset((self._publisher.name,)))
@@ -293,7 +297,7 @@ class Link:
 
 
 def _caught(work: Steps[Any]) -> Steps[tuple[Any, Exception | None]]:
-    """What it comes to, errors among it: simpy would hand on a copy of an error, without its attributes."""
+    """Return the result or the error as a value: simpy would pass on a copy of an error, without its attributes."""
     try:
         return (yield from work), None
     except simpy.Interrupt:
@@ -303,7 +307,7 @@ def _caught(work: Steps[Any]) -> Steps[tuple[Any, Exception | None]]:
 
 
 def is_cancelled(error: Exception) -> bool:
-    """The message was stopped, or its transaction chosen to end a deadlock."""
+    """Return whether the message was cancelled, or its transaction chosen as a deadlock's victim."""
     return isinstance(error, SqlError) and (
         error.sqlstate == "57014"
         or (error.sqlstate == "40P01" and conflict_facts(error.detail) is not None)
@@ -330,7 +334,7 @@ def _broken(why: str) -> SqlError:
 
 
 def _remote(error: SqlError) -> SqlError:
-    """The Publisher's own words."""
+    """Return the Publisher's error as it is reported over the link."""
     return SqlError(
         error.sqlstate, error.message, detail=error.detail, hint=error.hint,
         constraint=error.constraint, context=_OVER_LINK,

@@ -1,8 +1,9 @@
-"""Rows of statements that wait until no statement is open any more, and their net effect.
+"""Rows that are held until no statement is open any more, and their net effect.
 
-The meaning of subscriber/sql/{enter_statement,leave_statement,hold_*,release_held,close_statement,send_held}.sql.
-Within one statement a referential action or a user's trigger may change a row again, or delete it; so the links from
-version to version are followed, and each row is sent once, children before their parents.
+Implements the effects of
+subscriber/sql/{enter_statement,leave_statement,hold_*,release_held,close_statement,send_held}.sql. Within one
+statement a referential action or a user's trigger may change or delete a row again. The links from version to
+version are therefore followed, and each row is sent once, children before their parents.
 """
 
 from __future__ import annotations
@@ -23,26 +24,26 @@ _OPEN, _HELD = "msrepl.open_statements", "msrepl.held_rows"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldRow:
-    """A row that a statement changed."""
+    """A row that a statement has changed."""
 
     article: str
     place: int
     """Number of the statement, among those that were open together."""
     old_link: Values | None
-    """Identifies the row as it was (table, key and version); None if it was inserted."""
+    """Identity of the old row (table, key and version); None if it was inserted."""
     new_link: Values | None
-    """Identifies the row as it is; None if it was deleted."""
+    """Identity of the new row; None if it was deleted."""
     old_key: Values | None
-    """Key and version as they were."""
+    """Old key and version."""
     old: Values | None
-    """As it was, on its way."""
+    """Old row, as sent."""
     new: Values | None
     moved: bool
-    """An update has changed what foreign keys with actions refer to."""
+    """Whether an update has changed columns to which foreign keys with actions refer."""
 
 
 def enter(tx: OpenTx, table: str, operation: str) -> None:
-    """``msrepl.enter_statement``: a statement begins."""
+    """``msrepl.enter_statement``: register the begin of a statement."""
     state = tx.setting(_OPEN) or "0"
     number = int(state.partition(";")[0]) + 1
     rest = state[state.index(";") :] if ";" in state else ""
@@ -50,7 +51,7 @@ def enter(tx: OpenTx, table: str, operation: str) -> None:
 
 
 def leave(tx: OpenTx, table: str, operation: str, *, ends: bool, may_act: bool) -> int:
-    """``msrepl.leave_statement``: the number under which its rows are to be held; 0 if they may be sent."""
+    """``msrepl.leave_statement``: return the number under which the rows must be held; 0 if they may be sent."""
     state = tx.setting(_OPEN) or ""
     match = re.search(f";{re.escape(table)} {operation} ([0-9]+)", state)
     others = state if match is None else state[: match.start()] + state[match.end() :]
@@ -72,7 +73,7 @@ def hold(tx: OpenTx, link: Link, rows: Sequence[HeldRow]) -> None:
 
 
 def released(tx: OpenTx, link: Link) -> list[HeldRow]:
-    """``msrepl.release_held``: what is held, once no statement is open."""
+    """``msrepl.release_held``: return the held rows, once no statement is open."""
     if ";" in (tx.setting(_OPEN) or ""):
         return []
     tx.set(_OPEN, "", local=True)
@@ -84,7 +85,7 @@ def released(tx: OpenTx, link: Link) -> list[HeldRow]:
 
 @dataclass(slots=True, kw_only=True)
 class _Net:
-    """What a row's changes come to."""
+    """The net effect of a row's changes."""
 
     article: str
     place: int
@@ -94,14 +95,14 @@ class _Net:
 
     @property
     def operation(self) -> Operation:
-        """What is sent of it."""
+        """Operation that is sent."""
         if self.first.old_link is None:
             return "ins"
         return "del" if self.last.new_link is None else "upd"
 
 
 def net_effect(rows: Sequence[HeldRow]) -> list[_Net]:
-    """Each row once, from what it was to what it is; nothing of those that came and went."""
+    """Return the net effect of each row; rows that were inserted and deleted again are left out."""
     by_old = {row.old_link: row for row in rows if row.old_link is not None}
     made = {row.new_link for row in rows if row.new_link is not None}
     results = []
@@ -121,7 +122,7 @@ def net_effect(rows: Sequence[HeldRow]) -> list[_Net]:
 def calls(
     rows: Sequence[HeldRow], articles: Mapping[str, ModelArticle], behaviour: Behaviour
 ) -> list[SyncCall]:
-    """``msrepl.send_held``: what is sent, in the order that foreign keys need."""
+    """``msrepl.send_held``: return the calls to send, in the order that foreign keys require."""
     nets = net_effect(rows)
     above = _above({net.article for net in nets}, articles)
     groups: dict[tuple[str, Operation, int, bool], list[_Net]] = {}
@@ -146,7 +147,7 @@ def calls(
 
 
 def in_message(made: Sequence[SyncCall]) -> list[SyncCall | DeferKeys]:
-    """Several calls, around which the Publisher's foreign keys wait."""
+    """Return calls as parts of a message; several calls are enclosed in deferral of the Publisher's foreign keys."""
     if len(made) < 2:
         return [*made]
     return [DeferKeys(defer=True), *made, DeferKeys(defer=False)]
@@ -168,7 +169,7 @@ def _call(article: ModelArticle, operation: Operation, nets: Sequence[_Net]) -> 
 
 
 def _above(changed: set[str], articles: Mapping[str, ModelArticle]) -> dict[str, set[str]]:
-    """Of the tables that were changed: those among them that each refers to, in any number of steps."""
+    """Return, for each changed table, the other changed tables to which it refers directly or indirectly."""
     direct = {
         name: {key.parent.name for key in articles[name].references} & changed
         for name in sorted(changed)

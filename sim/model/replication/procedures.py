@@ -1,7 +1,8 @@
-"""The Publisher's procedures: a Subscriber's rows are applied if nothing has changed since it received them.
+"""The Publisher's procedures: they apply a Subscriber's rows if the rows have not changed since it received them.
 
-The meaning of publisher/sql/{sync_procedure,change_insert,change_update,change_delete,defer_keys,generated_values}.sql.
-What they check besides is in `checks`, what is returned in `stored`. It must not know links.
+Implements the effects of
+publisher/sql/{sync_procedure,change_insert,change_update,change_delete,defer_keys,generated_values}.sql. Further
+checks are in `checks`, returned rows in `stored_values`. Independent of links.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ Plan = Callable[..., Steps[StatementResult]]
 
 
 class ModelProcedures:
-    """Those of all articles.
+    """The procedures of all articles.
 
     Args:
         articles: by name.
-        reach: comes to a point of the protocol, of a session.
+        reach: performs the faults of a protocol point, in a transaction.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class ModelProcedures:
         self._of = {"ins": self.insert, "upd": self.update, "del": self.delete}
 
     def plan(self, order: Procedure) -> Plan:
-        """A statement for `twopc.sim.model.node.session.NodeSession.execute`; its rows are those that go back."""
+        """Return a statement for `twopc.sim.model.node.session.NodeSession.execute`, whose rows are sent back."""
 
         def run(tx: OpenTx, params: Mapping[str, Any]) -> Steps[StatementResult]:
             rows: tuple[Values, ...] = ()
@@ -63,7 +64,7 @@ class ModelProcedures:
         return run
 
     def apply(self, tx: OpenTx, call: SyncCall) -> Steps[tuple[Values, ...]]:
-        """Carry out a call: the rows that were stored otherwise than they were sent."""
+        """Execute a call, and return the rows that were stored with other values than sent."""
         article = self._articles[call.article]
         if call.branch and self._behaviour.publisher_marker():
             marker = (
@@ -140,10 +141,10 @@ class ModelProcedures:
     def _until_counted(
         self, tx: OpenTx, article: ModelArticle, call: SyncCall, act: Callable[[], Steps[int]]
     ) -> Steps[int]:
-        """Do it, behind locks once more, and behind branches of before once more; how many rows in all.
+        """Execute an operation, repeat it after locking the rows, and again after waiting for earlier branches.
 
-        Behind a branch that is committed at the Subscriber and still prepared here the first statement does
-        not wait: what it looks for is filtered out before any lock is met.
+        Returns the number of changed rows. If a branch is committed at the Subscriber and still prepared here, the
+        first statement does not wait: its snapshot filters out the rows before any lock is met.
         """
         sent, kept, done, waited = len(call.old), 0, 0, False
         counted = self._behaviour.all_counted
@@ -165,7 +166,7 @@ class ModelProcedures:
     def _failed(
         self, tx: OpenTx, article: ModelArticle, call: SyncCall, error: SqlError, *, waited: bool
     ) -> Steps[bool]:
-        """A constraint is violated: perhaps only until a branch of before has ended."""
+        """Handle a violated constraint; wait for earlier branches if these may end the violation."""
         if (
             error.sqlstate in _TAKEN
             and call.operation != "del"
@@ -199,11 +200,13 @@ class ModelProcedures:
         when = self._behaviour.after_wait(lambda row: check(_uuid(row[place]), version))
         return old[:-1], when, compute
 
-    # -- the rest ------------------------------------------------------------------------------------
+    # -- foreign keys and generated values -----------------------------------------------------------
 
     def defer_keys(self, tx: OpenTx, *, defer: bool) -> Steps[None]:
-        """Defer the foreign keys between published tables, or check them: rows of a branch of before may be
-        missing, and then it is waited for."""
+        """Defer the foreign keys between published tables, or check them.
+
+        If a check fails, rows of an earlier branch may be missing: wait for such branches and check again.
+        """
         keys = self._keys()
         for key in keys:
             tx.deferring[key.name] = defer
@@ -231,7 +234,7 @@ class ModelProcedures:
         ]
 
     def generated(self, tx: OpenTx, order: GenerateCall) -> tuple[Values, ...]:
-        """``sp_mssync_gen_<table>``: a block of values that only the Publisher can make."""
+        """``sp_mssync_gen_<table>``: return a block of values that only the Publisher can generate."""
         article = self._articles[order.article]
         made = [article.table.columns[place] for place in article.made_there]
         return tuple(
@@ -242,7 +245,7 @@ class ModelProcedures:
 
 @contextmanager
 def block(tx: OpenTx) -> Generator[None]:
-    """``begin … exception``: what fails in here is undone, and the error goes on outside of it."""
+    """``begin … exception``: undo the block on an error, and raise the error outside the block."""
     tx.savepoint("")
     sub = tx.sub
     try:
@@ -260,7 +263,7 @@ def _uuid(value: Any) -> UUID:
 
 
 def _whole(tx: OpenTx, article: ModelArticle, new: Values) -> Values:
-    """A row of the table from the values that were sent."""
+    """Return a row of the table, built from the values that were sent."""
     table = article.table
     row = [
         tx.node.default(tx, table, column) if here is None else new[here]

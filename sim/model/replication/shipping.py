@@ -1,8 +1,8 @@
-"""How a Subscriber's transaction takes its changes to the Publisher, and how its branch there is prepared.
+"""Shipping: how a Subscriber's transaction sends its changes to the Publisher and prepares its branch there.
 
-The meaning of subscriber/sql/{ship,flush,prepare_publisher,raise_uncoordinated,refuse_unprepared}.sql. The branch
-marker's row counts the calls: it rolls back with the caller's savepoints, and every message first takes the
-Publisher's transaction back to where that count was.
+Implements the effects of subscriber/sql/{ship,flush,prepare_publisher,raise_uncoordinated,refuse_unprepared}.sql.
+The branch marker's row counts the calls: the count rolls back with the caller's savepoints, and every message first
+takes the Publisher's transaction back to the position of the count.
 """
 
 from __future__ import annotations
@@ -32,33 +32,33 @@ from twopc.sim.model.values import (
 Row = tuple[Any, ...]
 
 MARKER = "msrepl.branch_marker"
-#: The setting that says which row of the markers is this transaction's.
+#: Setting that identifies the marker row of this transaction.
 _SETTING = "msrepl.marker"
-#: What it says once the branch is prepared: whatever is changed then can no longer be sent.
+#: Value of the setting once the branch is prepared: later changes can no longer be sent.
 _PREPARED = "(0,0)"
 _GID, _XID, _PARTICIPANTS, _, _CALLS, _, _PENDING = range(7)
-#: So many calls are queued at most.
+#: Greatest number of queued calls.
 _QUEUED_MAX = 100
 
 
 class AnyClientsPort(Protocol):
-    """`twopc.sim.model.any_client.ModelAnyClients`, for the triggers."""
+    """`twopc.sim.model.any_client.ModelAnyClients`, as triggers use it."""
 
     def begin(self, tx: OpenTx) -> str:
-        """Name a transaction."""
+        """Assign a gid to a transaction, and return it."""
         ...
 
     def ends(self, tx: OpenTx) -> None:
-        """It is about to be decided."""
+        """Prepare for the decision of a transaction."""
         ...
 
 
 class Shipping:
-    """Of one Subscriber.
+    """Shipping of one Subscriber.
 
     Args:
         publisher, subscriber: names of the branches.
-        link: of a transaction's session.
+        link: returns the link of a transaction's session.
     """
 
     def __init__(
@@ -70,15 +70,15 @@ class Shipping:
         self._link = link
         self._sites = (publisher, subscriber)
         self.any_clients: AnyClientsPort | None = None
-        """Who names any client's transactions; None: only a coordinator's are let in."""
+        """Assigns gids to transactions of any client; None if only coordinators may begin transactions."""
 
     # -- calls ---------------------------------------------------------------------------------------
 
     def ship(self, tx: OpenTx, call: SyncCall, *, at_once: bool) -> Steps[Sequence[Values]]:
-        """Send a call, or queue it where shipping is lazy: the rows that come back.
+        """Send a call, or queue it if shipping is lazy, and return the rows that come back.
 
         Args:
-            at_once: the answer is needed.
+            at_once: whether the answer is needed now.
         """
         lazy = tx.setting("msrepl.shipping") == "lazy" and not at_once
         key, level = tx.setting(_SETTING), False
@@ -112,7 +112,7 @@ class Shipping:
         return results[place].rows or ()
 
     def flush(self, tx: OpenTx) -> Steps[list[tuple[Order, StatementResult]]]:
-        """Send what is queued: each call with its result."""
+        """Send the queued calls, and return each with its result."""
         row = self._own(tx)
         if row is None or not row[_PENDING]:
             return []
@@ -129,7 +129,7 @@ class Shipping:
         return list(zip(message, results, strict=True))[len(start) : -1]
 
     def queue(self, tx: OpenTx, calls: Sequence[SyncCall | DeferKeys]) -> Steps[None]:
-        """Have several calls wait, in this order, the first of a transaction among them or not."""
+        """Queue several calls, in this order, whether or not they are the first of the transaction."""
         key = tx.setting(_SETTING)
         article = next(one.article for one in calls if isinstance(one, SyncCall))
         if key:
@@ -145,7 +145,7 @@ class Shipping:
         yield from self._begin(tx, gid, 0, (*calls[:at], named, *calls[at + 1 :]))
 
     def fetch(self, tx: OpenTx, article: str, size: int) -> Steps[list[Values]]:
-        """``msrepl.fetch_generated``: a block of values that the Publisher makes."""
+        """``msrepl.fetch_generated``: return a block of values that the Publisher generates."""
         row = self._own(tx)
         sent = 0 if row is None else int(row[_CALLS])
         start = self._behaviour.savepoint_mirror(sent + 1) if sent else ("rollback",)
@@ -154,11 +154,11 @@ class Shipping:
         return list(results[-1].rows or ())
 
     def _participants(self, tx: OpenTx) -> tuple[str, ...]:
-        """All branches, this Subscriber's at the Publisher first."""
+        """Return all branches, starting with this Subscriber's branch at the Publisher."""
         return names_in(tx.setting("msrepl.participants") or "") or self._sites
 
     def gid(self, tx: OpenTx, article: str) -> str:
-        """The global transaction's. 25000 if there is none."""
+        """Return the gid of the global transaction. 25000 if there is none."""
         gid = tx.setting("msrepl.gid")
         if not gid and self.any_clients is not None:
             gid = self.any_clients.begin(tx)
@@ -210,13 +210,13 @@ class Shipping:
         except (SqlError, RequestLostError) as error:
             if is_cancelled(error):
                 raise
-            # over a link that was just opened it has been sent once already in vain
+            # a newly opened link allows no further retry
             return (yield from link.resend(error, message, first=first and not is_new))
 
     # -- the marker's row ----------------------------------------------------------------------------
 
     def _own(self, tx: OpenTx) -> Row | None:
-        """This transaction's row."""
+        """Return the marker row of this transaction."""
         key = tx.setting(_SETTING)
         if not key or not tx.xid:
             return None
@@ -224,7 +224,7 @@ class Shipping:
         return result[1].values if result is not None and result[1].values[_XID] == tx.xid else None
 
     def _same_level(self, tx: OpenTx, key: str) -> bool:
-        """The last message was sent in the same subtransaction, and so cannot be gone back behind alone."""
+        """Return whether the last message was sent in the same subtransaction: no rollback separates them."""
         table = tx.node.table(MARKER)
         assert table.primary is not None
         result = table.primary.entries.get((key,))
@@ -244,7 +244,7 @@ class Shipping:
     def _count(
         self, tx: OpenTx, key: str, step: int, pending: Sequence[Order]
     ) -> Steps[Row | None]:
-        """Count a call; None if there is no row of this transaction."""
+        """Count a call; return None if there is no marker row of this transaction."""
 
         def counted(old: Row) -> Row:
             queued = (*(old[_PENDING] or ()), *pending)
@@ -262,15 +262,15 @@ class Shipping:
         self, tx: OpenTx, gid: str | None, _: Any = None, proof: str | None = None,
         participants: str | None = None,
     ) -> Steps[int]:  # fmt: skip
-        """``call msrepl.prepare_publisher(gid, null, proof)``: the Publisher's vote, for a coordinator.
+        """``call msrepl.prepare_publisher(gid, null, proof)``: obtain the Publisher's vote for a coordinator.
 
         Args:
-            proof: anything; only coordinators have one.
-            participants: all branches, as an array literal, this Subscriber's at the Publisher first; given
-                where there are several Subscribers.
+            proof: any value; only coordinators have one.
+            participants: all branches, as an array literal that starts with this Subscriber's branch at the
+            Publisher; given if there are several Subscribers.
 
         Returns:
-            0 if nothing was sent in this transaction: then there is no branch.
+            0 if nothing was sent in this transaction, so that there is no branch.
         """
         if gid is None:
             raise SqlError(
@@ -300,11 +300,11 @@ class Shipping:
     def prepare_branch(
         self, tx: OpenTx, gid: str | None, several: tuple[str, ...] = ()
     ) -> Steps[int]:
-        """``msrepl.prepare_branch``: send what waits and prepare the branch at the Publisher."""
+        """``msrepl.prepare_branch``: send the queued calls and prepare the branch at the Publisher."""
         if tx.setting("synchronous_commit") == "off":
             tx.set(
                 "synchronous_commit", "on", local=True
-            )  # what is prepared there must not be forgotten here
+            )  # a prepared branch there requires a durable commit here
         row = self._own(tx)
         if row is None or gid is None:
             return 0
@@ -337,11 +337,11 @@ class Shipping:
         return max(sent, 1)
 
     def has_voted(self, tx: OpenTx) -> bool:
-        """The Publisher's branch is prepared, whatever the settings say."""
+        """Return whether the Publisher's branch is prepared, whatever the settings say."""
         return self._link(tx).voted is tx.top
 
     def _mark_own(self, tx: OpenTx, own: str, several: tuple[str, ...]) -> Steps[None]:
-        """Nothing of it concerns the Publisher; the marker says how it ended all the same."""
+        """Write the marker of a transaction that has no changes for the Publisher, to record its outcome."""
         try:
             yield from tx.insert(MARKER, (own, tx.assign(), list(several[1:])))
         except SqlError as error:
@@ -374,17 +374,17 @@ class Guard:
     def fire(
         self, tx: Any, table: str, changes: Sequence[RowChange]
     ) -> Steps[Sequence[RowChange] | None]:
-        """At the end of a transaction that has sent something."""
+        """Add the check to the end of a transaction that has sent changes."""
         new: Row | None = changes[0].new
         assert new is not None
         if new[_CALLS] or new[_PENDING]:
-            # behind every deferred check that waited when the transaction ended
+            # after every check that was deferred when the transaction ended
             tx.top.deferred.append(_Turn(self, new[_GID]))
         return None
         yield  # a trigger may wait
 
     def ask(self, tx: OpenTx, branch: str) -> Steps[None]:
-        """At the transaction's very end."""
+        """Refuse the commit if the Publisher's branch is not prepared; prepare it for a transaction of any client."""
         if self._shipping.has_voted(tx):
             return
         if tx.setting("msrepl.any_client") != "yes":
@@ -406,19 +406,19 @@ class Guard:
         gid = branch.rpartition(":")[0]
         if self._shipping.any_clients is not None:
             self._shipping.any_clients.ends(tx)
-        tx.set(_SETTING, branch, local=True)  # somebody may have changed it
+        tx.set(_SETTING, branch, local=True)  # the client may have changed it
         yield from self._shipping.prepare_branch(tx, gid)
 
 
 class _Turn:
-    """A turn of the guard: SET CONSTRAINTS ALL IMMEDIATE puts it off."""
+    """A deferred check of the guard, which SET CONSTRAINTS ALL IMMEDIATE does not execute early."""
 
     def __init__(self, guard: Guard, branch: str) -> None:
         self._guard = guard
         self._branch = branch
 
     def fire(self, tx: OpenTx) -> Steps[None]:
-        """At the end, or before."""
+        """Check at the end of the transaction; before that, defer the check again."""
         if tx.ending:
             yield from self._guard.ask(tx, self._branch)
         else:
@@ -426,7 +426,7 @@ class _Turn:
 
 
 def names_in(literal: str) -> tuple[str, ...]:
-    """The names in an array literal; they have no characters that would need more than quotes."""
+    """Return the names in an array literal; the names contain no characters that need escaping."""
     return tuple(name.strip(' "') for name in literal.strip("{}").split(",") if name)
 
 
@@ -435,7 +435,7 @@ def _braced(names: Sequence[str]) -> str:
 
 
 def _change(tx: OpenTx, key: str, compute: Callable[[Row], Row]) -> Steps[Row | None]:
-    """Update this transaction's row, found by where it is: SERIALIZABLE sees nothing read of it."""
+    """Update this transaction's marker row, found by its location: SERIALIZABLE registers no read."""
     table = tx.node.table(MARKER)
     yield from tx.lock_table(table, ROW_EXCLUSIVE)
     snap = tx.statement()

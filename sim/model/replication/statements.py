@@ -1,7 +1,7 @@
-"""Statements over several rows without SQL: one command each, with its triggers, in the order that rows are given.
+"""Statements on several rows without SQL: one command each, with its triggers, in the order of the given rows.
 
-What ``update … from unnest(…)``, ``delete … using unnest(…)``, ``insert … select … from unnest(…)`` and ``select … for
-update`` of our procedures do to rows. It must not know replication.
+Implements the effects of ``update … from unnest(…)``, ``delete … using unnest(…)``, ``insert … select … from
+unnest(…)`` and ``select … for update`` in the product's procedures. Independent of replication.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from twopc.sim.model.node.triggers import RowEvent, before_statement
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.values import Steps, Values
 
-#: The row's key, whether its newest version is still meant, and what becomes of it.
+#: Key of a row, condition on its newest version, and function that computes the new values.
 Change = tuple[Values, Callable[[Values], bool], Callable[[Values], Values]]
 
 
 def update(
     tx: OpenTx, table: HeapTable, changes: Sequence[Change], *, names_keys: bool = False
 ) -> Steps[int]:
-    """Update rows by key; how many.
+    """Update rows by key, and return their number.
 
     Args:
         names_keys: see `twopc.sim.model.node.rows.update`.
@@ -52,7 +52,7 @@ def update(
 def delete(
     tx: OpenTx, table: HeapTable, requested: Sequence[tuple[Values, Callable[[Values], bool]]]
 ) -> Steps[int]:
-    """Delete rows by key; how many."""
+    """Delete rows by key, and return their number."""
     yield from tx.lock_table(table, ROW_EXCLUSIVE)
     snap = tx.statement()
     events: list[RowEvent] = []
@@ -70,7 +70,7 @@ def delete(
 
 
 def insert(tx: OpenTx, table: HeapTable, new: Iterable[Values]) -> Steps[int]:
-    """Add rows; how many were stored."""
+    """Insert rows, and return how many were stored."""
     yield from tx.lock_table(table, ROW_EXCLUSIVE)
     snap = tx.statement()
     events: list[RowEvent] = []
@@ -97,7 +97,7 @@ def lock(tx: OpenTx, table: HeapTable, keys: Iterable[Values]) -> Steps[None]:
 def matching(
     table: HeapTable, key: Values, when: Callable[[Values], bool]
 ) -> Callable[[Values], bool]:
-    """A row has the key, and is meant."""
+    """Return a predicate: whether a row has the key and satisfies the condition."""
     index = table.primary
     assert index is not None
     return lambda values: index.key(values) == key and when(values)
@@ -106,7 +106,7 @@ def matching(
 def seen(
     tx: OpenTx, table: HeapTable, index: Index, key: Values, snap: CommitSnapshot
 ) -> list[Values]:
-    """Rows with a unique key that a snapshot sees."""
+    """Return the rows with a unique key that a snapshot sees."""
     results = []
     for row in index.entries.get(key, ()):
         version = snap.version(row)

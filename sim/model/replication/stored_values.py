@@ -1,6 +1,6 @@
-"""What the Publisher stored otherwise than a Subscriber sent it, and what its triggers may not change.
+"""Rows that the Publisher stored with other values than sent, and changes that its triggers must not make.
 
-The meaning of publisher/sql/{witness,check_touched,stored_rows}.sql. It must not know links.
+Implements the effects of publisher/sql/{witness,check_touched,stored_rows}.sql. Independent of links.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _SYNCING, _TOUCHED = "msrepl.syncing", "msrepl.touched"
 
 
 class StoredProcedures:
-    """For the procedures of all articles."""
+    """The part of the procedures that finds rows stored with other values, for all articles."""
 
     def watch(self, tx: OpenTx, article: ModelArticle) -> None:
-        """Let the witness know whose rows a trigger of this table may change again."""
+        """Tell the witness the article whose sent rows triggers may change again."""
         if article.writes_back:
             tx.set(_SYNCING, article.name, local=True)
 
     def rows(self, tx: OpenTx, article: ModelArticle, sent: Sequence[Values]) -> tuple[Values, ...]:
-        """The published columns of rows that were stored otherwise than they were sent."""
+        """Return the published columns of the rows that were stored with other values than sent."""
         if not article.writes_back:
             return ()
         snap = tx.statement()
@@ -63,8 +63,7 @@ class StoredProcedures:
 
 
 class Witness:
-    """``sp_mssync_witness_<table>``: sees what triggers change in published rows while a Subscriber's change is
-    applied."""
+    """``sp_mssync_witness_<table>``: sees changes of published rows by triggers while a Subscriber's change is applied."""
 
     when = "after row"
     operations = frozenset({"ins", "upd", "del"})
@@ -77,7 +76,7 @@ class Witness:
     def fire(
         self, tx: Any, table: str, changes: Sequence[RowChange]
     ) -> Steps[Sequence[RowChange] | None]:
-        """A change of a row that was just sent goes back with the answer; any other is refused."""
+        """Note a change of a row that was just sent, which goes back with the answer; refuse any other change."""
         if not tx.calls or not self._of_subscriber(tx):
             return None
         article = self._article
@@ -97,7 +96,7 @@ class Witness:
         yield  # a trigger may wait
 
     def _of_subscriber(self, tx: OpenTx) -> bool:
-        """A marker is of this transaction."""
+        """Return whether this transaction has written a branch marker."""
         return any(
             table.name == "msrepl.branch_marker" and operation == "ins"
             for table, operation, _, _ in tx.top.changes

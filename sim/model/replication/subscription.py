@@ -1,7 +1,8 @@
-"""Subscriptions put in place: triggers and functions at a Subscriber, and what the Publisher has beside its procedures.
+"""Installing subscriptions: triggers and functions at a Subscriber, and triggers at the Publisher.
 
-The meaning of `twopc.subscriber.subscription`, `twopc.subscriber.triggers`, `twopc.subscriber.trigger_order` and `twopc.publisher.witness`. Triggers
-fire by name: ours come first, and the row's version is stamped last.
+Implements the effects of `twopc.subscriber.subscription`, `twopc.subscriber.triggers`,
+`twopc.subscriber.trigger_order` and `twopc.publisher.witness`. Triggers fire in the order of their names: the
+product's come first, and the row's version is stamped last.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ Reach = Callable[[str, OpenTx], Steps[None]]
 
 
 class ModelSubscription:
-    """Of one Subscriber."""
+    """The subscription of one Subscriber."""
 
     def __init__(
         self, node: ModelNode, publisher: ModelNode, network: Network, articles: Mapping[str, ModelArticle],
@@ -65,11 +66,11 @@ class ModelSubscription:
         self._made: list[tuple[HeapTable, Any]] = []
 
     def let_any_client(self, clients: AnyClientsPort) -> None:
-        """A transaction that no coordinator has named is any client's from now on."""
+        """Accept transactions without a coordinator from now on, as transactions of any client."""
         self._shipping.any_clients = clients
 
     def link(self, tx: OpenTx) -> Link:
-        """The link of a transaction's session."""
+        """Return the link of a transaction's session."""
         session = tx.session
         if session.link is None:
             session.link = Link(
@@ -79,7 +80,7 @@ class ModelSubscription:
         return result
 
     def install(self) -> None:
-        """Make everything."""
+        """Create all functions and triggers."""
         node, behaviour = self.node, self._behaviour
         node.add_function("msrepl.prepare_publisher", self._shipping.prepare_publisher)
         node.add_function("msrepl.reset_link", self._shipping.reset_link)
@@ -96,7 +97,7 @@ class ModelSubscription:
         self.fit()
 
     def fit(self) -> None:
-        """Make the capture triggers anew, as the user's triggers demand that are there now."""
+        """Recreate the capture triggers to match the user's current triggers."""
         for table, trigger in self._made:
             table.triggers.remove(trigger)
             table.settle()
@@ -106,7 +107,7 @@ class ModelSubscription:
             self._capture(article, self.node.table(article.name))
 
     def may_hold(self, article: ModelArticle) -> bool:
-        """Several changes of one statement may have to wait for each other."""
+        """Return whether changes of one statement may have to wait for each other."""
         table = self.node.table(article.name)
         own = (*table.references, *table.referenced)
         return bool(
@@ -142,7 +143,7 @@ class ModelSubscription:
 def watch_publisher(
     node: ModelNode, articles: Mapping[str, ModelArticle], behaviour: Behaviour
 ) -> None:
-    """What the published tables have besides: nobody truncates them, and a witness where triggers may change them."""
+    """Create the triggers of published tables: against TRUNCATE, and a witness if triggers may change the tables."""
     for article in articles.values():
         node.add_trigger(article.name, RefuseTruncate(truncate_trigger("public", article.name)))
     may_change = any(
@@ -161,7 +162,7 @@ def watch_publisher(
 
 
 def _users(table: HeapTable) -> list[Any]:
-    """Triggers of the user's that fire for an application's statements."""
+    """Return the user's triggers that fire for an application's statements."""
     return [
         one
         for one in table.triggers
@@ -170,13 +171,16 @@ def _users(table: HeapTable) -> list[Any]:
 
 
 def _by_row(table: HeapTable, operation: Operation) -> bool:
-    """The user has an AFTER ROW trigger, and those fire before AFTER STATEMENT."""
+    """Return whether the user has an AFTER ROW trigger: such triggers fire before AFTER STATEMENT triggers."""
     return any(one.when == "after row" and operation in one.operations for one in _users(table))
 
 
 def _may_act(article: ModelArticle, operation: Operation, *, before_end: bool) -> bool:
-    """Rows must be held although no other statement is open: actions of the statement are still to come, or have
-    changed rows of the same table once more."""
+    """Return whether rows must be held although no other statement is open.
+
+    This is the case if referential actions of the statement are still to come, or have changed the same table
+    again.
+    """
     return operation != "ins" and any(
         (key.on_delete if operation == "del" else key.on_update) in ACTS
         for key in article.referenced
@@ -190,7 +194,7 @@ def _name(article: ModelArticle, what: str) -> str:
 
 
 def flush_log(tx: OpenTx) -> Steps[str]:
-    """``select msrepl.flush_log()``: every commit that could be seen is durable."""
+    """``select msrepl.flush_log()``: make every visible commit durable."""
     wal = tx.node.wal
     if wal.durable < wal.end:
         yield from wal.force(wal.end)

@@ -1,7 +1,7 @@
-"""Row versions: digests, so that the same history gives the same ones.
+"""Row versions: digests, so that the same history produces the same versions.
 
-The meaning of subscriber/sql/stamp_version.sql and publisher/sql/version_trigger_function.sql; where those draw a
-number at random, here it is one that nobody else gets.
+Implements the effects of subscriber/sql/stamp_version.sql and publisher/sql/version_trigger_function.sql; instead
+of their random values, versions here are digests of unique texts.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ def digest(text: str) -> UUID:
 
 
 def first(table: str, key: Values) -> UUID:
-    """Of a row that was there before it was published."""
+    """Return the version of a row that existed before its table was published."""
     return digest(f"{table} {key!r}")
 
 
 def derived(sent: UUID, xid: int) -> UUID:
-    """What a row gets in place of the version that a Subscriber has sent, where that is not kept."""
+    """Return the version that replaces the one sent by a Subscriber if the sent one is not kept."""
     return digest(f"{sent} {xid}")
 
 
 class Births:
-    """Versions of inserted rows, at one node: of the transaction, or of the session if it is a plain one."""
+    """Versions of inserted rows at one node, numbered within a global transaction, or within a plain session."""
 
     def __init__(self, node: str) -> None:
         self._node = node
         self._counts: dict[str, int] = {}
 
     def __call__(self, tx: Any) -> UUID:
-        """One that no other row has, had or will have."""
+        """Return a version that no other row has, had or will have."""
         gid = tx.setting("msrepl.gid")
         session = tx.session
         if gid:
@@ -51,9 +51,10 @@ class Births:
 
 
 class RenewVersion:
-    """``~sp_mssync_upd_trig_<table>`` at the Publisher: a new version unless a Subscriber has sent one.
+    """``~sp_mssync_upd_trig_<table>`` at the Publisher: sets a new version unless a Subscriber has sent one.
 
-    Where BEFORE triggers of the user's might put another in its place (`keeps_none`), one `derived` from it.
+    If BEFORE triggers of the user might change the row (`keeps_none`), the sent version is replaced by one
+    `derived` from it.
     """
 
     when = "before row"
@@ -78,7 +79,7 @@ class RenewVersion:
     def fire(
         self, tx: Any, table: str, changes: Sequence[RowChange]
     ) -> Steps[Sequence[RowChange] | None]:
-        """See the class."""
+        """Set the row's version; see the class."""
         (change,) = changes
         old, new, place = change.old, change.new, self._place
         assert new is not None
