@@ -1,4 +1,5 @@
 """The model: nodes, network, coordinators and agents in virtual time, under simpy.
 
-It runs the protocol's own machines and the agents' own planners; only what PostgreSQL does is written here.
+It runs the machines of the protocol and the planners of the agents; only PostgreSQL's behaviour is implemented
+here.
 """

@@ -1,9 +1,10 @@
-"""Any client of a Subscriber in virtual time: its transactions' names, and its resolver's `PublisherPort` and
-`SubscriberPort`.
+"""Clients of a Subscriber without a coordinator (`any client`) in virtual time: names of their transactions, and
+the
+ports of their resolver, `PublisherPort` and `SubscriberPort`.
 
-The meaning of subscriber/sql/{begin_any_client,refuse_unprepared}.sql: the client's own COMMIT prepares the Publisher's
-branch, and with its marker in it is the decision. What becomes of the branch is said by `twopc.drivers.resolver`, and
-when it looks by `twopc.drivers.resolver_watch`.
+Implements subscriber/sql/{begin_any_client,refuse_unprepared}.sql: the client's own COMMIT prepares the Publisher's
+branch, and is, with the marker in it, the decision. `twopc.drivers.resolver` settles the branch, and
+`twopc.drivers.resolver_watch` decides when the resolver looks for branches.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ from twopc.waits import link_name, link_prefix
 _SWEEP_S = 0.25
 #: The shortest and the longest pause of a client that waits for the resolver.
 _PAUSE_S, _PAUSE_MAX_S = 0.001, 0.064
-#: So many sweeps may come at any moment, too, once a client commits: what takes long is not over by then.
+#: Number of sweeps after a commit whose moments the search also chooses: a slow commit is still running then.
 _SWEEPS_AWAKE = 2
-#: For how long a client's end waits for what it has at the Publisher.
+#: Seconds for which a client's commit or rollback waits for the end of its work at the Publisher.
 _ENDED_S = 10.0
 _MARK = "msrepl.any_client"
 
@@ -150,7 +151,9 @@ class _Subscriber(_Node):
 
     @asynccontextmanager
     async def hold(self, pids: Sequence[int]) -> AsyncIterator[Mapping[int, bool]]:
-        """See `SubscriberPort`. Who has nothing open shares no lock, and nobody else takes it here."""
+        """See `SubscriberPort`. Here no lock is shared: a session without a transaction has none, and no other
+        takes it.
+        """
 
         def take() -> dict[int, bool]:
             self._node.looked()
@@ -168,7 +171,7 @@ class _Subscriber(_Node):
             self._held.difference_update(idle)
 
     def holds(self, pid: int) -> bool:
-        """Whether a session is kept from using its link again."""
+        """Whether a session must not use its link again."""
         self._tell(changed=False)
         return pid in self._held
 
@@ -185,11 +188,11 @@ def _flush(tx: OpenTx, params: Any) -> Steps[Any]:
 
 
 class ModelAnyClients:
-    """Of one Subscriber: names for its clients' transactions, and their resolver.
+    """The clients without a coordinator of one Subscriber: names for their transactions, and their resolver.
 
     Args:
-        coordinator: in whose name they begin.
-        epoch: theirs alone, of the variant ``last_agent``.
+        coordinator: the name in their gids.
+        epoch: an epoch of their own, of the variant ``last_agent``.
     """
 
     def __init__(
@@ -232,13 +235,13 @@ class ModelAnyClients:
         self._loop = place.wiring.resolver_loop(self._lock, self._resolver.finish_decided)
         self._sweeps_awake = 0
         self._sweep = self._timer = place.kernel.event()
-        """Comes when the next sweep is due, and what makes it come."""
+        """Comes when the next sweep is due; `_timer` triggers it."""
         self._processes: dict[str, simpy.Process] = {}
 
     # -- for the Subscriber's triggers ---------------------------------------------------------------
 
     def begin(self, tx: OpenTx) -> str:
-        """``msrepl.begin_any_client``: the transaction's name."""
+        """Name a transaction, as ``msrepl.begin_any_client`` does, and return its gid."""
         self._tell(changed=True)
         gid = f"{self._prefix}{next(self._numbers)}"
         tx.set("msrepl.gid", gid, local=True)
@@ -251,7 +254,7 @@ class ModelAnyClients:
         return gid
 
     def ends(self, tx: OpenTx) -> None:
-        """The Publisher's branch is about to be prepared, and its decision to be made."""
+        """Note that the Publisher's branch is about to be prepared, and the decision to be made."""
         self._tell(changed=True)
         if self._lock.is_taken:
             tx.top.notified = True
@@ -261,7 +264,7 @@ class ModelAnyClients:
             self._time_sweep(_SWEEP_S)
 
     def _tell(self, *, changed: bool) -> None:
-        """What the resolver knows is looked at, or changed: the search is notified."""
+        """Notify the search that the state of the resolver is read or changed."""
         if self._kernel.watch is not None:
             self._kernel.watch(f"what {self._actor} knows", changed)
 
@@ -273,11 +276,11 @@ class ModelAnyClients:
             self._processes[work.__name__] = self._kernel.spawn(work(), self._actor)
 
     def _watching(self) -> Steps[None]:
-        """For good, from when the first client begins."""
+        """Run the resolver's loop for ever, from the first client's begin."""
         return steps(self._loop.watch())
 
     def _sweeping(self) -> Steps[None]:
-        """Sweep from time to time, as long as anything of a client is there, as there is now."""
+        """Sweep periodically as long as a client has a transaction, branch or link."""
         goes_on = chain((True,), iter(self._left, None))
         return steps(self._resolver.keep_sweeping(goes_on.__next__))
 
@@ -301,9 +304,7 @@ class ModelAnyClients:
         return self._kernel.delay(seconds, Label(actor=self._actor, cause=cause, what=what))
 
     def _left(self) -> bool:
-        self.there.tell(
-            "branches", changed=True
-        )  # see `twopc.sim.model.node.prepared_transactions.PreparedTransaction.changed`
+        self.there.tell("branches", changed=True)  # see `PreparedTransaction.changed`
         return (
             any(gid.startswith(self._prefix) for gid in self.there.branches)
             or any(one.tx is not None and is_any(one.tx) for one in sessions_of(self.here))
@@ -311,14 +312,14 @@ class ModelAnyClients:
         )
 
     def is_left(self, gid: str) -> bool:
-        """A branch at the Publisher is prepared, or about to be."""
+        """Whether a branch at the Publisher is prepared or being prepared."""
         self.there.tell(f"branch {gid}", changed=False)
         return gid in self.there.branches
 
     def has_link(self, pid: int) -> bool:
-        """A session at the Subscriber has no transaction, and its link has one at the Publisher."""
+        """Whether a Subscriber's session has no transaction, but its link has one at the Publisher."""
         here, there, name = self.here, self.there, link_name(self.here.name, pid)
-        there.tell(f"sessions {name}", changed=True)  # as above
+        there.tell(f"sessions {name}", changed=True)  # see `PreparedTransaction.changed`
         links = [one for one in there.sessions.values() if one.application_name == name]
         for node, one in ((here, here.sessions.get(pid)), *((there, link) for link in links)):
             if one is not None:
@@ -327,7 +328,7 @@ class ModelAnyClients:
         return own is not None and own.tx is None and any(one.tx is not None for one in links)
 
     def _left_links(self) -> list[int]:
-        """Processes at the Subscriber without a transaction whose links have one at the Publisher."""
+        """Return the pids of the Subscriber's sessions without a transaction whose links have one at the Publisher."""
         sessions = sessions_of(self.here)
         open_ = {one.pid for one in sessions if one.tx is not None}
         names = {link_name(self.here.name, one.pid): one.pid for one in sessions}
@@ -341,15 +342,16 @@ class ModelAnyClients:
 
 
 def is_any(tx: OpenTx) -> bool:
-    """The transaction is any client's."""
+    """Whether a transaction belongs to a client without a coordinator."""
     return tx.setting(_MARK) == "yes"
 
 
 class ModelAnyClient(PublisherClient):
-    """A client of its own at a Subscriber: what it says is sent as it is.
+    """A client of a Subscriber without a coordinator: its statements are sent unchanged.
 
-    Its end returns when the resolver has ended what it has at the Publisher, as that of a scenario's session on
-    real servers does.
+    Commit and rollback return when the resolver has ended the client's work at the Publisher, as with a scenario's
+    session
+    on real servers.
     """
 
     gid = ""
@@ -360,12 +362,12 @@ class ModelAnyClient(PublisherClient):
         self._clients = clients
 
     def begin(self, level: str = "read committed", role: str = "") -> Steps[None]:
-        """Begin a transaction. RejectedError"""
+        """Begin a transaction. Raise RejectedError."""
         self.gid = ""
         yield from super().begin(level, role)
 
     def commit(self) -> Steps[None]:
-        """Commit. RejectedError, InDoubtError"""
+        """Commit. Raise RejectedError or InDoubtError."""
         there, tx = self._clients.there, self._session.tx if self._wire is not None else None
         self.gid = (tx.setting("msrepl.gid") if tx is not None else "") or ""
         yield from super().commit()

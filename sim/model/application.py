@@ -1,4 +1,4 @@
-"""Sessions of applications at Subscribers in virtual time, and the coordinator's own that finish branches."""
+"""Sessions of applications at Subscribers in virtual time, and the coordinator's sessions that finish branches."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from twopc.sim.model.wire import Wire
 if TYPE_CHECKING:
     from twopc.sim.model.coordinator import CoordinatorProcess
 
-#: Those without rows are made once.
+#: Results without rows, made once for each tag.
 _tagged = lru_cache(maxsize=1024)(VirtualResult)
 
 
 def _result_of(result: StatementResult) -> VirtualResult:
-    """As it comes over the connection: values as text."""
+    """Return a result as a connection delivers it: values as text."""
     if result.rows is None:
         return _tagged(result.tag)
     rows = [
@@ -39,7 +39,7 @@ def _result_of(result: StatementResult) -> VirtualResult:
 
 
 def _refusal_of(error: SqlError) -> VirtualResult:
-    """An error report as it comes over the connection."""
+    """Return an error report as a connection delivers it."""
     refusal = VirtualReport(
         sqlstate=error.sqlstate, message=error.message, detail=error.detail, hint=error.hint,
         context=error.context,
@@ -48,24 +48,24 @@ def _refusal_of(error: SqlError) -> VirtualResult:
 
 
 def answered(kernel: Kernel, actor: str, process: str) -> None:
-    """A transaction has an answer, and goes on if it has them all: the search is notified."""
+    """Notify the search that a transaction has an answer, and continues if it has all of them."""
     if kernel.watch is not None:
         kernel.watch(f"answers to {actor} of {process}", True)
 
 
 def answered_about(kernel: Kernel, gid: str, process: str) -> None:
-    """The same of an answer to whoever finishes a branch in the transaction's stead."""
+    """Notify the search of an answer to a session that finishes a transaction's branch; see `answered`."""
     branch = BranchId.parse(gid) if kernel.watch is not None else None
     if branch is not None:
         answered(kernel, f"{process}:{branch.global_id.sequence}", process)
 
 
 class ModelLean:
-    """A connection on which messages are sent: the `twopc.drivers.lean.Lean` of virtual time.
+    """A connection that sends messages: the `twopc.drivers.lean.Lean` of virtual time.
 
     Args:
-        session: at the other end.
-        spawn: runs steps beside everything else.
+        session: the session at the other end.
+        spawn: starts steps that run concurrently.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class ModelLean:
         self.unsynced = False
 
     def run(self, command: bytes) -> Awaitable[list[Any]]:
-        """Send commands; their results, up to the first that is an error."""
+        """Send commands and return their results, up to the first error."""
         return self._run(command)
 
     def send(self, command: bytes) -> None:
@@ -89,26 +89,26 @@ class ModelLean:
         self._under_way = self._spawn(cast("Steps[Any]", self._run(command)))
 
     def answer(self) -> Awaitable[list[Any]]:
-        """The results of what was sent."""
+        """Wait for the results of the commands that were sent."""
         assert self._under_way is not None
         event, self._under_way = self._under_way, None
         return awaited(event)
 
     def abort(self, reason: str) -> None:
-        """Close it at once."""
+        """Close the connection at once."""
         if not self.lost:
             self.lost = reason
             self._wire.close()
 
     def release(self) -> None:
-        """Nothing watches it."""
+        """Do nothing: no watcher is registered."""
 
     def alive(self) -> bool:
-        """It is closed neither at one end nor at the other."""
+        """Whether the connection is open at both ends."""
         return not (self.lost or self._wire.lost or self._session.dead)
 
     async def close(self) -> None:
-        """Close it; idempotent."""
+        """Close the connection; idempotent."""
         self.abort("it was closed")
 
     @types.coroutine
@@ -124,21 +124,21 @@ class ModelLean:
         try:
             results = yield from wire.ask(lambda: self._served(statements), text, self._touches)
         except RequestLostError as error:
-            if not self.lost:  # somebody may have closed it meanwhile
+            if not self.lost:  # it may have been closed meanwhile
                 self.lost = str(error)
             return []
         if wire.kernel.watch is not None:
             answered(wire.kernel, wire.actor, wire.here)
         if self._session.dead is not None:
-            self.abort("the server has ended the session")  # with these as its last words
+            self.abort("the server has ended the session")  # these results are the last
         return results
 
     def _served(self, statements: Sequence[str]) -> Steps[list[VirtualResult]]:
-        """What a server does with a message of several statements: it stops at the first error."""
+        """Execute a message of several statements like a server, which stops at the first error."""
         results: list[VirtualResult] = []
         session = self._session
         for text in statements:
-            # every transaction begins with a RESET ALL, and it costs one of its own
+            # a shortcut: each transaction begins with a RESET ALL, which would need a transaction
             if text == "reset all" and not session.settings and session.is_idle:
                 results.append(_tagged("RESET"))
                 continue
@@ -167,30 +167,30 @@ class ModelConnection:
     def open(
         cls, network: Network, node: ModelNode, *, here: str, actor: str, role: str, name: str
     ) -> Steps[ModelConnection]:
-        """Connect. LostError, SqlError
+        """Connect. Raise RequestLostError or SqlError.
 
         Args:
-            name: its `application_name`.
+            name: the connection's `application_name`.
         """
         wire = yield from network.connect(here, node.name, actor, lambda: node.connect(role, name))
         return cls(network, wire)
 
     @property
     def is_lost(self) -> bool:
-        """It is closed at one end or the other."""
+        """Whether the connection is closed at either end."""
         return not self.lean.alive()
 
     def execute(self, text: str, params: Mapping[str, Any] | None = None) -> Steps[StatementResult]:
-        """One statement of the application's. SqlError, LostError"""
+        """Execute one statement of the application. Raise SqlError or RequestLostError."""
         return self.wire.ask(lambda: self.session.execute(text, params), text, self._touches)
 
     def close(self) -> None:
-        """Idempotent."""
+        """Close the connection; idempotent."""
         self.wire.close()
 
 
 class ModelLinkedSession(LinkedSession):
-    """A session at a Subscriber."""
+    """A session at a Subscriber, with its link to the Publisher."""
 
     __slots__ = ()
 
@@ -206,9 +206,7 @@ class ModelLinkedSession(LinkedSession):
     def in_transaction(self) -> bool:
         """See `LinkedSession`."""
         session = self.connection.session
-        open_ = (
-            session.tx is not None or session.dead is not None
-        )  # of which this side has not heard
+        open_ = session.tx is not None or session.dead is not None  # not yet known at this end
         return open_ and not self.lean.lost
 
     @property
@@ -217,12 +215,12 @@ class ModelLinkedSession(LinkedSession):
         return self.connection.is_lost
 
     async def clean_up(self) -> bool:
-        """The model's nodes know no such statements: the session is given up."""
+        """Return False, so that the session is closed: the model's nodes lack the statements that clean up."""
         return False
 
 
 class ModelSessions(Sessions):
-    """Of one role at one Subscriber, for transactions of one variant: they are called by its epoch."""
+    """Sessions of one role at one Subscriber, for transactions of one variant and named by its epoch."""
 
     def __init__(
         self, process: CoordinatorProcess, subscriber: str, role: str, variant: str
@@ -273,9 +271,9 @@ class ModelSessions(Sessions):
 
 
 class ModelFinishers:
-    """The coordinator's connections to the Publisher, for COMMIT PREPARED: as many as are needed at once.
+    """The coordinator's connections to the Publisher for COMMIT PREPARED, opened as needed.
 
-    A real coordinator keeps some for each role; the model's is a superuser.
+    A real coordinator keeps some for each role; the model's role is a superuser.
     """
 
     def __init__(self, network: Network, publisher: ModelNode, *, here: str, actor: str) -> None:
@@ -286,7 +284,7 @@ class ModelFinishers:
         self._idle: list[ModelConnection] = []
 
     async def finish(self, command: bytes, tag: bytes, owner: str, meanwhile: Any) -> bool:
-        """Run COMMIT PREPARED; True if the answer was exactly `tag`.
+        """Execute COMMIT PREPARED; whether the answer was exactly `tag`.
 
         `meanwhile` is called once the command is sent.
         """
@@ -319,7 +317,7 @@ class ModelFinishers:
             watch(f"connections of {self._actor}", True)
 
     def close(self) -> None:
-        """Close those that nobody uses."""
+        """Close the idle connections."""
         for connection in self._idle:
             connection.close()
         self._idle.clear()

@@ -1,4 +1,6 @@
-"""From simpy's events to asyncio's futures: coroutines on a `twopc.sim.model.loop.VirtualLoop` await what models do."""
+"""From simpy's events to asyncio's futures: coroutines on a `twopc.sim.model.loop.VirtualLoop` await events of the
+model.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +16,15 @@ T = TypeVar("T")
 
 
 async def performed(kernel: Kernel, work: Steps[T], name: str) -> T:
-    """Do some work of the model: what it returns or raises.
+    """Run steps of the model; return their result or raise their error.
 
-    Whoever waits may be cancelled; the work goes on, and what comes of it is told to nobody.
+    If the awaiting task is cancelled, the steps go on and their result is discarded.
     """
     return await bridge(kernel.spawn(work, name))  # type: ignore[no-any-return] # what the work returns
 
 
 def bridge(event: simpy.Event) -> asyncio.Future[Any]:
-    """Until an event has come: its value, or what it failed with."""
+    """Return a future of an event's value or error."""
     future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     def came(event: simpy.Event) -> None:

@@ -1,4 +1,4 @@
-"""What a specification says in a node's words, and whom to blame if the node refuses it."""
+"""SQL text from a specification, and errors that name the place in the specification which a node refuses."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from twopc.sim.model.values import SqlError, TableSpec, UnsupportedError
 
 
 class BuildError(Exception):
-    """A node does not take what the specification says; nothing of the model is of use."""
+    """A node refuses a part of the specification, so that the model cannot be used."""
 
     def __init__(self, path: tuple[str | int, ...], error: SqlError) -> None:
         super().__init__(f"{error.message} ({error.sqlstate})")
         self.path = path
-        """Where it stands in the specification: ``("tables", "account", "rows", 0)``."""
+        """Place in the specification: ``("tables", "account", "rows", 0)``."""
         self.error = error
 
 
 @contextmanager
 def blaming(*path: str | int) -> Generator[None]:
-    """What a node refuses in here stands at `path` in the specification."""
+    """Within the block, attribute errors of a node to `path` in the specification."""
     try:
         yield
     except SqlError as error:
@@ -31,7 +31,7 @@ def blaming(*path: str | int) -> Generator[None]:
 
 
 def create_text(table: TableSpec) -> str:
-    """The definition of a table."""
+    """Return the CREATE TABLE statement of a table."""
     parts = [f'"{name}" {text}' for name, text in table.columns.items()]
     if table.key:
         parts.append(f"primary key ({', '.join(_quoted(name) for name in table.key)})")

@@ -1,10 +1,12 @@
-"""Time in which somebody chooses what happens next: the kernel of exploration.
+"""Time in which a chooser decides what happens next: the kernel of exploration.
 
-Every labelled delay is a choice. What has no label (a lock that is granted, a process that ends) happens at once,
-in the order in which it became due; all of it up to the next choice is one *stretch*. A stretch is told by what
-brought it about, not by when it happened, so that equal stretches of two runs have equal names.
+Every labelled delay is a choice. Events without a label (a lock that is granted, a process that ends) happen at
+once, in
+the order in which they became due; all of them up to the next choice form one *stretch*. A stretch is identified by
+its
+cause, not by its time, so that equal stretches of two runs have equal names.
 
-It must not know what a system is, nor what is looked for.
+This module knows neither the system nor the purpose of the search.
 """
 
 from __future__ import annotations
@@ -20,20 +22,20 @@ import simpy
 from twopc.sim.model.kernel import Environment, SimpyKernel
 from twopc.sim.model.values import Cause, Delay, Label
 
-#: Only when nothing else can happen, and then the earliest of them.
+#: Causes of events that happen only when no other can, and then the earliest of them.
 TIMERS = frozenset((Cause.TIMER, Cause.LOCK_TIMEOUT, Cause.DEADLOCK, Cause.POLL, Cause.PAUSE))
-#: Object of what may concern everything.
+#: Object of events that may depend on all others.
 ALL = "*"
 READ, WRITE = 1, 2
 
 
 class Choice(simpy.Event):
-    """A labelled delay that is under way.
+    """A labelled delay that is pending.
 
     Attributes:
-        name: what it is and what brought it about: equal in equivalent runs.
-        maker: the name of what brought it about.
-        due: when it would come if time decided.
+        name: digest of its label and its cause: equal in equivalent runs.
+        maker: the name of the stretch that made it.
+        due: the time at which it comes if time decides.
     """
 
     def __init__(
@@ -47,32 +49,33 @@ class Choice(simpy.Event):
         self.maker = maker
         self.cancelled = False
         self.slow = False
-        """Others were chosen before it: it comes after all that is not slow."""
+        """Whether others were chosen before it, so that it comes after all that are not slow."""
 
     @property
     def is_timer(self) -> bool:
-        """It comes only when nothing else can."""
+        """Whether it comes only when no other event can."""
         return self.label.cause in TIMERS
 
     def __str__(self) -> str:
         return wording(self.label)
 
 
-#: Of an event and what it has looked at and changed.
+#: Function of an event and of the objects that it has read and changed.
 Absorbs = Callable[["Choice", Mapping[str, int]], bool]
 
 
 class Strike:
-    """Something that may go wrong now: a choice, too.
+    """A fault that may strike now, which is a choice too.
 
     Args:
-        what: in words.
-        act: does it.
-        touches: what it writes.
-        do: what a fault of a scenario says that does this; empty if none can.
-        absorbs: whether it leaves nothing of an event that came just before it, so that it might as well have
-            come before that one.
-        on: what it strikes, where words do not tell that: equal in equivalent runs, and of no two at a time.
+        what: description.
+        act: performs the fault.
+        touches: objects that it writes.
+        do: the action of a scenario's fault that does the same; empty if there is none.
+        absorbs: whether the fault leaves no effect of an event just before it, so that the reverse order is
+        equivalent.
+        on: the target, if the description does not identify it: equal in equivalent runs, and different for any two
+            faults at one time.
     """
 
     __slots__ = ("absorbs", "act", "do", "name", "touches", "what")
@@ -96,27 +99,27 @@ Option = Choice | Strike
 
 
 class Chooser(Protocol):
-    """Says what happens next."""
+    """Decides what happens next."""
 
     def choose(self, options: Sequence[Option]) -> int:
-        """The place of one; the first is what would happen if time decided."""
+        """Return the index of an option; the first is the one that happens if time decides."""
         ...
 
 
 class TimeChooser:
-    """As time would decide."""
+    """A chooser that follows time."""
 
     def choose(self, options: Sequence[Option]) -> int:
-        """The first."""
+        """Return the index of the first option."""
         return 0
 
 
 class SeededChooser:
-    """By chance.
+    """A random chooser.
 
     Args:
-        random: its chance.
-        often: how often something else than the first happens, of one.
+        random: the source of randomness.
+        often: probability of an option other than the first.
     """
 
     def __init__(self, random: Any, often: float = 0.3) -> None:
@@ -124,25 +127,25 @@ class SeededChooser:
         self._often = often
 
     def choose(self, options: Sequence[Option]) -> int:
-        """Mostly the first."""
+        """Return an index, mostly that of the first option."""
         if len(options) > 1 and self._random.random() < self._often:
             return int(self._random.randrange(1, len(options)))
         return 0
 
 
 class ReplayChooser:
-    """As written down; afterwards as time would decide."""
+    """A chooser that repeats recorded choices, and then follows time."""
 
     def __init__(self, choices: Sequence[int]) -> None:
         self._left = list(reversed(choices))
 
     def choose(self, options: Sequence[Option]) -> int:
-        """The next that is written down."""
+        """Return the next recorded index."""
         return self._left.pop() if self._left else 0
 
 
 def digest(*parts: object) -> int:
-    """A number that is the same in every process."""
+    """Return a digest of values that is equal in every process."""
     raw = hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
     return int.from_bytes(raw, "big")
 
@@ -156,15 +159,15 @@ _NUMBERS = re.compile(r"\b(?:pid|session) \d+")
 
 
 def wording(label: Label) -> str:
-    """A label in words, without numbers that only count."""
+    """Return a label as text, without numbers that only count."""
     return _NUMBERS.sub("a session", f"{label.actor}: {label.what}")
 
 
 class ChoiceKernel(SimpyKernel):
-    """See `twopc.sim.model.kernel.SimpyKernel`; here nothing happens before it is chosen.
+    """A kernel in which each event is chosen before it happens; see `twopc.sim.model.kernel.SimpyKernel`.
 
     Args:
-        seed: of every component's chance.
+        seed: seed of every component's random values.
     """
 
     labelled = True
@@ -175,24 +178,24 @@ class ChoiceKernel(SimpyKernel):
         self._pending: dict[Choice, None] = {}
         self._numbers = 0
         self._children: dict[tuple[str, Cause, str], int] = {}
-        """How often this stretch has brought about what is called so."""
+        """Number of events that this stretch has made, by actor, cause and description."""
         self._strikes: dict[int, int] = {}
-        """How often what is called so went wrong."""
+        """Number of faults so far, by name."""
         self._stretch = 0
-        """Name of what is happening."""
+        """Name of the current stretch."""
         self._clock = 0.0
         self.seen: dict[str, int] = {}
-        """What this stretch has looked at (`READ`) and changed (`WRITE`)."""
+        """Objects that this stretch has read (`READ`) and changed (`WRITE`)."""
         self._readers: dict[str, dict[int, None]] = {}
         self._writers: dict[str, int] = {}
         self.state = 0
-        """Of the run so far, whatever the order of what is independent: equal in equivalent runs."""
+        """Digest of the run so far, independent of the order of independent stretches: equal in equivalent runs."""
         self.watch = self._watch
 
     # -- as `SimpyKernel` -------------------------------------------------------------------------------
 
     def delay(self, duration: Delay | float, label: Label) -> simpy.Event:
-        """A choice, due when it would come."""
+        """Return a choice that is due after a duration."""
         if isinstance(duration, Delay):
             duration = self.draw(duration, label.actor)
         self._numbers += 1
@@ -204,14 +207,14 @@ class ChoiceKernel(SimpyKernel):
         return made
 
     def cancel(self, event: simpy.Event) -> None:
-        """It is not wanted any more; harmless if it has come."""
+        """Cancel a choice; no effect after it has come."""
         if isinstance(event, Choice) and event.callbacks is not None:
             event.callbacks.clear()
             event.cancelled = True
             self._pending.pop(event, None)
 
     def run(self, until: float | simpy.Event | None = None) -> Any:
-        """Let things happen as time would decide: to a moment, to an event, or until nothing is left."""
+        """Run as time decides: to a moment, to an event, or until no event is left."""
         while True:
             self.settle()
             if isinstance(until, simpy.Event) and until.processed:
@@ -230,22 +233,21 @@ class ChoiceKernel(SimpyKernel):
 
     @property
     def stretch(self) -> int:
-        """The name of what happened last."""
+        """The name of the current or last stretch."""
         return self._stretch
 
     # -- choosing ----------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """What has no label happens."""
+        """Process all events without a label."""
         queue, step = self.env._queue, self.env.step
         while queue:
             step()
 
     def enabled(self) -> list[Choice]:
-        """What may happen next, in the order in which time would decide: nobody begins anything before what was
-        begun has come as far as it can.
+        """Return the choices that may come next, in the order of time; new sessions begin after all others.
 
-        Timers only if nothing else can, and of them the earliest only: nobody is hurried.
+        Timers are included only if no other choice is possible, and then only the earliest.
         """
         results = []
         timer: Choice | None = None
@@ -262,11 +264,13 @@ class ChoiceKernel(SimpyKernel):
         return results
 
     def timers(self) -> list[Choice]:
-        """The timers that somebody waits for, earliest first."""
+        """Return the timers that have waiters, earliest first."""
         return sorted((one for one in self._pending if one.callbacks and one.is_timer), key=_order)
 
     def fire(self, option: Option) -> dict[str, int]:
-        """Let it happen, and all that follows without a label; what that has looked at and changed."""
+        """Let an option happen with all unlabelled events that follow; return the objects that it has read and
+        changed.
+        """
         self._children = {}
         self._stretch = option.name
         if isinstance(option, Strike):
@@ -282,7 +286,7 @@ class ChoiceKernel(SimpyKernel):
             seen.update(dict.fromkeys(option.touches, WRITE))
             option.act()
         self.settle()
-        self.seen = {}  # who looks from outside changes nothing
+        self.seen = {}  # reads from outside do not count
         self.state = (self.state + self._cause_of(option.name, seen)) & _MASK
         return seen
 
@@ -291,14 +295,14 @@ class ChoiceKernel(SimpyKernel):
             self.env._now = moment
 
     def _watch(self, what: str, changed: bool) -> None:
-        """Something is looked at, or changed."""
+        """Note that an object is read or changed."""
         if changed:
             self.seen[what] = WRITE
         else:
             self.seen.setdefault(what, READ)
 
     def _cause_of(self, name: int, seen: dict[str, int]) -> int:
-        """The name of a stretch with all that happened before and that it depends on."""
+        """Return the digest of a stretch and of all earlier stretches on which it depends."""
         before: set[int] = set()
         readers, writers = self._readers, self._writers
         for what, how in seen.items():
@@ -324,14 +328,14 @@ def _order(one: Choice) -> tuple[bool, bool, float, int]:
 
 
 def passed_over(options: Sequence[Option], at: int) -> list[Choice]:
-    """Whose turn it was before that of the one that is chosen, and that are not slow yet."""
+    """Return the choices that were due before the chosen one and are not slow yet."""
     if isinstance(options[at], Strike):
         return []
     return [one for one in options[:at] if isinstance(one, Choice) and not one.slow]
 
 
 def _touched(label: Label) -> dict[str, int]:
-    """What the label says that its stretch depends on."""
+    """Return the objects on which a stretch depends according to its label."""
     seen = {f"actor {label.actor}": WRITE, ALL: READ}
     for place in _processes(label.actor):
         seen[f"process {place}"] = READ
@@ -347,13 +351,13 @@ def _touched(label: Label) -> dict[str, int]:
 
 
 def _processes(actor: str) -> list[str]:
-    """``coordinator:c:1:7`` is a part of ``coordinator:c:1``."""
+    """Return the process of an actor: ``coordinator:c:1:7`` is a part of ``coordinator:c:1``."""
     parts = actor.split(":")
     return [":".join(parts[:3])] if len(parts) > 2 else []
 
 
 def depend(one: dict[str, int], other: dict[str, int]) -> bool:
-    """Whether the order of two stretches may matter."""
+    """Whether two stretches depend on each other, so that their order may matter."""
     if len(other) < len(one):
         one, other = other, one
     return any(how + other.get(what, 0) > WRITE for what, how in one.items() if what in other)

@@ -1,8 +1,10 @@
-"""Applications' sessions of a model: coordinated at a Subscriber, plain at the Publisher.
+"""Sessions of applications in a model: coordinated at a Subscriber, plain at the Publisher.
 
-Each has the shape of `twopc.sim.model.ports.ModelClient` and raises `twopc.errors.TransactionError` as the sessions of a
-scenario on real servers do. Work runs in the process of whoever calls; a coordinator that is killed takes the work of
-its sessions with it.
+Each has the interface `twopc.sim.model.ports.ModelClient` and raises `twopc.errors.TransactionError` like the
+sessions of
+a scenario on real servers. Work runs in the caller's process; when a coordinator is killed, the work of its
+sessions
+ends with it.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from twopc.sim.model.wire import KILLED, Wire
 
 T = TypeVar("T")
 
-#: Whose an application's sessions are.
+#: Role of an application's sessions.
 ROLE = "app"
 
 
@@ -31,10 +33,10 @@ class SubscriberClient:
     """Coordinated transactions of a Subscriber, one after the other.
 
     Args:
-        process: the coordinator's process that lives now.
-        variant, shipping: of every transaction.
-        also: further Subscribers at which every transaction works; a statement then says where.
-        numbers: of its transactions, if its coordinator does not count them.
+        process: returns the coordinator's process that is alive.
+        variant, shipping: options of every transaction.
+        also: further Subscribers of every transaction; each statement then names its node.
+        numbers: numbers of its transactions, if the coordinator does not number them.
     """
 
     def __init__(
@@ -52,20 +54,20 @@ class SubscriberClient:
         self._by: CoordinatorProcess | None = None
         self.gid = ""
         self.pids: dict[str, int] = {}
-        """Of its sessions, by Subscriber, while a transaction is open."""
+        """Pids of the client's sessions, by Subscriber, while a transaction is open."""
 
     @property
     def pid(self) -> int:
-        """Of its session at its node; 0 while nothing is open."""
+        """Pid of the session at the client's node; 0 while no transaction is open."""
         return self.pids.get(self.node, 0)
 
     @property
     def is_open(self) -> bool:
-        """A transaction is open."""
+        """Whether a transaction is open."""
         return self._one is not None
 
     def begin(self, level: str = "read committed", role: str = "") -> Steps[None]:
-        """Begin a global transaction. RejectedError"""
+        """Begin a global transaction. Raise RejectedError."""
         if self._one is not None:
             raise LocalProtocolError(f"{self.name} has a transaction open already")
         by = self._by = self._process()
@@ -81,11 +83,15 @@ class SubscriberClient:
     def execute(
         self, text: str, params: Mapping[str, Any] | None = None, *, at: str = "", beneath: bool = False
     ) -> Steps[StatementResult]:  # fmt: skip
-        """One statement, at its node or at another one of its Subscribers. RejectedError, LocalProtocolError
+        """Execute one statement, at the client's node or at another of its Subscribers.
 
         Args:
-            at: where.
+            at: the node; the client's own if empty.
             beneath: see `ModelTransaction.execute`.
+
+        Raises:
+            RejectedError: the statement failed.
+            LocalProtocolError: no transaction is open.
         """
         one, where = self._opened(), at or self.node
         return (
@@ -95,7 +101,7 @@ class SubscriberClient:
         )
 
     def commit(self) -> Steps[None]:
-        """Commit everywhere or nowhere. RejectedError, InDoubtError, HeuristicError"""
+        """Commit at all nodes or at none. Raise RejectedError, InDoubtError or HeuristicError."""
         one = self._opened()
         try:
             yield from self._work(one.commit, "commit")
@@ -103,29 +109,29 @@ class SubscriberClient:
             self._one, self.pids = None, {}
 
     def rollback(self) -> Steps[None]:
-        """Roll back everywhere; harmless if nothing is open."""
+        """Roll back at all nodes; no effect if no transaction is open."""
         one, self._one, self.pids = self._one, None, {}
         if one is not None and self._by is not None and self._by.alive:
             yield from self._work(one.rollback, "rollback")
 
     def cancel(self) -> None:
-        """Cancel what runs at its Subscribers."""
+        """Cancel running statements at the Subscribers."""
         if self._one is not None:
             self._one.cancel()
 
     def close(self) -> Steps[None]:
-        """Leave; what is open is rolled back."""
+        """Disconnect; an open transaction is rolled back."""
         yield from self.rollback()
 
     def _opened(self) -> ModelTransaction:
         if self._one is None:
             if self._by is not None and not self._by.alive:
-                raise self._killed("begin")  # it has gone with its coordinator
+                raise self._killed("begin")  # ended with its coordinator
             raise LocalProtocolError(f"{self.name} has no transaction open")
         return self._one
 
     def _work(self, work: Callable[[], Steps[T]], what: str) -> Steps[T]:
-        """Do something as part of the coordinator's process."""
+        """Run steps as a part of the coordinator's process."""
         by = self._by
         assert by is not None
         if not by.alive:
@@ -157,7 +163,7 @@ class PublisherClient:
 
     gid = ""
     settles = "whether it is committed, its rows tell"
-    """What becomes of a transaction whose connection was lost at its COMMIT."""
+    """How the outcome is determined if the connection was lost at COMMIT."""
 
     def __init__(self, name: str, node: ModelNode, network: Network) -> None:
         self.name = name
@@ -169,12 +175,12 @@ class PublisherClient:
 
     @property
     def pid(self) -> int:
-        """Of its session there; 0 if it is not connected."""
+        """Pid of the session; 0 if it is not connected."""
         return self._session.pid if self._wire is not None else 0
 
     @property
     def xid(self) -> str:
-        """Of its open transaction there; empty if it has none."""
+        """Transaction id of the open transaction; empty if there is none."""
         tx = None if self._wire is None or self._is_lost else self._session.tx
         return str(tx.top.xid) if tx is not None and tx.top.xid else ""
 
@@ -186,20 +192,20 @@ class PublisherClient:
 
     @property
     def _is_lost(self) -> bool:
-        """The connection, or the session at its other end."""
+        """Whether the connection, or the session at its other end, is lost."""
         return self._wire is None or bool(self._wire.lost) or self._session.dead is not None
 
     def begin(self, level: str = "read committed", role: str = "") -> Steps[None]:
-        """Begin a transaction. RejectedError"""
+        """Begin a transaction. Raise RejectedError."""
         yield from self._run(f"begin isolation level {level}", None)
         self.is_open = True
 
     def execute(self, text: str, params: Mapping[str, Any] | None = None) -> Steps[StatementResult]:
-        """One statement. RejectedError"""
+        """Execute one statement. Raise RejectedError."""
         return (yield from self._run(text, params))
 
     def commit(self) -> Steps[None]:
-        """Commit. RejectedError, InDoubtError"""
+        """Commit. Raise RejectedError or InDoubtError."""
         self.is_open = False
         if self._wire is None:
             raise RejectedError(
@@ -207,11 +213,11 @@ class PublisherClient:
                 gid=self.gid, node=self.node, sqlstate="08006",
             )  # fmt: skip
         try:
-            if self._wire.lost:  # which it learns only now
+            if self._wire.lost:  # noticed only now
                 raise from_sqlstate("08006", self._wire.lost, node=self.node)
             result = yield from self._run("commit", None)
         except RejectedError as error:
-            if self._is_lost:  # nobody has said how it ended
+            if self._is_lost:  # the outcome is unknown
                 raise InDoubtError(
                     f"the connection to {self.node} is lost: {error}; {self.settles}",
                     gid=self.gid, node=self.node,
@@ -230,20 +236,20 @@ class PublisherClient:
             yield from self._run("rollback", None)
 
     def cancel(self) -> None:
-        """Cancel what runs."""
+        """Cancel the running statement."""
         if self._wire is not None:
             self._session.cancel()
 
     def close(self) -> Steps[None]:
-        """Leave; what is open is rolled back."""
+        """Disconnect; an open transaction is rolled back."""
         wire, self._wire, self.is_open = self._wire, None, False
         if wire is not None:
             wire.close()
         return
-        yield  # as the others
+        yield  # a generator, like the other methods
 
     def raised_at(self, error: SqlError) -> str:
-        """The node that raised an error."""
+        """Return the node that raised an error."""
         return self.node
 
     def _run(self, text: str, params: Mapping[str, Any] | None) -> Steps[StatementResult]:

@@ -1,6 +1,6 @@
-"""Clocks that are wrong: set forward or back, and running fast or slow, each by itself.
+"""Clocks that are wrong, each independently: set forward or back, running fast or slow.
 
-Who measures with such a clock waits longer or shorter than he says. It must not know what for.
+A timeout measured with such a clock is longer or shorter than intended.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 
 class Clock:
-    """A clock beside virtual time.
+    """A clock with its own offset and rate relative to virtual time.
 
     Args:
         now: virtual time in seconds.
-        shows: what it shows now, in seconds since 1970.
-        rate: seconds that it counts in one second.
+        shows: its present reading, in seconds since 1970.
+        rate: seconds that it counts in one second of virtual time.
     """
 
     def __init__(self, now: Callable[[], float], *, shows: float = 0.0, rate: float = 1.0) -> None:
@@ -24,29 +24,29 @@ class Clock:
         self._rate = rate
 
     def __call__(self) -> float:
-        """What it shows."""
+        """Return the reading of the clock."""
         return self._shown + (self._now() - self._since) * self._rate
 
     @property
     def rate(self) -> float:
-        """Seconds that it counts in one second."""
+        """Seconds that the clock counts in one second of virtual time."""
         return self._rate
 
     def shift(self, seconds: float) -> None:
-        """Set it forward, or back."""
+        """Set the clock forward, or back if negative."""
         self._shown += seconds
 
     def run_at(self, rate: float) -> None:
-        """Let it run faster or slower from now on; it shows no other time by that. ValueError: not forward."""
+        """Change the clock's rate, but not its present reading. Raise ValueError if the rate is not positive."""
         if rate <= 0:
             raise ValueError(f"a clock that runs at {rate}: it must go forward")
         self._shown, self._since, self._rate = self(), self._now(), rate
 
     def lasts(self, seconds: float) -> float:
-        """How long it really takes until it has counted so many seconds."""
+        """Return the virtual time in which the clock counts this many seconds."""
         return seconds / self._rate
 
 
 def right(seconds: float) -> float:
-    """What a clock that runs right takes for so many seconds."""
+    """Return the virtual time in which a clock without error counts this many seconds."""
     return seconds

@@ -1,8 +1,8 @@
-"""A coordinator's process in virtual time: what its transactions and its recovery need of it, and what becomes of them
-when it dies.
+"""The process of a coordinator in virtual time: the parts that its transactions and its recovery need, and its
+death.
 
-How a transaction goes is said by `twopc.drivers.engine`, what is recovered by `twopc.drivers.recovery`, and when by
-`twopc.drivers.keeper`. It must not know tables.
+Transactions are run by `twopc.drivers.engine`, branches recovered by `twopc.drivers.recovery` at times that
+`twopc.drivers.keeper` decides. This module does not know tables.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _TURN_S = 0.001
 
 
 class _Open(set[Key]):
-    """Transactions that are open; the search is notified which of them are asked for.
+    """The set of open transactions; the search is notified of membership tests.
 
     Args:
-        asked: those of which somebody will ask later, as he has before.
-        stretch: the name of what happens now.
+        asked: transactions that were tested before and will be tested again.
+        stretch: returns the name of the current stretch.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class _Open(set[Key]):
     def __contains__(self, key: object) -> bool:
         result = super().__contains__(key)
         self._notify(_called(key), False)
-        if not result or self._stretch() != self._made:  # of one that is open nobody asks twice
+        if not result or self._stretch() != self._made:  # an open one is not tested again
             self._asked[key] = None
         return result
 
@@ -80,7 +80,7 @@ def _called(key: object) -> str:
 
 
 class _ModelEngine(CoordinatorEngine):
-    """The product's, in a process that may die; the search is notified of state that its transactions share."""
+    """The product's engine, in a process that may die; notifies the search of state that transactions share."""
 
     process: CoordinatorProcess
 
@@ -96,7 +96,7 @@ class _ModelEngine(CoordinatorEngine):
         self._changed(transaction)
 
     def _changed(self, transaction: Transaction) -> None:
-        """It was opened or has ended: the search is notified."""
+        """Notify the search that a transaction was opened or has ended."""
         if self.process.place.kernel.watch is not None:
             self.process.remembers(_called(_key(transaction)), True)
 
@@ -131,12 +131,14 @@ class _ModelEngine(CoordinatorEngine):
 
 
 def _key(transaction: Transaction) -> Key:
-    ids = getattr(transaction, "ids", None)  # it has none if the log was not to be reached
+    ids = getattr(transaction, "ids", None)  # missing if the decision log could not be reached
     return (ids.epoch if ids is not None else 0), transaction.sequence
 
 
 class _Alarm:
-    """See `twopc.drivers.keeper.AlarmPort`. A pass comes at any moment where somebody explores: none comes sooner."""
+    """See `twopc.drivers.keeper.AlarmPort`. A search chooses the moment of each pass, so that `ring` brings none
+    forward.
+    """
 
     def __init__(self, process: CoordinatorProcess) -> None:
         self._process = process
@@ -152,16 +154,16 @@ class _Alarm:
 
 
 class _Recovery:
-    """See `twopc.drivers.keeper.RecoveryPort`; the search is notified of what it asks.
+    """See `twopc.drivers.keeper.RecoveryPort`; notifies the search of the state that recovery reads.
 
-    Its turn is waited for by looking: a lock of asyncio wakes nobody here.
+    It waits for its turn by polling: a lock of asyncio cannot wake a process of the model.
     """
 
     def __init__(self, process: CoordinatorProcess) -> None:
         self._process = process
         self._label = Label(actor=process.actor, cause=Cause.POLL, what="recovery's turn")
         self._asked: dict[object, None] = {}
-        """Transactions of which it has asked whether they are open."""
+        """Transactions for which recovery has tested whether they are open."""
 
     async def run(
         self, *, own: set[int], unsettled: set[Key], active: Callable[[], set[Key]]
@@ -170,7 +172,7 @@ class _Recovery:
         process = self._process
         kernel, recovery = process.place.kernel, process.recovery
         process.remembers("unsettled", True)
-        while recovery.is_busy:  # with one that was begun by itself
+        while recovery.is_busy:  # with a pass that was started separately
             await awaited(kernel.delay(_TURN_S, self._label))
 
         def open_() -> set[Key]:
@@ -180,11 +182,11 @@ class _Recovery:
 
 
 class CoordinatorPlace:
-    """What the coordinators of one system have in common.
+    """The parts that the coordinators of one system share.
 
     Args:
-        nodes: by name, the Publisher among them.
-        log_at: the node that the decision log is at.
+        nodes: nodes by name, including the Publisher.
+        log_at: the node that has the decision log.
     """
 
     def __init__(
@@ -201,12 +203,12 @@ class CoordinatorPlace:
 
 
 class CoordinatorProcess:
-    """A process of a coordinator; several of one name may live at once.
+    """A process of a coordinator; several with one name may be alive at once.
 
     Args:
-        number: tells it from others of its name.
-        clock: what it waits by for answers that were lost; without it, one that is right.
-        observe: sees every effect and event of its drivers, with the gid.
+        number: distinguishes processes with one name.
+        clock: the clock of timeouts for lost answers; one without error if None.
+        observe: called with every effect and event of its drivers, and the gid.
     """
 
     def __init__(
@@ -222,7 +224,7 @@ class CoordinatorProcess:
         self.alive = True
         self._processes: dict[simpy.Process, None] = {}
         self._begin: dict[simpy.Process | None, int] = {}
-        """Numbers of transactions that begin, by who begins them."""
+        """Numbers of transactions that are being begun, by the process that begins them."""
         self._plans: dict[tuple[str | None, ...], TransactionPlan] = {}
         self._pools: dict[tuple[str, str, str], ModelSessions] = {}
         kernel, network, nodes = place.kernel, place.network, place.nodes
@@ -287,7 +289,7 @@ class CoordinatorProcess:
     # -- life --------------------------------------------------------------------------------------
 
     def spawn(self, work: Steps[Any], what: str) -> simpy.Process:
-        """Run something as this process, with which it dies."""
+        """Start steps as a part of this process, with which they end."""
         process = self.place.kernel.spawn(work, f"{self.actor}: {what}")
         self._processes[process] = None
         assert process.callbacks is not None
@@ -295,7 +297,7 @@ class CoordinatorProcess:
         return process
 
     def join(self) -> simpy.Process | None:
-        """Whatever runs now is part of it from now on, until `leave`; None if it is already."""
+        """Make the running process a part of this one until `leave`, and return it; None if it is already."""
         process = self.place.kernel.env.active_process
         if process is None or process in self._processes:
             return None
@@ -303,13 +305,13 @@ class CoordinatorProcess:
         return process
 
     def leave(self, process: simpy.Process) -> None:
-        """It goes on by itself."""
+        """Separate a process from this one."""
         self._processes.pop(process, None)
 
     def crash(self) -> None:
-        """kill -9: everything it does stops, and its connections break. Idempotent.
+        """Kill the process (kill -9): all its work stops, and its connections break. Idempotent.
 
-        What runs now cannot be stopped by itself: it must not do anything more.
+        The process of the model that calls this cannot be stopped: it must not do any further work.
         """
         self.alive = False
         running = self.place.kernel.env.active_process
@@ -320,11 +322,11 @@ class CoordinatorProcess:
         self.place.network.client_lost(self.actor, killed)
 
     def pause(self) -> None:
-        """SIGSTOP: its connections stay."""
+        """Stop the process (SIGSTOP); its connections stay."""
         self.place.network.pause(self.actor)
 
     def go_on(self) -> None:
-        """SIGCONT"""
+        """Continue the process (SIGCONT)."""
         self.place.network.go_on(self.actor)
 
     # -- transactions ------------------------------------------------------------------------------
@@ -333,13 +335,13 @@ class CoordinatorProcess:
         self, *subscribers: str, variant: str = "presumed_abort", role: str = "app", level: str = "",
         shipping: str = "eager", number: int = 0,
     ) -> ModelTransaction:  # fmt: skip
-        """A transaction of an application at a Subscriber, or at several, not begun.
+        """Return a transaction, not begun, of an application at one or several Subscribers.
 
         Args:
-            number: of the transaction; 0: the next one.
+            number: the transaction's number; 0 for the next one.
 
         Raises:
-            ConfigurationError: several cannot have what is asked for.
+            ConfigurationError: these options are not available for several Subscribers.
         """
         kind = (level or None, shipping, variant, role)
         plans = [self._plan(one, *kind) for one in subscribers]
@@ -367,34 +369,34 @@ class CoordinatorProcess:
 
     @property
     def active(self) -> Mapping[int, Transaction]:
-        """Those that are open or being committed, by number."""
+        """Transactions that are open or being committed, by number."""
         return self.engine.active
 
     def begins(self, number: int) -> None:
-        """Whoever runs now begins this transaction."""
+        """Note that the running process begins a transaction."""
         self._begin[self.place.kernel.env.active_process] = number
 
     def has_begun(self) -> None:
-        """Or could not."""
+        """Note that the running process has begun its transaction, or failed to."""
         self._begin.pop(self.place.kernel.env.active_process, None)
 
     @property
     def beginner(self) -> str:
-        """The actor of the transaction that whoever runs now has begun last."""
+        """The actor of the transaction that the running process is beginning."""
         return f"{self.actor}:{self._begin[self.place.kernel.env.active_process]}"
 
     def remembers(self, what: str, changed: bool) -> None:
-        """Shared state of its transactions is read, or changed: the search is notified."""
+        """Notify the search that state which the transactions share is read or changed."""
         if self.place.kernel.watch is not None:
             self.place.kernel.watch(f"{what} of {self.actor}", changed)
 
     # -- recovery ----------------------------------------------------------------------------------
 
     def recover(self) -> Steps[list[SettledBranch]]:
-        """One pass. psycopg.Error: the log cannot be reached."""
+        """Run one pass of recovery. Raise psycopg.Error if the decision log cannot be reached."""
         return steps(self.keeper.recover())
 
     def keep_recovering(self) -> Steps[None]:
-        """Recover at once, and from time to time."""
+        """Run recovery at once, and then periodically."""
         yield from steps(self.keeper.attempt())
         yield from steps(self.keeper.watch(lambda: True))

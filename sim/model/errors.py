@@ -1,4 +1,4 @@
-"""What the model's servers report, as the drivers know it from real ones: psycopg's exceptions."""
+"""Errors of the model's servers as the exceptions of psycopg, which drivers get from real servers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from twopc.sim.model.values import RequestLostError, SqlError
 
 
 def as_psycopg(error: SqlError | RequestLostError) -> psycopg.Error:
-    """The exception that psycopg raises for it."""
+    """Return the exception that psycopg raises for an error."""
     if isinstance(error, RequestLostError):
         return psycopg.OperationalError(str(error))
     return psycopg.errors.lookup(error.sqlstate)(error.message)
@@ -19,7 +19,7 @@ def as_psycopg(error: SqlError | RequestLostError) -> psycopg.Error:
 
 @contextmanager
 def raised() -> Generator[None]:
-    """Within the block, errors of the model are raised as psycopg's."""
+    """Within the block, raise errors of the model as psycopg's exceptions."""
     try:
         yield
     except (SqlError, RequestLostError) as error:

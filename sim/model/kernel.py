@@ -1,7 +1,8 @@
-"""Virtual time: simpy's, with labelled delays, and a chance of its own for each component.
+"""Virtual time: simpy's, with labelled delays, and an own source of random values for each component.
 
-It must not know what happens. Everything in the model asks the kernel for time, so that another kernel, in which
-somebody chooses what happens next, can stand in its place.
+This module does not know the events' meaning. All of the model takes its time from the kernel, so that it can be
+replaced
+by one in which a chooser decides what happens next (`choosers`).
 """
 
 from __future__ import annotations
@@ -20,19 +21,20 @@ from simpy.events import NORMAL
 
 from twopc.sim.model.values import Delay, Label, Steps
 
-#: What a delay has in the place of callbacks once nobody waits for it any more.
+#: Value of a delay's callbacks once it is cancelled.
 _CANCELLED: Any = ()
 
 
 class Environment(simpy.Environment):
-    """As simpy's, but time does not pass for what nobody waits for any more.
+    """Simpy's environment, except that time does not pass for cancelled events.
 
-    Else a run would end when its last timer would have gone off, not when the last thing has happened. And whoever
-    fails raises its exception itself, where simpy would raise a copy that lacks all but the message.
+    Otherwise a run would end at its last timer, not at its last event. A failed event raises its own exception,
+    where simpy
+    would raise a copy that has only the message.
     """
 
     active_process = property(attrgetter("_active_proc"))
-    """As simpy's, without a call of Python's."""
+    """See simpy; here without a Python call."""
 
     def step(self) -> None:
         """Process the next event that was not cancelled."""
@@ -52,7 +54,7 @@ class Environment(simpy.Environment):
         raise EmptySchedule
 
     def step_to(self, event: simpy.Event) -> None:
-        """Steps, until an event was processed: `step` in a loop, without a call for each."""
+        """Process events until a given one: `step` in a loop, without a call for each."""
         queue = self._queue
         while event.callbacks is not None:
             if not queue:
@@ -69,7 +71,7 @@ class Environment(simpy.Environment):
                 raise cast("BaseException", one._value)
 
     def peek(self) -> float:
-        """When the next event comes; infinity if none does."""
+        """Return the time of the next event; infinity if there is none."""
         queue = self._queue
         while queue and queue[0][3].callbacks is _CANCELLED:
             heappop(queue)
@@ -77,23 +79,24 @@ class Environment(simpy.Environment):
 
 
 class _Delay(simpy.Event):
-    """A delay that can be cancelled; `SimpyKernel.delay` makes it, without the calls that simpy makes."""
+    """A delay that can be cancelled; created by `SimpyKernel.delay` without the calls that simpy makes."""
 
     _value = None
     _ok = True
 
 
 _new_delay = _Delay.__new__
-#: Objects made until garbage is looked for, and how often the older ones are looked at, too.
+#: Thresholds of garbage collection: new objects, and collections until older generations are examined.
 _GARBAGE = (200_000, 20, 100)
 
 
 @contextmanager
 def _seldom_collecting() -> Iterator[None]:
-    """Look for garbage seldom: what happens here leaves none that is not counted.
+    """Within the block, collect garbage rarely: nearly all is freed by reference counts.
 
-    With a thousand clients nearly everything that is new is still used when it is looked at, and looking at it
-    takes as long as making it.
+    With a thousand clients nearly all new objects are still in use when they are examined, and examining them takes
+    as long
+    as making them.
     """
     before = gc.get_threshold()
     gc.set_threshold(*_GARBAGE)
@@ -104,16 +107,16 @@ def _seldom_collecting() -> Iterator[None]:
 
 
 class SimpyKernel:
-    """Time, chance and processes; see `twopc.sim.model.ports.Kernel`.
+    """Time, random values and processes; see `twopc.sim.model.ports.Kernel`.
 
     Args:
-        seed: of every component's chance.
+        seed: seed of every component's random values.
     """
 
     labelled = False
-    """Here a label says no more than whose chance it is."""
+    """Whether labels matter; here a label only names the component whose random values are drawn."""
     watch: Callable[[str, bool], None] | None = None
-    """Is told what is looked at, and (True) what is changed, where somebody wants to know what depends on what."""
+    """Called with each object that is read or (True) changed, if a search records dependencies."""
 
     def __init__(self, seed: int = 0) -> None:
         self.env = Environment()
@@ -122,14 +125,14 @@ class SimpyKernel:
 
     @property
     def stretch(self) -> int:
-        """The name of what happens now, where somebody explores; the same in equivalent runs."""
+        """The name of the current stretch, equal in equivalent runs of a search; 0 without one."""
         return 0
 
-    now: float = property(attrgetter("env._now"))  # type: ignore[assignment] # so it takes no call of Python's
+    now: float = property(attrgetter("env._now"))  # type: ignore[assignment] # read without a Python call
     """Seconds since the run began."""
 
     def delay(self, duration: Delay | float, label: Label) -> simpy.Event:
-        """An event that comes after `duration`, drawn from the chance of whoever waits."""
+        """Return an event that comes after `duration`, which is drawn from the random values of the label's actor."""
         if duration.__class__ is Delay:
             duration = duration.a if duration.kind == "fixed" else self.draw(duration, label.actor)
         if duration < 0:  # type: ignore[operator] # a number by now
@@ -141,15 +144,15 @@ class SimpyKernel:
         return result
 
     def event(self) -> simpy.Event:
-        """One that somebody succeeds or fails; who waits for it goes on at once, in the order of waiting."""
+        """Return an event to be succeeded or failed; its waiters continue at once, in the order of waiting."""
         return simpy.Event(self.env)
 
     def spawn(self, steps: Steps[Any], name: str) -> simpy.Process:
-        """Run it, from now on."""
+        """Start steps as a process."""
         return simpy.Process(self.env, steps)
 
     def random(self, name: str) -> random.Random:
-        """The chance of one component: the same for the same seed and name, whatever others draw.
+        """Return the random source of a component: equal for equal seed and name, whatever others draw.
 
         Seeding by text does not depend on PYTHONHASHSEED.
         """
@@ -159,16 +162,16 @@ class SimpyKernel:
         return result
 
     def forget(self, name: str) -> None:
-        """This component is no more, and its chance may go."""
+        """Discard the random source of a component that has ended."""
         self._randoms.pop(name, None)
 
     def cancel(self, event: simpy.Event) -> None:
-        """A delay is not wanted any more; harmless if it has come."""
+        """Cancel a delay; no effect after it has come."""
         if isinstance(event, _Delay) and event.callbacks is not None:
             event.callbacks = _CANCELLED
 
     def draw(self, delay: Delay, name: str) -> float:
-        """A duration in seconds, never negative, from the chance of `name`."""
+        """Draw a duration in seconds, never negative, from the random source of `name`."""
         if delay.kind == "fixed":
             return delay.a
         chance = self.random(name)
@@ -179,15 +182,15 @@ class SimpyKernel:
         return max(0.0, chance.uniform(delay.a, delay.b))
 
     def run(self, until: float | simpy.Event | None = None) -> Any:
-        """Let things happen: to a moment, to an event (whose value is returned), or until nothing is left.
+        """Run to a moment, to an event (whose value is returned), or until no event is left.
 
         Raises:
-            RuntimeError: nothing is left, and the event has not come.
+            RuntimeError: no event is left, and the awaited one has not come.
         """
         with _seldom_collecting():
             if not isinstance(until, simpy.Event):
                 return self.env.run(until)
-            until.defused = True  # who asked for it is told what it fails with
+            until.defused = True  # its error is raised below
             try:
                 self.env.step_to(until)
             except EmptySchedule:

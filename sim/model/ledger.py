@@ -1,6 +1,7 @@
-"""The decision log as its server keeps it: epochs, the sessions they live by, decisions; all of it survives a crash.
+"""The decision log on its server: epochs, the sessions that hold them, and decisions; epochs and decisions survive
+a crash.
 
-What `twopc/sql/{log_decisions,open_epoch,resume_epoch,fence_epochs}.sql` mean. It must not know who asks.
+Implements `twopc/sql/{log_decisions,open_epoch,resume_epoch,fence_epochs}.sql`, without knowledge of the callers.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from twopc.sim.model.values import Cause, Delay, Label, RequestLostError, SqlErr
 
 @dataclass(slots=True, kw_only=True)
 class Epoch:
-    """One process' transactions of one variant."""
+    """The transactions of one variant in one process of a coordinator."""
 
     coordinator: str
     variant: str
     fenced_at: float | None = None
-    """When another process took its branches over."""
+    """Virtual time at which another process fenced the epoch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerDamage:
-    """A branch that ended otherwise than decided."""
+    """A branch that was finished against the decision."""
 
     gid: str
     node: str
@@ -38,11 +39,11 @@ class LedgerDamage:
 
 
 class DecisionLedger:
-    """The log at its place.
+    """The decision log on its server.
 
     Args:
-        host: tells how often its server was started, None while it is down.
-        flush: how long a write takes.
+        host: returns how often the server was started; None while it is down.
+        flush: duration of a write.
     """
 
     def __init__(self, kernel: Kernel, host: Callable[[], object], flush: Delay) -> None:
@@ -52,29 +53,29 @@ class DecisionLedger:
         self._numbers = count(1)
         self.epochs: dict[int, Epoch] = {}
         self.decisions: dict[Key, Record] = {}
-        """Without participants: nobody is to be told any more, and it is kept as evidence."""
+        """Decisions by epoch and number; one without participants is kept only as evidence."""
         self.damage: list[LedgerDamage] = []
         self.holders: dict[int, LedgerSession] = {}
-        """The session that an epoch lives by."""
+        """The session that holds each epoch."""
         self.flushes = 0
 
     def connect(self) -> LedgerSession:
-        """A session; LostError if the server is down."""
+        """Open a session. Raise RequestLostError if the server is down."""
         if self._host() is None:
             raise RequestLostError("the decision log is down")
         return LedgerSession(self)
 
     def let(self, coordinator: str) -> int:
-        """An epoch for any client of a Subscriber, which no process holds."""
+        """Open an epoch for the clients of a Subscriber without coordinator; no process holds it."""
         epoch = next(self._numbers)
         self.epochs[epoch] = Epoch(coordinator=coordinator, variant="last_agent")
         return epoch
 
     def write(self) -> Steps[None]:
-        """Until what is written is durable; LostError if the server goes down meanwhile: then it is not."""
+        """Wait until a write is durable. Raise RequestLostError if the server goes down meanwhile: then it is not."""
         started = self._host()
         kernel, actor = self.kernel, "ledger"
-        if kernel.watch is not None:  # of two that are under way either may be the first
+        if kernel.watch is not None:  # the search orders concurrent writes either way
             actor = f"ledger #{kernel.stretch % 1000}"
         label = Label(
             actor=actor, cause=Cause.FLUSH, what="flush of the decision log",
@@ -86,26 +87,27 @@ class DecisionLedger:
         self.flushes += 1
 
     def tell(self, what: str, *, changed: bool) -> None:
-        """The search is notified of what is read here, or changed: ``epochs`` (which there are), ``holders`` (of
-        their locks, and which are fenced), ``epoch 3`` (whether it is fenced), ``decisions of 3``."""
+        """Notify the search that state is read or changed: ``epochs`` (which exist), ``holders`` (of locks, and
+        which epochs are fenced), ``epoch 3`` (whether it is fenced), ``decisions of 3``.
+        """
         if self.kernel.watch is not None:
             self.kernel.watch(f"{what} at log", changed)
 
     def crash(self) -> None:
-        """Its server goes down: locks are gone, what is written stays."""
+        """Stop the server: locks are released, and durable content stays."""
         self.tell("holders", changed=True)
         self.holders.clear()
 
 
 class LedgerSession:
-    """A connection to it: at most one that writes for a process, which its epochs live by."""
+    """A connection to the decision log; at most one per process writes, and holds the epochs of the process."""
 
     def __init__(self, ledger: DecisionLedger) -> None:
         self._ledger = ledger
         self._called = f"session {ledger.kernel.stretch}"
         self.closed = False
         self._writing: simpy.Event | None = None
-        """Comes when what is being written is written, or is not."""
+        """Comes when the present write has succeeded or failed."""
 
     def close(self) -> None:
         """Release the locks, once the write in progress has succeeded or failed; idempotent."""
@@ -121,7 +123,7 @@ class LedgerSession:
             del holders[epoch]
 
     def log(self, entries: Sequence[tuple[Key, Record]]) -> Steps[None]:
-        """Write decisions: all of them, or none. 55000: an epoch is fenced; 23505: decided before."""
+        """Write all of these decisions, or none. Raise 55000 if an epoch is fenced, 23505 if a decision exists."""
         ledger = self._ledger
         ledger.tell(self._called, changed=True)
         for (epoch, _), _ in entries:
@@ -154,12 +156,12 @@ class LedgerSession:
             writing.succeed()
 
     def open_epoch(self, coordinator: str, variant: str) -> Steps[int]:
-        """A new epoch, alive as long as this session is."""
+        """Open a new epoch, which this session holds, and return its number."""
         ledger = self._ledger
         yield from ledger.write()
         ledger.tell("epochs", changed=True)
         ledger.tell(self._called, changed=False)
-        if self.closed:  # else it is held, and nobody will fence it
+        if self.closed:  # not held, and so it may be fenced
             ledger.tell("holders", changed=True)
         epoch = next(ledger._numbers)
         ledger.epochs[epoch] = Epoch(coordinator=coordinator, variant=variant)
@@ -168,8 +170,7 @@ class LedgerSession:
         return epoch
 
     def resume_epoch(self, epoch: int, old: LedgerSession | None) -> Steps[bool]:
-        """Go on with an epoch, instead of a session of the same process that may be there still; False: it
-        was fenced."""
+        """Hold an epoch in place of an older session of the same process; False if the epoch was fenced."""
         ledger = self._ledger
         if old is not None and old is not self:
             old.close()
@@ -179,7 +180,7 @@ class LedgerSession:
             ledger.tell(holder._called, changed=False)
             if holder._writing is None:
                 break
-            yield holder._writing  # an insert of it may still land
+            yield holder._writing  # its write may still succeed
             ledger.tell("holders", changed=True)
         if holder is not None and holder is not self:
             raise SqlError("55P03", "canceling statement due to lock timeout")
@@ -188,13 +189,13 @@ class LedgerSession:
         return ledger.epochs[epoch].fenced_at is None
 
     def read(self, key: Key) -> Steps[Record | None]:
-        """A transaction's record."""
+        """Return a transaction's record; None if there is none."""
         self._ledger.tell(f"decisions of {key[0]}", changed=False)
         return self._ledger.decisions.get(key)
         yield  # it is a generator
 
     def fence(self, coordinator: str, own: Sequence[int]) -> Steps[list[KnownEpoch]]:
-        """Fence epochs whose processes are gone; all that are fenced."""
+        """Fence the epochs of dead processes; return all fenced epochs."""
         ledger, now = self._ledger, self._ledger.kernel.now
         ledger.tell("holders", changed=False)
         gone = [
@@ -217,14 +218,14 @@ class LedgerSession:
         ]
 
     def known(self, coordinator: str) -> Steps[list[KnownEpoch]]:
-        """Every epoch of a coordinator."""
+        """Return every epoch of a coordinator."""
         self._ledger.tell("epochs", changed=False)
         epochs = self._ledger.epochs
         return [KnownEpoch(epoch=one, variant=epochs[one].variant) for one in self._of(coordinator)]
         yield  # it is a generator
 
     def decided(self, dead: Sequence[int], keys: Sequence[Key]) -> Steps[dict[Key, Record]]:
-        """Records of these epochs and of these transactions that somebody is to be told."""
+        """Return the records, of these epochs and transactions, that participants still need."""
         for epoch in sorted({*dead, *[key[0] for key in keys]}):
             self._ledger.tell(f"decisions of {epoch}", changed=False)
         return {
@@ -235,7 +236,7 @@ class LedgerSession:
         yield  # it is a generator
 
     def forget(self, keys: Sequence[Key]) -> Steps[None]:
-        """Remove records. Nobody waits for the disk."""
+        """Remove records, without waiting for the flush."""
         for key in keys:
             self._ledger.tell(f"decisions of {key[0]}", changed=True)
             self._ledger.decisions.pop(key, None)
@@ -243,7 +244,7 @@ class LedgerSession:
         yield  # it is a generator
 
     def close_decision(self, key: Key) -> Steps[None]:
-        """Nobody is to be told; it stays as evidence."""
+        """Note that no participant needs a decision any more; it is kept as evidence."""
         self._ledger.tell(f"decisions of {key[0]}", changed=True)
         result = self._ledger.decisions.get(key)
         if result is not None:
@@ -252,7 +253,7 @@ class LedgerSession:
         yield  # it is a generator
 
     def forget_epoch(self, epoch: int) -> Steps[None]:
-        """Remove an epoch, unless somebody of it is to be told something."""
+        """Remove an epoch, unless participants still need a decision of it."""
         ledger = self._ledger
         for what in ("epochs", "holders", f"epoch {epoch}", f"decisions of {epoch}"):
             ledger.tell(what, changed=True)
@@ -265,7 +266,7 @@ class LedgerSession:
         yield  # it is a generator
 
     def note(self, damage: LedgerDamage) -> Steps[None]:
-        """Record it, once."""
+        """Record damage, once."""
         self._ledger.tell("damage", changed=True)
         if damage not in self._ledger.damage:
             yield from self._ledger.write()

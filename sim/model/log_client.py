@@ -1,7 +1,8 @@
-"""The decision log as one coordinator process writes it, and as its recovery reads it, in virtual time.
+"""The decision log in virtual time: written by one coordinator process, and read by its recovery.
 
-Decisions that arrive while others are under way go out together with the next message, as in
-`twopc.drivers.decision_log`. It must not know what a decision means.
+Decisions that arrive during a write go out together with the next message, as in `twopc.drivers.decision_log`. This
+module
+does not know the meaning of a decision.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _NODE = "node log"
 
 
 class _LogQueries:
-    """Questions to the log, as many as there are at once."""
+    """Requests to the decision log, over as many connections as there are concurrent requests."""
 
     def __init__(
         self, ledger: DecisionLedger, network: Network, here: str, there: str, actor: str
@@ -39,21 +40,21 @@ class _LogQueries:
         self._pool = ConnectionPool(network, here, there, f"{actor}:log", ledger.connect)
 
     def ask(self, what: str, work: Callable[[LedgerSession], Steps[T]]) -> Steps[T]:
-        """One question. LostError, SqlError"""
+        """Send one request. Raise RequestLostError or SqlError."""
         return self._pool.ask(what, work, _TOUCHES)
 
     async def asked(self, what: str, work: Callable[[LedgerSession], Steps[T]]) -> T:
-        """As `ask`, for a coroutine; raises psycopg's exceptions."""
+        """Send one request from a coroutine; see `ask`. Raise psycopg's exceptions."""
         with raised():
             return await AwaitableSteps(self.ask(what, work))
 
     def close(self) -> None:
-        """Idempotent."""
+        """Close the connections; idempotent."""
         self._pool.close()
 
 
 class ModelEntry:
-    """A record on its way to the log."""
+    """A record that is being sent to the decision log."""
 
     __slots__ = ("_settled", "key", "reason", "record", "state")
 
@@ -65,21 +66,21 @@ class ModelEntry:
         self._settled = settled
 
     def settle(self, state: str, reason: str = "") -> None:
-        """Say what became of it."""
+        """Set the outcome of the record."""
         self.state, self.reason = state, reason
         self._settled.succeed()
 
     async def wait(self) -> None:
-        """Until `state` is known."""
+        """Wait until `state` is set."""
         if not self.state:
             await awaited(self._settled)
 
 
 class ModelLog:
-    """The log of one coordinator process."""
+    """The decision log of one coordinator process."""
 
     ids: ClassVar[type[EpochIds]] = EpochIds
-    """How its transactions are called."""
+    """Class of its transactions' gids."""
 
     def __init__(
         self, ledger: DecisionLedger, network: Network, here: str, there: str, *, coordinator: str,
@@ -92,9 +93,9 @@ class ModelLog:
         self._reading = _LogQueries(ledger, network, here, there, actor)
         self._open = partial(network.connect, here, there, f"{actor}:log", ledger.connect)
         self._wire: Wire | None = None
-        """Of the one session that writes."""
+        """Connection of the only session that writes."""
         self._turn = FairLock(network.kernel)
-        """Its questions are asked one after the other."""
+        """Lock that serialises the session's requests."""
         self._queue: list[ModelEntry] = []
         self._sends = False
         self._me: LedgerSession | None = None
@@ -105,7 +106,7 @@ class ModelLog:
         self.fenced: set[int] = set()
 
     def current(self, variant: str) -> EpochIds | None:
-        """The ids for transactions of a variant, if there is an epoch and it can be written for."""
+        """Return the ids for transactions of a variant; None without an epoch that can be written to."""
         self._note("epochs", False)
         result, wire = self.epochs.get(variant), self._wire
         if result is None or result.epoch in self.fenced or wire is None or wire.lost:
@@ -113,7 +114,7 @@ class ModelLog:
         return result
 
     async def epoch(self, variant: str) -> EpochIds:
-        """As `current`; opens an epoch at the first use."""
+        """Return the ids for transactions of a variant, opening an epoch at the first use; see `current`."""
         with raised():
             return await AwaitableSteps(self._epoch(variant))
 
@@ -137,7 +138,7 @@ class ModelLog:
     # -- LogPort -----------------------------------------------------------------------------------
 
     def append(self, epoch: int, sequence: int, record: Record) -> ModelEntry:
-        """Send a record on its way, with whatever else is waiting."""
+        """Send a record, together with others that are waiting."""
         kernel = self._network.kernel
         entry = ModelEntry((epoch, sequence), record, kernel.event())
         self._note("queue", True)
@@ -173,7 +174,7 @@ class ModelLog:
                     state, why = "unknown", str(error)
                 finally:
                     self._turn.give()
-                self._note("queue", True)  # what has come meanwhile goes next
+                self._note("queue", True)  # records that arrived meanwhile go next
                 for entry in flight:
                     entry.settle(state, why)
         finally:
@@ -189,11 +190,11 @@ class ModelLog:
             watch(_NODE, False)
 
     def forget(self, epoch: int, sequence: int) -> None:
-        """Have a record deleted some time."""
+        """Schedule the deletion of a record."""
         self._forgotten.append((epoch, sequence))
 
     async def read_back(self, epoch: int, sequence: int) -> Record | None:
-        """The durable record of a transaction, or None if there is none and can be none any more."""
+        """Return the durable record of a transaction; None if there is none and can be none any more."""
         await self.ensure()
         result = await self._reading.asked("read back", lambda one: one.read((epoch, sequence)))
         if result is None and epoch in self.fenced:
@@ -227,7 +228,7 @@ class ModelLog:
             self._turn.give()
 
     def close(self) -> None:
-        """Let the epochs go."""
+        """Close the connections, and with them release the epochs."""
         if self._wire is not None:
             self._wire.close()
         self._reading.close()
@@ -264,7 +265,7 @@ class ModelLog:
 
 
 class ModelDecisionReader:
-    """The log as recovery asks it: the `DecisionsPort` of virtual time."""
+    """The decision log as recovery reads it: the `DecisionsPort` of virtual time."""
 
     def __init__(
         self, ledger: DecisionLedger, network: Network, here: str, there: str, actor: str
@@ -272,33 +273,33 @@ class ModelDecisionReader:
         self._client = _LogQueries(ledger, network, here, there, f"{actor}:recovery")
 
     async def fence(self, coordinator: str, own: Sequence[int]) -> list[KnownEpoch]:
-        """Fence the epochs of dead processes; all that are fenced."""
+        """Fence the epochs of dead processes; return all fenced epochs."""
         return await self._client.asked("fence epochs", lambda one: one.fence(coordinator, own))
 
     async def epochs(self, coordinator: str) -> list[KnownEpoch]:
-        """Every epoch of a coordinator."""
+        """Return every epoch of a coordinator."""
         return await self._client.asked("read epochs", lambda one: one.known(coordinator))
 
     async def decisions(self, dead: Sequence[int], keys: Sequence[Key]) -> dict[Key, Record]:
-        """What is decided in dead epochs, and of these transactions."""
+        """Return the decisions of dead epochs and of these transactions."""
         return await self._client.asked("read decisions", lambda one: one.decided(dead, keys))
 
     async def forget(self, key: Key) -> None:
-        """Everybody is settled."""
+        """Remove a decision whose branches are all settled."""
         await self._client.asked("forget", lambda one: one.forget([key]))
 
     async def close_decision(self, key: Key) -> None:
-        """Nobody is told any more, and the decision stays as evidence."""
+        """Note that no participant needs a decision any more; it is kept as evidence."""
         await self._client.asked("close", lambda one: one.close_decision(key))
 
     async def forget_epoch(self, epoch: int) -> None:
-        """Remove a dead epoch of which nothing is left."""
+        """Remove a dead epoch of which no branch is left."""
         await self._client.asked("forget an epoch", lambda one: one.forget_epoch(epoch))
 
     async def damage(
         self, *, gid: str, node: str, outcome: Outcome, decided: Outcome | None
     ) -> None:
-        """Record that a branch ended otherwise than decided; not if nobody answers: it is found again."""
+        """Record that a branch ended against the decision; a lost request is ignored, as damage is found again."""
         result = LedgerDamage(gid=gid, node=node, outcome=outcome, decided=decided)
         try:
             await AwaitableSteps(self._client.ask("record damage", lambda one: one.note(result)))
@@ -308,5 +309,5 @@ class ModelDecisionReader:
             raise as_psycopg(error) from error
 
     async def close(self) -> None:
-        """Idempotent."""
+        """Close the connections; idempotent."""
         self._client.close()

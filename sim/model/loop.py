@@ -1,9 +1,10 @@
-"""An event loop on which coroutines live in virtual time: timers go to a kernel, and nobody ever waits.
+"""An event loop whose coroutines run in virtual time: timers go to a kernel, and no real time is waited for.
 
-Whoever is `inside` a kernel has that kernel's clock, and so have the tasks that he makes: several systems on one
-loop do not disturb each other, and each begins at 0. Outside of all of them time is the world's.
+A task `inside` a kernel has that kernel's clock, and so have the tasks that it creates: several systems on one loop
+are
+independent of each other, and each begins at 0. Outside of all kernels time is real.
 
-It must not know what is played.
+This module does not know what is played.
 """
 
 from __future__ import annotations
@@ -25,30 +26,30 @@ from twopc.sim.model.values import Cause, Label
 Args = TypeVarTuple("Args")
 _KERNEL: ContextVar[SimpyKernel | None] = ContextVar("kernel", default=None)
 _TIMER = Label(actor="loop", cause=Cause.TIMER, what="a timer of the event loop")
-#: So many events may happen before it is looked whether the world wants something.
+#: Number of virtual events after which real I/O is polled.
 _AT_ONCE = 256
 
 
 class HungError(TwopcError):
-    """Nothing can happen any more, and somebody still waits."""
+    """No event is left, but tasks still wait."""
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """See the module."""
+    """An event loop in virtual time; see the module."""
 
     def __init__(self) -> None:
         self._kernels: dict[SimpyKernel, None] = {}
         self._began_s = time.monotonic()
         self.is_wanted = False
-        """Something has become ready since the kernels were let go on."""
+        """Whether a callback has become ready since virtual time was resumed."""
         self._is_still = False
         super().__init__(_VirtualSelector(self))
 
     @contextmanager
     def inside(self, kernel: SimpyKernel) -> Generator[None]:
-        """Within the block, and in the tasks made there, time is this kernel's.
+        """Within the block, and in tasks created there, time is this kernel's.
 
-        What is left of it afterwards never happens.
+        Events that are left afterwards never happen.
         """
         token = _KERNEL.set(kernel)
         self._kernels[kernel] = None
@@ -60,7 +61,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     @contextmanager
     def standing_still(self) -> Generator[None]:
-        """Within the block no time passes in any kernel: somebody outside thinks."""
+        """Within the block no time passes in any kernel, while code outside of them works."""
         before, self._is_still = self._is_still, True
         try:
             yield
@@ -68,12 +69,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             self._is_still = before
 
     def time(self) -> float:
-        """Seconds, by the clock of whoever asks."""
+        """Return the seconds of the caller's clock."""
         kernel = _KERNEL.get()
         return time.monotonic() - self._began_s if kernel is None else kernel.now
 
     def virtual_time(self) -> float:
-        """The same, but 0 for all who are in no kernel: a run's records must be the same each time."""
+        """Return the time of the caller's kernel; 0 outside of all kernels, as records must be equal in each run."""
         kernel = _KERNEL.get()
         return 0.0 if kernel is None else kernel.now
 
@@ -84,7 +85,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         *args: *Args,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        """A timer of the kernel that the caller is in."""
+        """Schedule a timer in the caller's kernel."""
         kernel = _KERNEL.get()
         if kernel is None:
             return super().call_at(when, callback, *args, context=context)
@@ -96,7 +97,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         *args: *Args,
         context: Context | None = None,
     ) -> asyncio.Handle:
-        """As every loop's."""
+        """See asyncio."""
         self.is_wanted = True
         return super().call_soon(callback, *args, context=context)
 
@@ -106,15 +107,15 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         *args: *Args,
         context: Context | None = None,
     ) -> asyncio.Handle:
-        """As every loop's."""
+        """See asyncio."""
         self.is_wanted = True
         return super().call_soon_threadsafe(callback, *args, context=context)
 
     def go_on(self, timeout_s: float | None) -> bool:
-        """Let virtual time pass until something is ready, or so long in the world's time; False if there is none.
+        """Let virtual time pass until a callback is ready, or for this much real time; False without kernels.
 
         Raises:
-            HungError: in no kernel anything is left to happen.
+            HungError: no kernel has an event left.
         """
         if not self._kernels or self._is_still:
             return False
@@ -134,14 +135,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class _VirtualSelector(selectors.DefaultSelector):
-    """Looks what the world wants, and lets virtual time pass instead of waiting for it."""
+    """A selector that polls real I/O, and lets virtual time pass instead of blocking."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         super().__init__()
         self._loop = loop
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """What is ready in the world."""
+        """Return the real file objects that are ready."""
         loop = self._loop
         ready = timeout is not None and timeout <= 0
         if not ready:
@@ -151,7 +152,7 @@ class _VirtualSelector(selectors.DefaultSelector):
 
 
 class _Timer(asyncio.TimerHandle):
-    """One that goes off in virtual time."""
+    """A timer in virtual time."""
 
     def __init__(
         self, loop: VirtualLoop, kernel: SimpyKernel, when: float, callback: Callable[..., Any],
@@ -170,6 +171,6 @@ class _Timer(asyncio.TimerHandle):
         self._virtual.call_soon(self._go_off, context=self._given)
 
     def cancel(self) -> None:
-        """It does not go off; time does not pass for it."""
+        """Cancel the timer; time does not pass for it."""
         super().cancel()
         self._kernel.cancel(self._due)

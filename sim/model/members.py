@@ -1,7 +1,8 @@
-"""Who subscribes in a model: what a Subscriber consists of, and how one joins or leaves while others work.
+"""Subscribers of a model: the tables and objects of a Subscriber, and how it joins or leaves during a run.
 
-The meaning of `twopc.sim.topology.subscriptions`: `subscribe`, `unsubscribe` and `reinitialise`. Tables that a Subscriber
-has got stay when it leaves, with their rows; what is ours on them goes.
+Implements `subscribe`, `unsubscribe` and `reinitialise` of `twopc.sim.topology.subscriptions`. When a Subscriber
+leaves, its
+tables stay with their rows; only the product's objects on them are removed.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from twopc.sim.model.values import ModelSpec, Steps, SubscriberSpec
 
 
 class Members:
-    """Of one model.
+    """The Subscribers of one model.
 
     Args:
-        subscription: puts triggers and functions in place, if the Subscriber is to change anything.
+        subscription: creates the triggers and functions of a Subscriber, if it may change rows.
     """
 
     def __init__(
@@ -43,18 +44,18 @@ class Members:
         self._specs = {one.name: one for one in spec.subscribers}
         self.distribution: Distribution | None = None
         self.now: set[str] = {one.name for one in spec.subscribers if not one.joins_later}
-        """Those who subscribe."""
+        """Names of the present Subscribers."""
         self._copied: set[str] = set()
-        """Those who have tables, whoever subscribes."""
+        """Names of nodes that have the tables, whether they subscribe or not."""
 
     def has_tables(self, name: str) -> bool:
-        """Somebody has subscribed there before, or does."""
+        """Whether a node subscribes or has subscribed before."""
         return name in self._copied
 
-    # -- what a Subscriber consists of: outside of time ------------------------------------------------
+    # -- tables and objects of a Subscriber, outside of virtual time -----------------------------------
 
     def begin(self, name: str) -> None:
-        """Somebody who subscribes before anything happens."""
+        """Set up a Subscriber that subscribes before the run begins."""
         node, role = self._nodes[name], articles.link_role(name)
         self._make_tables(name)
         for article in self._published.values():
@@ -79,7 +80,7 @@ class Members:
                 node.define(text, session)
         session.close()
         if subscription is not None:
-            subscription.fit()  # our triggers look again whether they come first
+            subscription.fit()  # the product's triggers are ordered before the new ones
 
     def _remove_objects(self, name: str) -> None:
         node = self._nodes[name]
@@ -94,7 +95,10 @@ class Members:
     # -- during a run ----------------------------------------------------------------------------------
 
     def join(self, name: str, seen: Seen = nobody) -> Steps[None]:
-        """A Subscriber gets a copy, and from then on what it has not seen. SubscriptionError, SqlError, LostError"""
+        """Subscribe a node: an initial copy, and then all later changes.
+
+        Raise SubscriptionError, SqlError or RequestLostError.
+        """
         node, distribution = self._nodes[name], self._distributed()
         if name in self.now:
             raise SubscriptionError(f"{name!r} subscribes already (21058): unsubscribe it first")
@@ -116,13 +120,13 @@ class Members:
         self.now.add(name)
 
     def leave(self, name: str, seen: Seen = nobody) -> Steps[None]:
-        """A Subscriber's subscription goes, and its rows stay. LockTimeoutError, SubscriptionError"""
+        """Remove a Subscriber's subscription; its rows stay. Raise LockTimeoutError or SubscriptionError."""
         if name not in self.now:
             raise SubscriptionError(f"{name!r} does not subscribe: subscribe it first")
         yield from self._distributed().close_down(name, seen, lambda: self._remove_objects(name))
 
     def reinitialise(self, name: str, seen: Seen = nobody) -> Steps[None]:
-        """Everything is copied anew, while others go on. LockTimeoutError, SubscriptionError"""
+        """Replace all rows of a Subscriber during the run. Raise LockTimeoutError or SubscriptionError."""
         yield from self._distributed().reinitialise(name, seen)
 
     def _distributed(self) -> Distribution:

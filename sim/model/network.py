@@ -1,6 +1,6 @@
-"""What lies between nodes in virtual time: delays both ways, cuts, silence.
+"""The network between nodes in virtual time: delays in both directions, cuts, silence.
 
-It must not know what is asked.
+This module does not know the content of messages.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RequestWatch:
-    """Somebody waits for the answer to a request."""
+    """A watch for the answer to a request."""
 
     here: str
-    """Who has asked: an end of the connection, or the beginning of its name."""
+    """The client: an end of the connection, or the beginning of its name."""
     there: str
     words: str
-    """In what was asked."""
+    """Text that the request contains."""
     answered: Callable[[str], Steps[bool]]
-    """Called when the answer is there and has not set out; True: it is lost."""
+    """Called when the answer exists but is not sent; True makes it lost."""
 
     def fits(self, wire: Wire, what: str) -> bool:
-        """Whether this is the answer."""
+        """Whether a request matches the watch."""
         return _is_of(wire.here, self.here) and wire.there == self.there and self.words in what
 
 
 class Network:
-    """What lies between the nodes.
+    """The network between the nodes.
 
     Args:
-        answer_timeout_s: after so long without an answer a connection is given up.
+        answer_timeout_s: seconds without an answer after which a connection is closed.
     """
 
     def __init__(
@@ -49,17 +49,17 @@ class Network:
         self.timing = timing
         self.answer_timeout_s = answer_timeout_s
         self.wires: dict[Wire, None] = {}
-        """Those that are open, in the order of their opening."""
+        """Open connections, in the order of opening."""
         self._refused: set[tuple[str, str]] = set()
         self._silent: set[tuple[str, str]] = set()
         self._asleep: dict[str, simpy.Event] = {}
         self._shut: dict[str, None] = {}
         self._left: list[Wire] = []
-        """Given up by clients whose servers cannot notice it yet."""
+        """Connections closed by clients, of which the servers cannot be notified yet."""
         self.watches: list[RequestWatch] = []
-        """Who waits for answers; see `watch`."""
+        """Watches for answers; see `watch`."""
         self.troubled = False
-        """Something is cut, silent or asleep; while nothing is, `travel` and `awake` need not be asked."""
+        """Whether a cut, silence, pause or watch exists; otherwise `travel` and `awake` can be skipped."""
 
     def _look_again(self) -> None:
         self.troubled = bool(
@@ -69,7 +69,7 @@ class Network:
     def connect(
         self, here: str, there: str, actor: str, open_: Callable[[], ServedSession]
     ) -> Steps[Wire]:
-        """A new connection: one message there and back. LostError, and what `open_` raises."""
+        """Open a connection: one message there and back. Raise RequestLostError, and the errors of `open_`."""
         touches = frozenset((there,))
         made = Wire(self, here, there, Unconnected(), actor)
         self.wires[made] = None
@@ -84,7 +84,7 @@ class Network:
             made.served = yield from made.ask(at_once, "connect", touches)
         except BaseException:
             self.wires.pop(made, None)
-            for served in opened:  # nobody has heard of it
+            for served in opened:  # the client does not know the session
                 served.close()
             raise
         return made
@@ -92,7 +92,7 @@ class Network:
     def travel(
         self, wire: Wire, source: str, target: str, what: str, cause: Cause, touches: frozenset[str]
     ) -> Steps[None]:
-        """A message on its way; LostError if it does not arrive."""
+        """Wait while a message travels. Raise RequestLostError if it does not arrive."""
         if (source, target) in self._refused or target in self._shut:
             wire.lost = f"{target} cannot be reached from {source}"
             wire.served.close()
@@ -114,19 +114,19 @@ class Network:
         yield self.kernel.delay(self.between(source, target), label)
 
     def leave(self, wire: Wire) -> None:
-        """A client has given a connection up: its server notices as soon as messages travel."""
+        """Close a connection for its client; the server notices as soon as messages travel."""
         if self.troubled and not self.reaches(wire.here, wire.there):
             self._left.append(wire)
         else:
             wire.served.close()
 
     def reaches(self, source: str, target: str) -> bool:
-        """Messages arrive, there and back."""
+        """Whether messages arrive in both directions."""
         pairs = {(source, target), (target, source)}
         return not (pairs & self._refused or pairs & self._silent)
 
     def between(self, source: str, target: str) -> Delay:
-        """How long a message takes."""
+        """Return the delay of a message."""
         links = self.timing.links
         if not links:
             return self.timing.message
@@ -136,9 +136,9 @@ class Network:
     # -- faults ------------------------------------------------------------------------------------
 
     def cut(self, one: str, other: str, *, one_way: bool = False, silent: bool = False) -> None:
-        """No messages from `one` to `other`, and none back unless it is cut one way.
+        """Stop messages from `one` to `other`, and back unless `one_way`.
 
-        Silent: connections stay, and nobody answers. Else they break at once, and new ones are refused.
+        If `silent`, connections stay but are not answered. Otherwise they break at once, and new ones are refused.
         """
         pairs = [(one, other)] if one_way else [(one, other), (other, one)]
         if silent:
@@ -152,7 +152,7 @@ class Network:
                 wire.break_(f"the connection from {wire.here} to {wire.there} was cut")
 
     def heal(self, one: str, other: str) -> None:
-        """Messages travel again, over new connections; idempotent."""
+        """Let messages travel again, over new connections; idempotent."""
         for pair in ((one, other), (other, one)):
             self._refused.discard(pair)
             self._silent.discard(pair)
@@ -162,7 +162,7 @@ class Network:
             self.leave(wire)
 
     def shut(self, name: str) -> None:
-        """A node lets nobody in any more, and ends the connections to it; it goes on. Idempotent."""
+        """Refuse connections to a node and break those that exist; the node goes on. Idempotent."""
         self._shut[name] = None
         self.troubled = True
         for wire in [*self.wires]:
@@ -170,17 +170,20 @@ class Network:
                 wire.break_(f"{name} lets nobody in")
 
     def open(self, name: str) -> None:
-        """It accepts connections again; idempotent."""
+        """Accept connections to a node again; idempotent."""
         self._shut.pop(name, None)
         self._look_again()
 
     def watch(self, watch: RequestWatch) -> None:
-        """Wait for the next answer to what fits."""
+        """Watch for the next answer to a matching request."""
         self.watches.append(watch)
         self.troubled = True
 
     def answered(self, wire: Wire, what: str) -> Steps[None]:
-        """An answer is about to travel; LostError if it is lost, and the connection with it."""
+        """Notify the watches of an answer that is about to travel.
+
+        Raise RequestLostError if the answer is lost, and the connection with it.
+        """
         results = [one for one in self.watches if one.fits(wire, what)]
         self.watches = [one for one in self.watches if one not in results]
         self._look_again()
@@ -203,37 +206,37 @@ class Network:
                         self.cut(one, other)
 
     def node_lost(self, name: str) -> None:
-        """A node went down: its connections break, those from it and those to it."""
+        """Break all connections from and to a node that went down."""
         for wire in [*self.wires]:
             if name in (wire.here, wire.there):
                 wire.break_(f"{name} went down")
 
     def pause(self, actor: str) -> None:
-        """A client stops where it is (SIGSTOP): its connections stay, and it does not look at answers."""
+        """Stop a client (SIGSTOP): its connections stay, but it does not process answers."""
         self._asleep.setdefault(actor, self.kernel.event())
         self.troubled = True
 
     def go_on(self, actor: str) -> None:
-        """It looks at what has arrived meanwhile; harmless if it was not paused."""
+        """Continue a client, which then processes answers; no effect if it was not paused."""
         event = self._asleep.pop(actor, None)
         self._look_again()
         if event is not None:
             event.succeed()
 
     def awake(self, actor: str) -> Steps[None]:
-        """Until the client is not paused."""
+        """Wait until a client is not paused."""
         while event := next(
             (one for name, one in self._asleep.items() if _is_of(actor, name)), None
         ):
             yield event
 
     def client_lost(self, actor: str, killed: Container[simpy.Process] = ()) -> None:
-        """A client was killed, and these processes of it interrupted: the other ends of its connections notice."""
+        """Break the connections of a client that was killed; `killed` are its interrupted processes."""
         for wire in [*self.wires]:
             if _is_of(wire.actor, actor):
                 wire.break_("its client was killed", killed)
 
 
 def _is_of(actor: str, whole: str) -> bool:
-    """It is the whole, or a part of it."""
+    """Whether an actor is `whole` or a part of it."""
     return actor == whole or actor.startswith(f"{whole}:")

@@ -1,6 +1,6 @@
-"""Connections that several share: as many as are needed at once, or one in turns.
+"""Shared connections: a pool that grows with concurrent requests, and a lock for one connection.
 
-A connection answers one question at a time. It must not know what is asked.
+A connection answers one request at a time. This module does not know the content of requests.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ T = TypeVar("T")
 
 
 class ConnectionPool:
-    """Connections of one user to one place; who asks while all are busy gets a new one.
+    """Connections of one client to one place; a request while all are busy opens a new one.
 
-    Where somebody explores whoever asks has connections of his own: else it would depend on everybody else who asks
-    which of them anybody gets.
+    During a search each caller has connections of its own: with shared ones, the connection that a caller gets
+    would depend
+    on all other callers.
 
     Args:
-        actor: whose they are.
-        open_: what is at the other end of a new one.
+        actor: the client of the connections.
+        open_: opens the session at the other end of a new connection.
     """
 
     def __init__(
@@ -44,10 +45,10 @@ class ConnectionPool:
         self._actor = actor
         self._open = open_
         self._idle: dict[object, list[Wire]] = {}
-        """By whose they are; None: everybody's."""
+        """Idle connections by caller; None if they are shared."""
 
     def ask(self, what: str, work: Callable[[Any], Steps[T]], touches: frozenset[str]) -> Steps[T]:
-        """One question; `work` is given the other end. LostError, and what it raises."""
+        """Send one request; `work` is called with the other end. Raise RequestLostError, and the errors of `work`."""
         kernel = self._network.kernel
         whose = None if kernel.watch is None else kernel.env.active_process
         idle = self._idle.setdefault(whose, [])
@@ -65,7 +66,7 @@ class ConnectionPool:
                 idle.append(wire)
 
     def close(self) -> None:
-        """Close those that are not in use; idempotent."""
+        """Close the idle connections; idempotent."""
         for wires in self._idle.values():
             for wire in wires:
                 wire.close()
@@ -73,7 +74,7 @@ class ConnectionPool:
 
 
 class FairLock:
-    """One at a time, first come first."""
+    """A mutex, first come first."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -81,7 +82,7 @@ class FairLock:
         self._queue: deque[simpy.Event] = deque()
 
     def take(self) -> Steps[None]:
-        """Until it is ours; then `give` it."""
+        """Wait for the lock; `give` releases it."""
         if not self._taken:
             self._taken = True
             return
@@ -97,7 +98,7 @@ class FairLock:
             raise
 
     def give(self) -> None:
-        """To the next."""
+        """Release the lock, to the next waiter if there is one."""
         if self._queue:
             self._queue.popleft().succeed()
         else:

@@ -1,4 +1,4 @@
-"""What the parts of the model ask of each other."""
+"""Interfaces between the parts of the model."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from twopc.waits import OpenTransaction as WaitRow
 
 
 class Kernel(Protocol):
-    """Time, chance and processes. In choice mode labelled delays are picked by a chooser."""
+    """Time, random values and processes. During a search, a chooser picks among labelled delays."""
 
     @property
     def env(self) -> simpy.Environment:
-        """simpy's, or one like it."""
+        """The simpy environment, or one with the same interface."""
         ...
 
     @property
     def labelled(self) -> bool:
-        """Labels are read; where they are not, who waits often may give the same one again and again."""
+        """Whether labels are read; if not, a frequent caller may reuse one label."""
         ...
 
     @property
     def stretch(self) -> int:
-        """The name of what happens now, where somebody explores; the same in equivalent runs."""
+        """The name of the current stretch, equal in equivalent runs of a search."""
         ...
 
     @property
@@ -48,42 +48,42 @@ class Kernel(Protocol):
         ...
 
     def delay(self, duration: Delay | float, label: Label) -> simpy.Event:
-        """An event that comes after `duration`; drawn from ``random(label.actor)``."""
+        """Return an event that comes after `duration`, drawn from ``random(label.actor)``."""
         ...
 
     watch: Callable[[str, bool], None] | None
-    """Is told what is looked at, and (True) what is changed, where somebody wants to know what depends on what."""
+    """Called with each object that is read or (True) changed, if a search records dependencies."""
 
     def event(self) -> simpy.Event:
-        """One that somebody succeeds or fails; it has no label, and runs at once when it does."""
+        """Return an event to be succeeded or failed; it has no label, and its waiters continue at once."""
         ...
 
     def spawn(self, steps: Steps[Any], name: str) -> simpy.Process:
-        """Run it; in choice mode its inputs are digested."""
+        """Start steps as a process."""
         ...
 
     def random(self, name: str) -> random.Random:
-        """The chance of one component: the same for the same seed and name."""
+        """Return the random source of a component: equal for equal seed and name."""
         ...
 
     def forget(self, name: str) -> None:
-        """A component is no more: its chance may go."""
+        """Discard the random source of a component that has ended."""
         ...
 
     def cancel(self, event: simpy.Event) -> None:
-        """A delay is not wanted any more (a timer, a lock timeout)."""
+        """Cancel a delay (a timer, a lock timeout)."""
         ...
 
 
 class RecorderPort(Protocol):
-    """Where the model tells what happens; the stage makes history records of it, the bench writes lines."""
+    """Receives what happens in the model; the stage makes history records of it, the bench writes lines."""
 
     def write(self, kind: str, **fields: Any) -> Any:
-        """As `twopc.sim.report.history.History.write`."""
+        """Record an event; see `twopc.sim.report.history.History.write`."""
         ...
 
     def drew(self, name: str, value: Any) -> None:
-        """A parameter that was drawn: it goes into ``env.json``."""
+        """Record a parameter that was drawn, for ``env.json``."""
         ...
 
 
@@ -91,40 +91,40 @@ class Tx(Protocol):
     """An open transaction of one node, for triggers and procedures."""
 
     xid: int
-    """Top transaction; assigned at its first write."""
+    """Id of the top-level transaction, assigned at its first write."""
     level: Level
     session_user: str
     replica: bool
-    """session_replication_role is replica."""
+    """Whether session_replication_role is replica."""
     settings: dict[str, str]
-    """SET LOCAL; rolls back with savepoints."""
+    """Values of SET LOCAL, which roll back with savepoints."""
     node: NodePort
 
     def run(self, text: str, params: Mapping[str, Any] | None = None) -> Steps[StatementResult]:
-        """One SQL statement."""
+        """Execute one SQL statement."""
         ...
 
-    # Rows without SQL, for the meaning of our own triggers and procedures. Each waits as its SQL would.
+    # Rows without SQL, for the product's own triggers and procedures. Each method waits as its SQL would.
     def lock(self, table: str, key: Values) -> Steps[Values | None]:
-        """``select … for update`` by key, re-checked: the newest row, None if there is none."""
+        """Execute ``select … for update`` by key, with the re-check; return the newest row, None if there is none."""
         ...
 
     def get(self, table: str, key: Values) -> Values | None:
-        """By key, as this statement sees it."""
+        """Return a row by key, as this statement sees it."""
         ...
 
     def insert(self, table: str, row: Values) -> Steps[Values]:
-        """Defaults and constraints included; what was stored."""
+        """Insert a row, with defaults and constraints, and return the stored values."""
         ...
 
     def update(
         self, table: str, key: Values, new: Values, when: Callable[[Values], bool]
     ) -> Steps[Values | None]:
-        """Where the row's newest version satisfies `when`; what was stored, None if nothing matched."""
+        """Replace a row if its newest version satisfies `when`; return the stored values, None if it does not."""
         ...
 
     def delete(self, table: str, key: Values, when: Callable[[Values], bool]) -> Steps[bool]:
-        """Likewise."""
+        """Delete a row if its newest version satisfies `when`; whether it was deleted."""
         ...
 
     def savepoint(self, name: str) -> None: ...
@@ -132,44 +132,49 @@ class Tx(Protocol):
     def release(self, name: str) -> None: ...
 
     def wait_for(self, xid: int, what: str) -> Steps[None]:
-        """Until another transaction is over (msrepl.await_branches); 55P03, 40P01."""
+        """Wait until another transaction has ended (msrepl.await_branches). Raise 55P03 or 40P01."""
         ...
 
 
 class Trigger(Protocol):
-    """Fires in the order of names among its kind, as PostgreSQL does."""
+    """A trigger; those of one kind fire in the order of their names, as in PostgreSQL."""
 
     name: str
     when: str
-    """``before row``, ``after rows`` (all of a statement, before what each causes), ``after row``, ``after statement``,
-    ``deferred``."""
+    """One of ``before row``, ``after rows`` (for all rows of a statement, before the effects of each), ``after
+    row``,
+    ``after statement``, ``deferred``.
+    """
     operations: frozenset[str]
     fires: str
-    """``origin``, ``always``, ``replica`` or ``disabled``."""
+    """One of ``origin``, ``always``, ``replica`` or ``disabled``."""
 
     def fire(
         self, tx: Tx, table: str, changes: Sequence[RowChange]
     ) -> Steps[Sequence[RowChange] | None]:
-        """`changes`: one for a row trigger, all for a statement's. A BEFORE trigger returns what to store."""
+        """Fire the trigger: `changes` has one change for a row trigger, all for a statement's.
+
+        A BEFORE trigger returns the changes to store.
+        """
         ...
 
 
 class NodeSessionPort(Protocol):
-    """A connection of one role to one node; statements one at a time. Raises SqlError, LostError."""
+    """A connection of one role to one node; one statement at a time. Raises SqlError and RequestLostError."""
 
     pid: int
     application_name: str
 
     def execute(self, text: str, params: Mapping[str, Any] | None = None) -> Steps[StatementResult]:
-        """One statement, BEGIN … PREPARE TRANSACTION … ROLLBACK TO among them."""
+        """Execute one statement, including BEGIN, PREPARE TRANSACTION and ROLLBACK TO."""
         ...
 
     def cancel(self) -> None:
-        """57014 in what runs."""
+        """Cancel the running statement (57014)."""
         ...
 
     def terminate(self) -> None:
-        """57P01; the open transaction is rolled back, a prepared one stays."""
+        """End the session (57P01); its open transaction is rolled back, a prepared one stays."""
         ...
 
     @property
@@ -185,45 +190,47 @@ class NodePort(Protocol):
     up: bool
 
     def connect(self, role: str, application_name: str) -> NodeSessionPort:
-        """LostError (08006) if it is down; 53300 if full."""
+        """Open a session. Raise RequestLostError (08006) if the node is down, 53300 if it has too many sessions."""
         ...
 
     def table(self, name: str) -> Any:
-        """`heap.Table`: columns, key, uniques, triggers, `rows()` committed."""
+        """Return a `heap.HeapTable`: columns, key, uniques, triggers, and committed `rows()`."""
         ...
 
     def rows(self, table: str, columns: Sequence[str]) -> list[dict[str, str | None]]:
-        """What is committed, by key, every value as PostgreSQL's text."""
+        """Return the committed rows ordered by key, with every value as PostgreSQL's text."""
         ...
 
     def markers(self) -> list[MarkerRow]: ...
     def prepared(self) -> dict[str, Any]: ...
 
     def fence(self, gid: str, sites: Sequence[str]) -> Steps[str]:
-        """``msrepl.fence_branch``: ``prepared``, ``committed`` or ``fenced``; 55P03 while it is under way."""
+        """Fence a branch like ``msrepl.fence_branch``: ``prepared``, ``committed`` or ``fenced``; 55P03 while it is
+        running.
+        """
         ...
 
     def log(self, after_lsn: int) -> Sequence[CommittedTransaction]:
-        """What was committed after a position, in commit order, durable only."""
+        """Return the transactions committed after a position in commit order, as far as the WAL is durable."""
         ...
 
     def waits(self) -> list[LockWait]: ...
     def wait_rows(self) -> list[WaitRow]:
-        """The same as rows of `twopc.waits`."""
+        """Return the present waits as rows of `twopc.waits`."""
         ...
 
     def crash(self, kept_lsn: int | None = None) -> None:
-        """Sessions die; the log is cut at `kept_lsn` (None: at what is durable)."""
+        """Stop the node: sessions end, and the WAL is cut at `kept_lsn` (None: at its durable end)."""
         ...
 
     def restart(self) -> Steps[None]: ...
     def digest(self) -> int:
-        """Of everything that can still matter (for visited states)."""
+        """Return a digest of all state that can affect the rest of the run (for visited states)."""
         ...
 
 
 class ModelClient(Protocol):
-    """A client of the model: the shape of `twopc.sim.sessions.interface.ClientSession`, as steps."""
+    """A client of the model: the interface of `twopc.sim.sessions.interface.ClientSession`, as steps."""
 
     node: str
     gid: str
@@ -232,7 +239,7 @@ class ModelClient(Protocol):
     def begin(self, level: Level) -> Steps[None]: ...
     def execute(self, text: str, params: Mapping[str, Any]) -> Steps[StatementResult]: ...
     def commit(self) -> Steps[None]:
-        """Raises `twopc.errors.TransactionError`, as every method here."""
+        """Commit. Like every method here, raises `twopc.errors.TransactionError`."""
         ...
 
     def rollback(self) -> Steps[None]: ...
@@ -245,28 +252,30 @@ class Model(Protocol):
     kernel: Kernel
     nodes: Mapping[str, NodePort]
     points: Any
-    """`twopc.drivers.points.Points`: what is armed here acts at effect boundaries."""
+    """A `twopc.drivers.points.Points`: faults armed here act at effect boundaries."""
 
     def session(self, name: str, node: str) -> ModelClient: ...
     def sync(self, subscribers: Sequence[str]) -> Steps[Any]:
-        """Log reader and agents to a position; deliveries are told to the recorder and `take_deliveries`."""
+        """Let log reader and agents reach a position; deliveries go to the recorder and `take_deliveries`."""
         ...
 
     def take_deliveries(self) -> list[Any]: ...
     def reinitialise(self, subscriber: str) -> Steps[None]: ...
     def coordinators(self) -> Mapping[str, Any]:
-        """By name: each with `crash()`, `restart()`, `pause()`, `go_on()`, `recover() -> Steps`."""
+        """Return the coordinators by name, each with `crash()`, `restart()`, `pause()`, `go_on()`, `recover() ->
+        Steps`.
+        """
         ...
 
     def cut(self, a: str, b: str, *, one_way: bool = False, silent: bool = False) -> None: ...
     def heal(self, a: str, b: str) -> None: ...
     def agent(self, subscriber: str) -> Any:
-        """`pause()`, `resume()`, `crash()`."""
+        """Return a Subscriber's agent, with `pause()`, `resume()`, `crash()`."""
         ...
 
     def finish_by_hand(self, node: str, gid: str, outcome: Outcome) -> Steps[None]: ...
     def quiet(self) -> bool:
-        """Nothing is open, in doubt or under way."""
+        """Whether no transaction, branch or delivery is open, in doubt or running."""
         ...
 
     def digest(self) -> int: ...

@@ -1,7 +1,8 @@
 """Routines whose execution is published, in virtual time: the gate and the bracket around their bodies.
 
-The meaning of what `twopc.publisher.proc_execution` makes of a routine. Whether a call may be sent is decided by
-`twopc.proc_execution`; whether it is, by the log reader's planner. It must not know Subscribers.
+Implements the wrapper that `twopc.publisher.proc_execution` makes of a routine. `twopc.proc_execution` decides
+whether a call
+may be sent, the log reader's planner whether it is sent. This module does not know Subscribers.
 """
 
 from __future__ import annotations
@@ -31,21 +32,21 @@ _TABLE = """
 create table msrepl.call_marker (id bigint generated always as identity primary key, article_id integer not null,
     opened bigint, snapshot text, call text, failure text, created_at timestamptz not null default now())
 """
-#: Errors that a routine passes on although it is said not to: their classes.
+#: Classes of errors that a routine passes on even without `xact_abort`.
 _PASSED_ON = ("08", "40", "53", "57", "58", "XX")
 
-#: What of this can be replaced, by name of `twopc.sim.model.wiring.Wiring.parts`.
+#: Functions that `twopc.sim.model.wiring.Wiring.parts` can replace, by name.
 Gate = Callable[[GateFacts], str | None]
 
 
 def own_snapshot(tx: OpenTx) -> str:
-    """What a call's transaction sees, as pg_current_snapshot() tells it inside the routine."""
+    """Return the snapshot of a call's transaction, in the form of pg_current_snapshot() within the routine."""
     seen: str = tx.top.seen
     return seen or tx.node.snapshot_text()
 
 
 def as_said(article: ProcArticle) -> bool:
-    """An error goes on to the caller."""
+    """Whether an error of the routine is raised to its caller."""
     return article.xact_abort
 
 
@@ -59,13 +60,13 @@ PARTS: Mapping[str, Callable[..., Any]] = {
 def publish(
     node: ModelNode, whole: ModelSpec, spec: ProcedureSpec, number: int, parts: Mapping[str, Any]
 ) -> ProcArticle:
-    """Make a routine at the Publisher, and an article of it.
+    """Create a routine at the Publisher and return its article.
 
     Args:
-        parts: what is replaced, by the names of `PARTS`.
+        parts: replaced functions, by the names of `PARTS`.
 
     Raises:
-        UnsupportedError: the model does not know something in it.
+        UnsupportedError: the definition has a part that the model lacks.
     """
     before = {*node.procedures}
     node.define(spec.body)
@@ -107,7 +108,7 @@ def publish(
 
 
 def replacing(body: str) -> str:
-    """The definition as Subscribers run it."""
+    """Return the definition as Subscribers execute it: CREATE OR REPLACE."""
     text = body.strip().rstrip(";")
     first, second, *_ = text.split(None, 2)
     if second.lower() == "or":
@@ -116,7 +117,7 @@ def replacing(body: str) -> str:
 
 
 def _obstacle(node: ModelNode, spec: ProcedureSpec, published: Iterable[str]) -> str | None:
-    """What an agent would leave out: it fires neither triggers nor referential actions."""
+    """Return a trigger or referential action that an agent would omit, which fires neither; None if there is none."""
     for name in spec.writes if spec.writes is not None else published:
         table = node.table(name)
         for trigger in table.triggers:
@@ -129,7 +130,7 @@ def _obstacle(node: ModelNode, spec: ProcedureSpec, published: Iterable[str]) ->
 
 
 class BracketedRoutine:
-    """A published routine, as its callers find it: ``msrepl_call.run_<n>`` and the gate."""
+    """A published routine as its callers see it: ``msrepl_call.run_<n>`` and the gate."""
 
     def __init__(
         self, article: ProcArticle, body: Function, *, called: bool, parts: Mapping[str, Any]
@@ -142,7 +143,7 @@ class BracketedRoutine:
         self._aborts = parts.get("call_aborts", as_said)
 
     def __call__(self, tx: OpenTx, /, *values: Any, **named: Any) -> Steps[Any]:
-        """Its value. Whatever the body raises, unless that is to be told only."""
+        """Call the routine and return its value; errors of the body are raised if `xact_abort`, else recorded."""
         given = tuple(self._body.signature.arranged(tx, values, named))
         opened = None
         if self._gate(self._facts(tx)) is None:
@@ -161,7 +162,7 @@ class BracketedRoutine:
         return value
 
     def _guarded(self, tx: OpenTx, given: tuple[Any, ...]) -> Steps[tuple[Any, str | None]]:
-        """The body in a block of its own: an error is its result."""
+        """Run the body in a subtransaction; return its value and the SQLSTATE of its error."""
         tx.savepoint("")
         sub = tx.sub
         try:
@@ -215,7 +216,7 @@ class BracketedRoutine:
 
 
 class RefuseWrites:
-    """What a role that may only SELECT is told; agents come in the replica role, administrators may write."""
+    """Trigger that refuses changes by roles that may only SELECT; agents and superusers may write."""
 
     when = "before statement"
     operations = frozenset({"ins", "upd", "del", "tru"})
@@ -223,7 +224,7 @@ class RefuseWrites:
     name = "msrepl_read_only"
 
     def fire(self, tx: Any, table: str, changes: Any) -> Steps[Any]:
-        """42501"""
+        """Raise 42501 if the role is not a superuser."""
         if tx.session_user not in tx.node.superusers:
             raise SqlError("42501", f"permission denied for table {table}")
         return None

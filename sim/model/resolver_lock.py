@@ -1,6 +1,6 @@
-"""The lock by which any client knows whether its resolver sleeps, and its notices, in virtual time.
+"""The lock by which clients know whether the resolver sleeps, and its notifications, in virtual time.
 
-When it is taken is decided in `twopc.drivers.resolver_watch`.
+`twopc.drivers.resolver_watch` decides when the lock is taken.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from twopc.drivers.virtual import awaited
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
 
-#: How long a notice is on its way.
+#: Delay of a notification in seconds.
 _NOTICE_S = 0.001
 
 
 class ModelResolverLock:
-    """See `twopc.drivers.resolver_watch.LockPort`. Nobody but clients at their ends shares it here.
+    """See `twopc.drivers.resolver_watch.LockPort`. Here only clients at their commits share the lock.
 
     Args:
         node: the Subscriber.
-        prefix: of its clients' transactions.
-        pause: time that passes; of a pause that is `awake`, who explores may end it at any moment.
-        tell: whether it is taken was looked at, or has changed.
+        prefix: beginning of the gids of its clients' transactions.
+        pause: returns an event after a time; a search may end a pause that is `awake` at any moment.
+        tell: called when the state of the lock was read or has changed.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class ModelResolverLock:
         node.on_notice = self.ring
 
     def ring(self) -> None:
-        """A commit has notified."""
+        """Wake the resolver after a commit that notified."""
         if not self._notice.triggered:
             self._notice.succeed()
 
@@ -57,7 +57,7 @@ class ModelResolverLock:
         return self.is_taken
 
     async def take(self) -> bool:
-        """See `LockPort`; without patience."""
+        """See `LockPort`; does not wait."""
         return await self.try_lock()
 
     async def give(self) -> None:
@@ -80,11 +80,9 @@ class ModelResolverLock:
 
 
 def sessions_of(node: ModelNode) -> list[NodeSession]:
-    """All of a node; the search is notified that each of them matters."""
+    """Return all sessions of a node; the search is notified that each of them is read."""
     results = [*node.sessions.values()]
     if node.kernel.watch is not None:
         for what in ("sessions", *(one.called for one in results)):
-            node.tell(
-                what, changed=True
-            )  # see `twopc.sim.model.node.prepared_transactions.PreparedTransaction.changed`
+            node.tell(what, changed=True)  # see `PreparedTransaction.changed`
     return results

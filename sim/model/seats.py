@@ -1,4 +1,4 @@
-"""What lives, dies and comes back: the decision log's server, and the processes of a coordinator."""
+"""Seats, which outlive their processes: that of the decision log's server, and those of coordinators."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class LogHost:
         self.starts = 1
 
     def running(self) -> int | None:
-        """How often it was started; None while it is down."""
+        """Return how often the server was started; None while it is down."""
         return self.starts if self.up else None
 
 
 class CoordinatorSeat:
-    """A coordinator by name: the process that lives now, and those that come after it."""
+    """A coordinator by name: its present process, and the processes that replace it."""
 
     def __init__(self, system: System, name: str) -> None:
         self._system = system
@@ -43,27 +43,27 @@ class CoordinatorSeat:
 
     @property
     def alive(self) -> bool:
-        """A process of it lives."""
+        """Whether the present process is alive."""
         return self.process.alive
 
     def crash(self) -> None:
-        """kill -9. Idempotent."""
+        """Kill the process (kill -9). Idempotent."""
         self.process.crash()
 
     def restart(self) -> None:
-        """Another process of the name; the old one, if it lives, is not ended."""
+        """Start another process with the name; an old one that is alive is not ended."""
         self.process = self._start()
 
     def pause(self) -> None:
-        """SIGSTOP"""
+        """Stop the process (SIGSTOP)."""
         self.process.pause()
 
     def go_on(self) -> None:
-        """SIGCONT"""
+        """Continue the process (SIGCONT)."""
         self.process.go_on()
 
     def recover(self) -> Steps[list[SettledBranch]]:
-        """One pass of recovery. psycopg.Error: the decision log cannot be reached."""
+        """Run one pass of recovery. Raise psycopg.Error if the decision log cannot be reached."""
         return (yield from self.process.recover())
 
     def _start(self) -> CoordinatorProcess:
@@ -80,7 +80,7 @@ class CoordinatorSeat:
         return process
 
     def _break_deadlocks(self, process: CoordinatorProcess) -> Steps[None]:
-        # made when the process runs first: a model may be built and never run
+        # created when the process first runs: a model may be built and never run
         yield from steps(self._detector(process).watch(_DEADLOCK_INTERVAL_S, _always))
 
     def _detector(self, process: CoordinatorProcess) -> DeadlockDetector:
@@ -108,7 +108,7 @@ class ModelWaits:
     """See `twopc.drivers.deadlock.WaitsPort`.
 
     Args:
-        is_reached: messages of the process that looks reach the node.
+        is_reached: whether messages of the coordinator's process reach the node.
     """
 
     def __init__(self, node: ModelNode, is_reached: Callable[[str], bool]) -> None:
@@ -116,11 +116,11 @@ class ModelWaits:
         self._is_reached = is_reached
 
     async def sessions(self) -> Sequence[OpenTransaction]:
-        """Those with an open transaction."""
+        """Return the sessions with an open transaction."""
         return self._node.wait_rows() if self._answers() else ()
 
     async def name_victim(self, victim: OpenTransaction) -> bool:
-        """The session's link asks for it."""
+        """Name a session as victim, which its link reads."""
         self._choose(victim, victim.xact_start)
         return True
 
@@ -129,7 +129,7 @@ class ModelWaits:
         self._choose(victim, None)
 
     async def cancel(self, waiter: OpenTransaction) -> bool:
-        """Cancel a statement, if it still waits."""
+        """Cancel a statement if it still waits; whether it was cancelled."""
         session = self._node.sessions.get(waiter.pid) if self._answers() else None
         if session is None or session.tx is None or session.wait is None:
             return False

@@ -1,6 +1,6 @@
 """Nodes as a coordinator's driver and its recovery see them: the `SitePort` of virtual time.
 
-It must not decide anything.
+This module decides nothing.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class ModelSite:
     """One participant.
 
     Args:
-        here: where the coordinator runs, as the network knows it.
-        actor: of the coordinator's connections.
+        here: name of the coordinator's place in the network.
+        actor: actor of the coordinator's connections.
     """
 
     def __init__(self, node: ModelNode, network: Network, here: str, actor: str) -> None:
@@ -56,7 +56,7 @@ class ModelSite:
         )
 
     async def prepared(self, prefix: str) -> dict[str, PreparedBranch]:
-        """The branches prepared here whose gid starts with `prefix`, oldest first."""
+        """Return the prepared branches whose gid begins with `prefix`, oldest first."""
 
         def look() -> dict[str, PreparedBranch]:
             results = [
@@ -65,13 +65,13 @@ class ModelSite:
                 if gid.startswith(prefix)
             ]
             if self._network.kernel.watch is not None:
-                results.sort(key=lambda one: one.gid)  # who was the first changes nothing
+                results.sort(key=lambda one: one.gid)  # their order is irrelevant
             return {one.gid: one for one in results}
 
         return await self.look("look for branches", look)
 
     async def owner_of(self, gid: str) -> str | None:
-        """The role that prepared a branch; None if it is not prepared."""
+        """Return the role that prepared a branch; None if it is not prepared."""
 
         def look() -> str | None:
             result = self._node.branch(gid)
@@ -80,7 +80,7 @@ class ModelSite:
         return await self.look(f"look for {gid}", look)
 
     async def markers(self, gids: list[str]) -> dict[str, bool]:
-        """Those of `gids` that have a marker here; True for a fence."""
+        """Return those of `gids` that have a marker at the node; True for a fence."""
 
         def look() -> dict[str, bool]:
             requested = set(gids)
@@ -89,7 +89,9 @@ class ModelSite:
         return await self.look("read markers", look)
 
     async def committed(self, prefix: str, after: str, rows_max: int) -> dict[str, list[str]]:
-        """Branches committed here whose gid begins so and comes behind `after`, with the other sites."""
+        """Return the committed branches whose gid begins with `prefix` and is greater than `after`, with the other
+        sites.
+        """
 
         def look() -> dict[str, list[str]]:
             rows = sorted((row.gid, row) for row in self._node.markers(prefix) if not row.fence)
@@ -99,19 +101,19 @@ class ModelSite:
         return await self.look("compare markers", look)
 
     async def settle(self, gid: str, outcome: Outcome, sites: list[str]) -> Outcome:
-        """Bring a branch to an outcome if it has none, and tell which it has."""
+        """Bring a branch to an outcome if it has none, and return its outcome."""
         try:
             return await settle(self, gid, outcome, sites)
         finally:
             answered_about(self._network.kernel, gid, self._here)
 
     async def fence(self, gid: str, sites: list[str]) -> Outcome | None:
-        """How a branch ended, and can no longer help having ended; None if it is prepared."""
+        """Fence a branch and return its outcome, which is final; None if the branch is prepared."""
         text = await self.ask(f"fence {gid}", lambda _: self._node.fence(gid, sites))
         return _OUTCOME_OF[text]
 
     async def finish(self, gid: str, owner: str, outcome: Outcome) -> bool:
-        """Commit or roll back a prepared branch; False: somebody else has, or is about to."""
+        """Commit or roll back a prepared branch; False if another session has done so, or is doing so."""
         verb = "commit prepared" if outcome is Outcome.COMMITTED else "rollback prepared"
         try:
             await self.ask(f"{verb} {gid}", lambda one: one.execute(f"{verb} '{gid}'"))
@@ -120,12 +122,12 @@ class ModelSite:
         return True
 
     async def pause(self) -> None:
-        """A moment: somebody else is finishing a branch."""
+        """Wait a moment while another session finishes a branch."""
         label = Label(actor=self._actor, cause=Cause.POLL, what=f"look at {self.name} again")
         await AwaitableSteps(self._pass(_BUSY_S, label))
 
     async def end_sessions(self, names: list[str]) -> list[int]:
-        """End the sessions of these application names, and wait until they are gone."""
+        """End the sessions with these application names, and wait until they have ended; return their pids."""
         requested = set(names)
 
         def end(_: NodeSession) -> Steps[list[int]]:
@@ -144,7 +146,7 @@ class ModelSite:
         return await self.ask("end sessions", end)
 
     async def end_session(self, pid: int, started: str) -> None:
-        """End one session, if it is still the one that started then."""
+        """End one session, if it is still the one that started at `started`."""
 
         def end() -> None:
             self._node.touched()
@@ -155,11 +157,11 @@ class ModelSite:
         await self.look(f"end session {pid}", end)
 
     async def end_links(self, subscriber: str, pids: list[int]) -> list[int]:
-        """At the Publisher: end the links that sessions of a Subscriber have."""
+        """End, at the Publisher, the links of a Subscriber's sessions."""
         return await self.end_sessions([link_name(subscriber, pid) for pid in pids])
 
     async def forget_epoch(self, prefix: str, rows_max: int) -> int:
-        """Remove markers whose gid starts so; returns how many."""
+        """Remove markers whose gid begins with `prefix`; return their number."""
         gids = await self.look(
             "look for markers",
             lambda: [row.gid for row in self._node.markers(prefix) if row.gid.startswith(prefix)],
@@ -168,7 +170,7 @@ class ModelSite:
         return min(len(gids), rows_max)
 
     async def forget(self, gids: list[str]) -> None:
-        """Remove the markers of branches that nobody will ask about any more."""
+        """Remove the markers of branches whose outcome no process needs any more."""
 
         def delete(tx: OpenTx, params: Any) -> Steps[StatementResult]:
             count = yield from tx.delete_all("msrepl.branch_marker", [(gid,) for gid in gids])
@@ -181,10 +183,10 @@ class ModelSite:
         """Close the connections; idempotent."""
         self._pool.close()
 
-    # -- asking ------------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------
 
     async def look(self, what: str, look: Callable[[], T]) -> T:
-        """Something that takes no time there. psycopg.Error"""
+        """Send a request that takes no time at the node. Raise psycopg.Error."""
 
         def steps(_: NodeSession) -> Steps[T]:
             return look()
@@ -193,7 +195,7 @@ class ModelSite:
         return await self.ask(what, steps)
 
     async def ask(self, what: str, work: Callable[[NodeSession], Steps[T]]) -> T:
-        """Something that a session does there. psycopg.Error"""
+        """Send a request that a session of the node performs. Raise psycopg.Error."""
         with raised():
             return await AwaitableSteps(self._pool.ask(what, work, self._touches))
 

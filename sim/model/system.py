@@ -1,7 +1,8 @@
-"""The whole model, put together from a specification: nodes, network, decision log, coordinators, replication.
+"""The whole model, built from a specification: nodes, network, decision log, coordinators, replication.
 
-The one place where the parts meet. What each is made of can be replaced by wiring: whole classes by the fields of
-`twopc.sim.model.wiring.Wiring`, single behaviours by name in its `parts` (`PARTS`).
+All parts meet only here. Wiring can replace them: whole classes by the fields of `twopc.sim.model.wiring.Wiring`,
+single
+functions by name in its `parts` (`PARTS`).
 """
 
 from __future__ import annotations
@@ -49,14 +50,14 @@ from twopc.sim.model.values import (
 )
 from twopc.sim.model.wiring import Wiring
 
-#: What `Wiring.parts` may replace, by name, with what stands there otherwise: a replacement is called as that is. What
-#: each does is said in `twopc.sim.model.replication.behaviour` and `twopc.sim.model.distribution`.
+#: Functions that `Wiring.parts` may replace, by name, each with its default; a replacement has the same signature. See
+#: `twopc.sim.model.replication.behaviour` and `twopc.sim.model.distribution` for their meaning.
 PARTS: Mapping[str, Callable[..., Any]] = {
     **behaviour.PARTS,
     **system_distribution.PARTS,
     **proc_execution.PARTS,
 }
-#: Where the decision log is.
+#: Name of the decision log's place.
 LOG = "distribution"
 _SETTLED_KEPT = 1000
 
@@ -74,13 +75,13 @@ class System:
         self.recorder = recorder
         self.points = points if points is not None else Points()
         self.reaching: Any = None
-        """The session of a node that has come to a point last."""
+        """The session of a node that has last reached a protocol point."""
         self.settled: deque[SettledBranch] = deque(maxlen=_SETTLED_KEPT)
-        """What recovery has settled last."""
+        """Branches that recovery has settled last."""
         self.subscribers = tuple(one.name for one in spec.subscribers)
         self.network = Network(kernel, spec.timing)
         self.clocks: dict[str, Clock] = {}
-        """Of the nodes; each can be set, and run, otherwise than the others."""
+        """The clocks of the nodes, each with its own offset and rate."""
         self.nodes: dict[str, ModelNode] = {
             name: self._node(name) for name in (spec.publisher, *self.subscribers)
         }
@@ -88,7 +89,7 @@ class System:
         self.ledger = wiring.ledger(kernel, self.log_host.running, spec.timing.flush)
         self.articles: dict[str, ModelArticle] = {}
         self.routines: list[ProcArticle] = []
-        """Published ones, in order."""
+        """Published routines, in order."""
         self.births = {name: Births(name) for name in self.nodes}
         unknown = sorted(wiring.parts.keys() - PARTS.keys())
         if unknown:
@@ -119,18 +120,18 @@ class System:
         return self.nodes[self.spec.publisher]
 
     def observe(self, gid: str, what: Any) -> None:
-        """Every effect and event of the coordinators' machines is told to the recorder."""
+        """Record an effect or event of the coordinators' machines."""
         self.recorder.write("machine", gid=gid, what=what)
 
     def _reach(self, point: str, tx: OpenTx) -> Steps[None]:
-        """A point of the protocol within a node."""
+        """Reach a protocol point within a node."""
         if self.points.armed:
             self.reaching = tx.session
             yield from steps(self.points.reach(point))
             if tx.session.dead is not None:
                 raise RequestLostError(str(tx.session.dead))
 
-    # -- setting up: outside of time -----------------------------------------------------------------
+    # -- setup, outside of virtual time --------------------------------------------------------------
 
     def _node(self, name: str) -> ModelNode:
         spec = self.spec
@@ -196,7 +197,7 @@ class System:
                 self.routines.append(made)
 
     def _subscription(self, one: SubscriberSpec) -> ModelSubscription | None:
-        """What a Subscriber needs for its own changes; None if there will be none."""
+        """Create the objects for a Subscriber's own changes; None if it is read-only."""
         node = self.nodes[one.name]
         if one.update == "read only":
             for name in self.articles:
@@ -210,7 +211,7 @@ class System:
         return made
 
     def _let(self, one: SubscriberSpec) -> ModelAnyClients:
-        """Let any client of a Subscriber in."""
+        """Admit clients without a coordinator to a Subscriber."""
         coordinator = f"{self.spec.coordinator}.{one.name}"
         epoch = self.ledger.let(coordinator)
         made = ModelAnyClients(self.place, one.name, coordinator, epoch, self.spec.markers_kept_s)
@@ -218,7 +219,7 @@ class System:
         return made
 
     def _bring_routines(self, node: ModelNode) -> None:
-        """The definitions of published routines, and what the specification puts in their place."""
+        """Define the published routines at a Subscriber, and the specification's replacements."""
         for routine, procedure in zip(self.routines, self.spec.procedures, strict=True):
             node.define(routine.definition)
             for at, text in enumerate(procedure.at_subscribers):
@@ -226,7 +227,7 @@ class System:
                     node.define(text)
 
     def _distribute(self) -> None:
-        """From here on what the Publisher commits is distributed."""
+        """Begin to distribute the Publisher's commits."""
         spec = self.spec
         self.distribution: Distribution | None = None
         if spec.distributes and spec.subscribers:
@@ -248,12 +249,12 @@ class System:
         *,
         any_client: bool = False,
     ) -> SubscriberClient | PublisherClient:
-        """A client of its own.
+        """Return a new client.
 
         Args:
-            also: further Subscribers, at which a Subscriber's transactions work too.
-            numbers: of those transactions, if the coordinator is not to count them.
-            any_client: at a Subscriber: without a coordinator; its own COMMIT decides.
+            also: further Subscribers with branches of the client's transactions.
+            numbers: numbers of those transactions, if the coordinator does not number them.
+            any_client: whether a Subscriber's client has no coordinator; its own COMMIT decides.
         """
         if node == self.spec.publisher:
             return PublisherClient(name, self.publisher, self.network)
@@ -266,19 +267,19 @@ class System:
         )  # fmt: skip
 
     def sync(self, subscribers: Sequence[str] = ()) -> Steps[Any]:
-        """Log reader and agents to where the Publisher is now; `Distribution.sync`."""
+        """Let log reader and agents reach the Publisher's present position; see `Distribution.sync`."""
         return (yield from self._distribution().sync(subscribers))
 
     def take_deliveries(self) -> list[ModelDelivery]:
-        """What agents have met since this was asked last."""
+        """Return the events of agents since the last call."""
         return [] if self.distribution is None else self.distribution.take_deliveries()
 
     def reinitialise(self, subscriber: str) -> Steps[None]:
-        """Copy everything to a Subscriber anew; others: `members`. LockTimeoutError, SubscriptionError"""
+        """Replace all rows of a Subscriber; see `members`. Raise LockTimeoutError or SubscriptionError."""
         yield from self.members.reinitialise(subscriber)
 
     def agent(self, subscriber: str) -> AgentSeat:
-        """A Subscriber's agent: `pause`, `resume`, `crash`, `start`."""
+        """Return a Subscriber's agent, with `pause`, `resume`, `crash`, `start`."""
         return self._distribution().agent(subscriber)
 
     def _distribution(self) -> Distribution:
@@ -289,14 +290,14 @@ class System:
         return self.distribution
 
     def coordinators(self) -> Mapping[str, CoordinatorSeat]:
-        """By name."""
+        """Return the coordinators by name."""
         return self._coordinators
 
     def crash_node(self, name: str, kept_lsn: int | None = None) -> None:
-        """A node goes down, and every connection to it and from it; `restart_node` brings it back.
+        """Stop a node and break every connection to and from it; `restart_node` restarts it.
 
         Args:
-            kept_lsn: as for `twopc.sim.model.node.node.ModelNode.crash`.
+            kept_lsn: see `twopc.sim.model.node.node.ModelNode.crash`.
         """
         if name == LOG:
             self.log_host.up = False
@@ -306,7 +307,7 @@ class System:
         self.network.node_lost(name)
 
     def restart_node(self, name: str) -> Steps[None]:
-        """Until it takes connections again."""
+        """Wait until a node accepts connections again."""
         if name == LOG:
             self.log_host.starts += 1
             self.log_host.up = True
@@ -314,15 +315,15 @@ class System:
             yield from self.nodes[name].restart()
 
     def cut(self, a: str, b: str, *, one_way: bool = False, silent: bool = False) -> None:
-        """No messages between two places."""
+        """Stop messages between two places; see `Network.cut`."""
         self.network.cut(a, b, one_way=one_way, silent=silent)
 
     def heal(self, a: str, b: str) -> None:
-        """Messages travel again."""
+        """Let messages travel again."""
         self.network.heal(a, b)
 
     def finish_by_hand(self, node: str, gid: str, outcome: Outcome) -> Steps[None]:
-        """Somebody ends a branch who does not ask what was decided. SqlError"""
+        """Finish a branch as an operator, regardless of the decision. Raise SqlError."""
         session = self.nodes[node].connect("postgres", "by hand")
         verb = "commit" if outcome is Outcome.COMMITTED else "rollback"
         try:
@@ -331,7 +332,7 @@ class System:
             session.close()
 
     def quiet(self) -> bool:
-        """Nothing is open, in doubt or under way."""
+        """Whether no transaction, branch or delivery is open, in doubt or running."""
         if self.distribution is not None and not self.distribution.quiet():
             return False
         return not (
@@ -343,7 +344,7 @@ class System:
         )
 
     def digest(self) -> int:
-        """Of everything that can still matter."""
+        """Return a digest of all state that can affect the rest of the run."""
         parts: list[Any] = [node.digest() for node in self.nodes.values()]
         parts += [
             (key, record.kind, record.participants) for key, record in self.ledger.decisions.items()
@@ -359,13 +360,13 @@ def build(
     spec: ModelSpec, wiring: Wiring = Wiring(), *, kernel: Kernel, recorder: RecorderPort,  # noqa: B008 - frozen
     points: Points | None = None,
 ) -> System:  # fmt: skip
-    """A system that runs from now on, by the kernel's time.
+    """Return a system built from a specification, which runs by the kernel's time.
 
     Args:
-        points: that its processes come to; its own, unless somebody watches.
+        points: the protocol points of its processes; new ones if None.
 
     Raises:
-        twopc.sim.model.builder.BuildError: a node does not take what the specification says.
-        UnsupportedError: the model does not know something that it says.
+        twopc.sim.model.builder.BuildError: a node refuses a part of the specification.
+        UnsupportedError: the specification has a part that the model lacks.
     """
     return System(spec, wiring, kernel, recorder, points)

@@ -1,6 +1,6 @@
-"""A global transaction of an application in virtual time: the product's own, to be used by steps.
+"""A global transaction of an application in virtual time: the product's own, called with steps.
 
-It must not decide anything.
+This module decides nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class ModelTransaction:
     """One global transaction of an application.
 
     Args:
-        whole: made by the coordinator's process, and not begun.
+        whole: a transaction of the coordinator's process, not begun.
     """
 
     def __init__(self, whole: Transaction) -> None:
@@ -26,26 +26,30 @@ class ModelTransaction:
 
     @property
     def gid(self) -> str:
-        """Empty before it has begun."""
+        """Gid; empty before the transaction has begun."""
         return self.whole.gid
 
     @property
     def pids(self) -> dict[str, int]:
-        """Of its sessions, by Subscriber; 0 where it is not open."""
+        """Pids of its sessions, by Subscriber; 0 where it is not open."""
         return {part.subscriber: part.pid for part in self.whole.parts}
 
     def begin(self) -> Steps[None]:
-        """Begin it at every Subscriber. RejectedError"""
+        """Begin the transaction at every Subscriber. Raise RejectedError."""
         yield from self.whole.begin().__await__()
 
     def execute(
         self, text: str, params: Mapping[str, Any] | None = None, *, at: str = "", beneath: bool = False
     ) -> Steps[StatementResult]:  # fmt: skip
-        """One statement. RejectedError: the transaction can only be rolled back. LocalProtocolError
+        """Execute one statement.
 
         Args:
-            at: the Subscriber; needed where there are several.
-            beneath: on the connection itself, without the transaction's knowledge.
+            at: the Subscriber; required if there are several.
+            beneath: whether to execute on the connection itself, without the transaction's checks and notes.
+
+        Raises:
+            RejectedError: the statement failed, and the transaction can only be rolled back.
+            LocalProtocolError: the statement is not allowed now.
         """
         part = self.whole.at(at) if at else self.whole
         connection = part.session.connection
@@ -66,21 +70,21 @@ class ModelTransaction:
         return rows
 
     def commit(self) -> Steps[None]:
-        """Commit it everywhere or nowhere. RejectedError, InDoubtError, HeuristicError, LocalProtocolError"""
+        """Commit at all nodes or at none. Raise RejectedError, InDoubtError, HeuristicError or LocalProtocolError."""
         return self.whole.commit().__await__()
 
     def rollback(self) -> Steps[None]:
-        """Roll it back everywhere; no effect after its end."""
+        """Roll back at all nodes; no effect after the transaction's end."""
         return self.whole.rollback().__await__()
 
     def cancel(self) -> None:
-        """Cancel what runs at its Subscribers."""
+        """Cancel running statements at the Subscribers."""
         for part in self.whole.parts:
             if part.pid:
                 part.session.connection.session.cancel()
 
 
 def _refusal(part: Transaction, failure: ServerReport) -> Exception:
-    """A model's application gets the Subscriber's own errors as those of the project, too."""
+    """Return the exception for an error: the Subscriber's own errors become the project's too."""
     node = part.node_of(failure)
     return part.refusal(failure) or rejection(failure, gid=part.gid, node=node)

@@ -1,7 +1,8 @@
-"""The values that the model is made of: labels, delays, errors, results, rows of its log, specifications.
+"""Values of the model: labels, delays, errors, results, rows of its WAL, specifications.
 
-Values only; nothing here waits, draws or keeps state. Those that a transaction makes by the dozen are named
-tuples: they are made three times as fast as dataclasses.
+Only values: this module neither waits nor draws random values nor keeps state. Values of which a transaction
+creates dozens
+are named tuples, whose creation is three times as fast as that of dataclasses.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import simpy
 
 T = TypeVar("T")
-#: Work of the model: yields events to wait for, returns a value. Composed with ``yield from``.
+#: Work of the model: a generator that yields events to wait for and returns a value; composed with ``yield from``.
 Steps = Generator[simpy.Event, Any, T]
 Value = int | float | str | bool | bytes | None | Any  # Decimal, date, datetime, UUID beside these
 Values = tuple[Value, ...]
 Level = Literal["read committed", "repeatable read", "serializable"]
-#: Room for so many prepared transactions at a node, unless somebody says otherwise.
+#: Default of max_prepared_transactions of a node.
 PREPARED_MAX = 64
 
 
 class Cause(StrEnum):
-    """Why somebody waits for time to pass: what a label is about."""
+    """The reason for a delay, in its label."""
 
     MESSAGE = "message"
     REPLY = "reply"
@@ -40,16 +41,18 @@ class Cause(StrEnum):
 
 
 class Label(NamedTuple):
-    """Names a delay, so that an explorer can choose it and tell what it does not depend on."""
+    """Name of a delay, by which a search can choose it and know on what it does not depend."""
 
     actor: str
-    """The process that goes on after it: ``coordinator:c1:7``, ``session:alice``, ``agent:sub2``."""
+    """The process that continues after the delay: ``coordinator:c1:7``, ``session:alice``, ``agent:sub2``."""
     cause: Cause
     what: str
-    """In words, for a trace: ``COMMIT PREPARED → sub1``."""
+    """Description for a trace: ``COMMIT PREPARED → sub1``."""
     touches: frozenset[str] = frozenset()
-    """What the next stretch of work may read or write: node names, ``log``, ``pub/account/1``. Empty: unknown,
-    and so dependent on everything."""
+    """Objects that the next stretch may read or write: node names, ``log``, ``pub/account/1``.
+
+    Empty: unknown, so that the stretch depends on everything.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +67,13 @@ class Delay:
 
     @property
     def given(self) -> Delay | float:
-        """As kernels take it soonest: a number of seconds, if it is always the same."""
+        """The delay in the form that kernels process fastest: a number of seconds, if it is constant."""
         return self.a if self.kind == "fixed" else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelTiming:
-    """How long things take; by link ``a-b`` where links differ."""
+    """Durations of the model; `links` by ``a-b`` where a link differs."""
 
     message: Delay = Delay(a=0.0002)
     links: Mapping[str, Delay] = field(default_factory=dict)
@@ -82,7 +85,7 @@ class ModelTiming:
 
 
 class SqlError(Exception):
-    """What a server reports: an SQLSTATE and the fields that travel with it."""
+    """An error of a server: an SQLSTATE and the fields of its report."""
 
     def __init__(
         self, sqlstate: str, message: str, *, detail: str = "", hint: str = "",
@@ -92,49 +95,49 @@ class SqlError(Exception):
         self.sqlstate = sqlstate
         self.message = message
         self.detail = detail
-        """JSON facts, as `twopc.errors.conflict_facts` reads them, where it is a refusal of ours."""
+        """In a refusal by the product: facts as JSON, which `twopc.errors.conflict_facts` reads."""
         self.hint = hint
         self.constraint = constraint
         self.context = context
-        """Where it happened; names dblink if it came over a link."""
+        """Where the error occurred; names dblink if it came over a link."""
 
 
 class RequestLostError(Exception):
-    """The connection is gone; what was asked may or may not have been done."""
+    """The connection is lost; the request may have been executed or not."""
 
 
 class UnsupportedError(Exception):
-    """The model does not know this statement; never a wrong answer instead."""
+    """A statement has a part that the model lacks; it is refused rather than given a wrong result."""
 
     def __init__(self, text: str, what: str) -> None:
         super().__init__(f"the model does not know {what}: {text}")
         self.text = text
         self.what = what
         self.path: tuple[str | int, ...] = ()
-        """Where it stands in the specification, if it stands there."""
+        """Place in the specification, if the text comes from there."""
 
 
 class StatementResult(NamedTuple):
-    """What a statement returned."""
+    """The result of a statement."""
 
     tag: str
     rowcount: int = -1
     names: tuple[str, ...] = ()
     rows: tuple[Values, ...] | None = None
-    """None for a statement that returns none."""
+    """None for a statement that returns no rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockWait:
-    """A session waits for a transaction."""
+    """A session's wait for a transaction."""
 
     xid: int
-    """Who waits (top transaction)."""
+    """Id of the waiting top-level transaction."""
     holder: int
-    """For whom."""
+    """Id of the blocking transaction."""
     pid: int
     holder_pid: int
-    """0 for a prepared branch."""
+    """Pid of the blocking session; 0 for a prepared branch."""
     holder_gid: str
     what: str
     """``a row of account``, ``ShareLock on transactionid account``."""
@@ -142,27 +145,29 @@ class LockWait:
 
 
 class RowChange(NamedTuple):
-    """A row that a committed transaction changed."""
+    """The change of a row by a transaction."""
 
     table: str
-    """``schema.table`` outside public."""
+    """Name, with the schema unless that is public: ``schema.table``."""
     operation: Literal["ins", "upd", "del"]
     old: Values | None
     new: Values | None
 
 
 class CommittedTransaction(NamedTuple):
-    """One transaction in commit order: a row of the node's log."""
+    """A committed transaction in the node's WAL, in commit order."""
 
     lsn: int
     end_lsn: int
     xid: int
     time_us: int
-    """Since 2000-01-01, by the node's clock."""
+    """Microseconds since 2000-01-01 by the node's clock."""
     gid: str
-    """Of the branch, if it was prepared."""
+    """Gid of the branch, if it was prepared."""
     changes: tuple[RowChange, ...]
-    """In order; rows of ``msrepl.branch_marker``, ``msrepl.log_message`` and ``msrepl.call_marker`` among them."""
+    """Changes in order, including rows of ``msrepl.branch_marker``, ``msrepl.log_message`` and
+    ``msrepl.call_marker``.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,13 +185,13 @@ class MarkerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSpec:
-    """A table as a scenario declares it; the same facts that `twopc.sim.scenario.model.ScenarioTable` holds."""
+    """A table as a scenario declares it, with the fields of `twopc.sim.scenario.model.ScenarioTable`."""
 
     name: str
     columns: Mapping[str, str]
-    """Type and constraints as SQL."""
+    """Type and constraints of each column, as SQL."""
     key: tuple[str, ...]
-    """The primary key, where no column's own text says it."""
+    """The primary key, unless a column's own text declares it."""
     sql: tuple[str, ...] = ()
     rows: tuple[Mapping[str, Any], ...] = ()
     published: tuple[str, ...] = ()
@@ -197,7 +202,7 @@ class TableSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcedureSpec:
-    """A routine whose execution is published; the same facts that `twopc.sim.scenario.procedures.Procedure` holds."""
+    """A routine whose execution is published, with the fields of `twopc.sim.scenario.procedures.Procedure`."""
 
     name: str
     body: str
@@ -210,15 +215,15 @@ class ProcedureSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriberSpec:
-    """What is said of one Subscriber."""
+    """The specification of one Subscriber."""
 
     name: str
     joins_later: bool = False
-    """It subscribes during the run, by `System.subscribe`."""
+    """Whether the node subscribes during the run, by `System.subscribe`."""
     sync: str = "automatic"
     update: str = "sync tran"
     any_client: bool = False
-    """Clients without a coordinator may change subscribed tables there."""
+    """Whether clients without a coordinator may change subscribed tables."""
     streams: int = 1
     batch: int = 100
     skip_errors: tuple[str, ...] = ()
@@ -226,13 +231,13 @@ class SubscriberSpec:
     sql: tuple[str, ...] = ()
 
 
-#: What nodes' clocks show when a run begins, where nobody says otherwise: seconds since 1970.
+#: Default reading of nodes' clocks when a run begins, in seconds since 1970.
 BEGAN_S = 1_767_225_600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
-    """Everything a model is built from; `twopc.sim.scenario.model_setup` makes it of a scenario."""
+    """The specification from which a model is built; `twopc.sim.scenario.model_setup` makes it from a scenario."""
 
     publisher: str
     subscribers: tuple[SubscriberSpec, ...]
@@ -245,16 +250,16 @@ class ModelSpec:
     in_doubt_after_s: float = 5.0
     recovery_interval_s: float = 1.0
     markers_kept_s: float = 60.0
-    """How long branch markers stay once everybody has ended."""
+    """Seconds for which branch markers are kept once all branches have ended."""
     prepared_max: int = PREPARED_MAX
     one_server: bool = False
-    """Nodes are databases of one server as far as it has room for prepared transactions."""
+    """Whether the nodes are databases of one server and share its max_prepared_transactions."""
     timing: ModelTiming = ModelTiming()
     seed: int = 0
     began_s: float = BEGAN_S
-    """What nodes' clocks show when a run begins."""
+    """Reading of the nodes' clocks when a run begins."""
     coordinator: str = "model"
     setup: tuple[str, ...] = ()
-    """SQL at the Publisher once everything is subscribed."""
+    """SQL executed at the Publisher after all subscriptions are created."""
     agent_poll_s: float = 0.0
-    """0: agents work at syncs only; else they run by themselves and look this often."""
+    """Interval at which agents poll; 0: they work only in a sync."""

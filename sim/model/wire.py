@@ -1,7 +1,9 @@
-"""One connection: a question, what is done for it at the other end, and its answer.
+"""One connection: a request, its execution at the other end, and the answer.
 
-It is TCP: in order, and nothing is lost in it but with the connection itself; then what was asked was done or not.
-What a server has begun it ends, although nobody waits for the answer any more. It must not know what is asked.
+As with TCP, messages arrive in order and are lost only with the connection; a request may then have been executed
+or not. A
+server completes a request that it has begun even if the client has gone. This module does not know the content of
+requests.
 """
 
 from __future__ import annotations
@@ -17,28 +19,31 @@ if TYPE_CHECKING:
     from twopc.sim.model.network import Network
 
 T = TypeVar("T")
-#: Why a process is interrupted that is to end at once.
+#: Cause of an interrupt that kills a process.
 KILLED = "killed"
 _MESSAGE, _REPLY = Cause.MESSAGE, Cause.REPLY
 
 
 class ServedSession(Protocol):
-    """What is at the other end: a session of a node."""
+    """The session at the other end of a connection."""
 
     def close(self) -> None:
-        """The client has gone: what is open is rolled back once it is not busy. Idempotent."""
+        """Note that the client has gone: an open transaction is rolled back once the session is not busy.
+        Idempotent.
+        """
         ...
 
 
 class Unconnected:
-    """Not connected yet."""
+    """The other end of a connection that is being opened."""
 
     def close(self) -> None:
-        """There is nothing."""
+        """Do nothing."""
 
 
 class Wire:
-    """One connection. Who waits for an answer may be killed: the other end notices when it has done what was asked.
+    """One connection. A client that waits for an answer may be killed: the server notices after executing the
+    request.
 
     Args:
         here, there: names of the ends.
@@ -59,25 +64,25 @@ class Wire:
         self.called = f"wire of {actor} to {there} {network.kernel.stretch}"
         self.belongs_to(actor)
         self.lost = ""
-        """Why it is gone; empty while it is not."""
+        """Reason why the connection is lost; empty while it is open."""
         self._waiting: simpy.Process | None = None
-        """Who waits for an answer."""
+        """The process that waits for an answer."""
         self._serving = False
-        """The other end is doing what was asked."""
+        """Whether the other end is executing a request."""
 
     @property
     def waiting(self) -> bool:
-        """Somebody waits for an answer."""
+        """Whether a process waits for an answer."""
         return self._waiting is not None
 
     def belongs_to(self, actor: str) -> None:
-        """Whoever asks from now on."""
+        """Set the actor of further requests."""
         self.actor = actor
         self._asking = Label(actor, _MESSAGE, f"a message → {self.there}")
         self._replying = Label(actor, _REPLY, f"an answer → {self.here}")
 
     def ask(self, work: Callable[[], Steps[T]], what: str, touches: frozenset[str]) -> Steps[T]:
-        """Have the other end do something: what it returns or raises, or LostError."""
+        """Have the other end perform a request; return its result. Raise its errors, or RequestLostError."""
         network, kernel = self._network, self.kernel
         watch = kernel.watch
         if watch is not None:
@@ -93,7 +98,7 @@ class Wire:
             else:
                 label = self._to(what, touches) if kernel.labelled else self._asking
                 yield kernel.delay(self._way_there, label)
-            # The other end does it; if whoever waits is interrupted, it goes on by itself.
+            # The other end works; if the waiting process is interrupted, the work goes on in a process of its own.
             self._serving = True
             steps = work()
             step: Callable[[Any], simpy.Event] = steps.send
@@ -148,7 +153,7 @@ class Wire:
         return value  # type: ignore[no-any-return] # what `work` returns
 
     def _worked(self, *, changed: bool) -> None:
-        """The other end continues with the request, or has lost the requester: the search is notified."""
+        """Notify the search that the other end continues with the request, or has lost the client."""
         if self.kernel.watch is not None:
             self.kernel.watch(self.called, changed)
 
@@ -159,7 +164,7 @@ class Wire:
         return Label(self.actor, _REPLY, f"{what} → {self.here}", touches | self._near)
 
     def _interrupted(self, interrupt: simpy.Interrupt) -> Exception:
-        """Whoever waited for an answer waits no more: what that is for him."""
+        """Clean up after an interrupt of the waiting process, and return the exception to raise."""
         was_cut = bool(self.lost) and interrupt.cause != KILLED
         self.lost = self.lost or "its client was killed"
         self._network.wires.pop(self, None)
@@ -168,7 +173,7 @@ class Wire:
         return RequestLostError(self.lost) if was_cut else interrupt
 
     def _alone(self, work: Steps[Any], event: simpy.Event) -> Steps[None]:
-        """The rest of what nobody waits for."""
+        """Complete a request whose client has gone."""
         value: Any = None
         failed: BaseException | None = None
         try:
@@ -182,31 +187,31 @@ class Wire:
                 event = work.send(value) if failed is None else work.throw(failed)
         except StopIteration:
             pass
-        except Exception:  # nobody is told what it raised
+        except Exception:  # there is no client to report the error to
             pass
         finally:
             self.served.close()
 
     def break_(self, why: str, killed: Container[simpy.Process] = ()) -> None:
-        """Both ends notice at once that it is gone; idempotent.
+        """Break the connection, which both ends notice at once; idempotent.
 
         Args:
-            killed: who does not notice anything any more.
+            killed: processes that were killed, and so notice nothing.
         """
         if self.lost:
             return
         self.lost = why
         waiting = self._waiting
         if waiting is not None and waiting in killed:
-            pass  # it was told to end, and closes what it leaves
+            pass  # already interrupted, and closes its own connections
         elif waiting is not None and waiting.is_alive:
-            waiting.interrupt(why)  # what is being done there ends by itself
+            waiting.interrupt(why)  # the request in progress is completed
         else:
             self.served.close()
         self._network.wires.pop(self, None)
 
     def close(self) -> None:
-        """The client goes."""
+        """Close the connection for the client."""
         if self.kernel.watch is not None:
             self.kernel.watch(f"node {self.there}", False)
         self._gone("closed")

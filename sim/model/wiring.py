@@ -1,4 +1,4 @@
-"""How the model's parts are chosen: the one place where a bug can be planted."""
+"""The choice of the model's parts: the only place at which a bug can be planted."""
 
 from __future__ import annotations
 
@@ -23,49 +23,49 @@ from twopc.sim.model.sites import ModelSite
 from twopc.subscriber.distribution_agent import DistributionAgent
 from twopc.subscriber.distribution_agent.synchronisation import Synchronisation
 
-#: Replaced behaviour of the model's own parts, by name; see `twopc.sim.model.system.PARTS` for names and signatures.
+#: Replacements of functions of the model by name; see `twopc.sim.model.system.PARTS` for names and signatures.
 Parts = Mapping[str, Callable[..., Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wiring:
-    """Factories. The defaults are the product's own classes and functions."""
+    """Factories of the model's parts. The defaults are the product's own classes and functions."""
 
     driver: type[Driver] = Driver
-    """Of a transaction; its class says what decides, and how votes are read."""
+    """Driver of a transaction; its class determines the decision and how votes are read."""
     several: type[SeveralDriver] = SeveralDriver
-    """The same, of a transaction at several Subscribers."""
+    """Driver of a transaction at several Subscribers; see `driver`."""
     engine: type[CoordinatorEngine] = CoordinatorEngine
-    """Of a process's transactions."""
+    """Engine of a process's transactions."""
     session: type[ModelLinkedSession] = ModelLinkedSession
-    """Of an application at a Subscriber."""
+    """Session of an application at a Subscriber."""
     keeper: type[Keeper] = Keeper
-    """What goes on in the background of a process."""
+    """Background work of a process."""
     recovery: type[Recovery] = Recovery
     resolver: type[Resolver] = Resolver
-    """Of any client's transactions."""
+    """Resolver of clients without a coordinator."""
     resolver_loop: type[ResolverLoop] = ResolverLoop
-    """When it looks."""
+    """Loop that decides when the resolver looks for branches."""
     participant: type[Participant] = Participant
     """The machine of a branch at a node."""
     ledger: type[DecisionLedger] = DecisionLedger
-    """The decision log at its place."""
+    """The decision log on its server."""
     log: type[ModelLog] = ModelLog
-    """The decision log as a coordinator writes it; its class says how transactions are called."""
+    """The decision log as a coordinator writes it; its class determines the gids."""
     site: type[ModelSite] = ModelSite
-    """A node as drivers and recovery ask it."""
+    """A node as drivers and recovery see it."""
     log_reader: type[LogReader] = LogReader
-    """Its class says what becomes of the log's messages."""
+    """The log reader; its class determines the treatment of the WAL's messages."""
     agent: type[DistributionAgent] = DistributionAgent
-    """Of a Subscriber; its class says what plans, delivers and mends."""
+    """The distribution agent of a Subscriber; its class determines planning, delivery and mending."""
     synchronisation: type[Synchronisation] = Synchronisation
-    """Drives log reader and agents."""
+    """Runs log reader and agents."""
     snapshot_agent: type[SnapshotAgent] = SnapshotAgent
-    """Of a Subscriber's copy."""
+    """Snapshot agent for a Subscriber's copy."""
     parts: Parts = field(default_factory=dict)
-    """Those of `twopc.sim.model.replication.behaviour.PARTS` and `twopc.sim.model.distribution.system_distribution.PARTS`."""
+    """Replacements, by names in the `PARTS` of `replication.behaviour` and `distribution.system_distribution`."""
     names: tuple[str, ...] = ()
-    """Of the plants, for the history's header."""
+    """Names of the plants, for the history's header."""
 
 
 Plant = Callable[[Wiring], Wiring]
