@@ -1,4 +1,4 @@
-"""The simulator's public face: build a topology, run scenarios on it."""
+"""The simulator's public interface: topologies, on which scenarios are run."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["MergeTopology", "Topology"]
 
 
 def __getattr__(name: str) -> Any:
-    """A topology is imported at its first use: the command line does not need it to print help."""
+    """Import a topology's class at its first use: the command line does not need it to print help."""
     if name == "Topology":
-        from twopc.sim.topology import Topology  # with psycopg and all of both ends
+        from twopc.sim.topology import Topology  # imports psycopg and both ends
 
         return Topology
     if name == "MergeTopology":
-        from twopc.sim.merge import MergeTopology  # likewise
+        from twopc.sim.merge import MergeTopology  # imports psycopg and both ends
 
         return MergeTopology
     raise AttributeError(f"module 'twopc.sim' has no attribute {name!r}")

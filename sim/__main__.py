@@ -1,4 +1,4 @@
-"""``python -m twopc.sim`` is ``twopc``."""
+"""``python -m twopc.sim``, equivalent to ``twopc``."""
 
 from __future__ import annotations
 

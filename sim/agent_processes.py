@@ -1,7 +1,7 @@
-"""The log reader, an agent and clean-up as processes of their own, from the nodes' connection strings.
+"""The log reader, an agent and the clean-up as processes of their own, given the nodes' connection strings.
 
-What a database is, and what the slot is called, is read from the databases themselves. Knows no topology:
-the roles of the log reader and the agents can do this, and see no more.
+The kind of each database and the slot's name are read from the databases. Independent of topologies: the roles of
+the log reader and the agents have sufficient privileges.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ _PUBLISHERS = "select publisher, slot from msrepl.mspublisher_databases order by
 
 
 def _unseen() -> None:
-    """No notification was requested."""
+    """Ignore that the process is running, for callers that need no notification."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NodeFacts:
-    """What the nodes given are."""
+    """The kinds of the given nodes."""
 
     distribution: str
     """Connection string of the distribution database."""
     slots: Mapping[str, str]
-    """The slot of each Publisher that it knows."""
+    """The slot of each Publisher that the distribution database records."""
     subscribers: tuple[str, ...]
 
 
 async def _look(nodes: Mapping[str, str]) -> _NodeFacts:
-    """Find the distribution database among the nodes, and what it knows.
+    """Find the distribution database among the nodes, and read the Publishers that it records.
 
     Raises:
         ConfigurationError: a node cannot be reached, or none is a distribution database.
@@ -90,15 +90,15 @@ async def read_log(
 
     Args:
         nodes: the Publisher and the distribution database, by their names; they may be one database.
-        once: store what is there, and end.
-        running: called as soon as a signal ends it in order.
+        once: store what is in the log, and end.
+        running: called once signals stop the log reader cleanly.
 
     Returns:
         What was stored, if `once`.
 
     Raises:
-        ConfigurationError: none of the nodes is a Publisher that the distribution database knows; the
-            slot is gone, or read by somebody else.
+        ConfigurationError: none of the nodes is a Publisher that the distribution database records; the slot does
+            not exist, or is read by another process.
     """
     result = await _look(nodes)
     publishers = [name for name in nodes if name in result.slots]
@@ -136,7 +136,7 @@ async def remove_delivered(
     Args:
         nodes: the distribution database, with an administrator's connection string.
         once: clean up now, and end.
-        running: called as soon as a signal ends it in order.
+        running: called once signals stop the clean-up cleanly.
         retention: see `twopc.publisher.distribution.clean_up`.
 
     Returns:
@@ -167,15 +167,15 @@ async def resolve(
 
     Args:
         nodes: Publisher, distribution database and Subscribers.
-        coordinator: the topology's name, if the decision log knows several.
+        coordinator: the topology's name, if the decision log contains several.
         newcomers: nodes that may not subscribe yet.
-        running: called with those Subscribers as soon as a signal ends it in order.
+        running: called with those Subscribers once signals stop the resolvers cleanly.
 
     Returns:
-        How many branches were finished because a Subscriber told of them.
+        Number of branches that were finished because a Subscriber notified its resolver.
 
     Raises:
-        ConfigurationError: a node cannot be reached, or any client may write at none.
+        ConfigurationError: a node cannot be reached, or there is no node at which any client may write.
     """
     async with await attach(nodes, coordinator=coordinator, newcomers=newcomers) as topology:
         await topology.any_client.start()
@@ -189,7 +189,7 @@ async def resolve(
 
 
 def stopped_by_signals(running: Running) -> asyncio.Event:
-    """What SIGINT and SIGTERM set from now on, which `running` is told of."""
+    """Return an event that SIGINT and SIGTERM set; call `running` once the handlers are installed."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -206,16 +206,16 @@ async def agent_config(
     settings: Mapping[str, Any] | None = None,
     once: bool,
 ) -> Config:
-    """What a Subscriber's agent needs to run; see `twopc.subscriber.distribution_agent.main`.
+    """Return the configuration of a Subscriber's agent; see `twopc.subscriber.distribution_agent.main`.
 
     Args:
         nodes: the Subscriber and the distribution database.
-        settings: fields of the agent's profile that differ from the one that is kept with the subscription.
-        publisher: None: the only one that the distribution database knows.
+        settings: fields of the agent's profile that override those stored with the subscription.
+        publisher: None: the only one that the distribution database records.
 
     Raises:
-        ConfigurationError: the Subscriber is not among the nodes, or is none; or it is not clear whose
-            changes it is to get.
+        ConfigurationError: the Subscriber is not among the nodes, or does not subscribe; or there are several
+            Publishers to choose from, or none.
     """
     result = await _look(nodes)
     if subscriber not in nodes:

@@ -1,7 +1,7 @@
-"""Operate a topology that is there already, from the connection strings of its nodes.
+"""Operation of an existing topology, given the connection strings of its nodes.
 
-What each node is, and what its coordinator is called, is read from the databases. Works beside the
-coordinators that are running, and without one: no epoch is taken here.
+The kind of each node, and the coordinator's name, are read from the databases. Works in parallel with running
+coordinators, and without one: this module takes no epoch.
 """
 
 from __future__ import annotations
@@ -33,19 +33,20 @@ async def attach(
     newcomers: Collection[str] = (),
     partly: bool = False,
 ) -> Topology:
-    """The topology whose nodes are at these connection strings (administrators').
+    """Return the topology whose nodes are at these connection strings (administrators').
 
     Args:
-        nodes: name to connection string. Names of Publisher and Subscribers must be those under which
-            they were set up; they are part of gids.
-        coordinator: its name; None: the only one that the distribution database knows.
-        newcomers: nodes that are, or are to become, Subscribers and may hold nothing of ours yet.
-        partly: nodes that cannot be reached are part of it as well, as long as one can; `Wiring.unreachable`
-            says which, and why. What they are is known from the others.
+        nodes: name to connection string. Names of Publisher and Subscribers must be those under which they were set
+            up; they are part of gids.
+        coordinator: its name; None: the only one that the distribution database contains.
+        newcomers: nodes that are, or are to become, Subscribers and may not have been set up yet.
+        partly: include nodes that cannot be reached, as long as one can; `TopologyWiring.unreachable` names them
+            with the reason. Their kinds are derived from the other nodes.
 
     Raises:
-        ConfigurationError: a node cannot be reached or is none, or it is not clear which coordinator.
-        ServerError: a connection string is none.
+        ConfigurationError: a node cannot be reached or is not set up, or there are several coordinators to choose
+            from.
+        ServerError: a connection string is invalid.
     """
     if not nodes:
         raise ConfigurationError("name the nodes: --node pub=DSN --node store_a=DSN ...")
@@ -73,7 +74,7 @@ async def attach(
 
 
 async def install(name: str, nodes: Mapping[str, str]) -> str:
-    """Make a database a Publisher, and give it a distribution database.
+    """Set up a database as a Publisher, with a distribution database.
 
     Args:
         name: the topology's.
@@ -84,7 +85,8 @@ async def install(name: str, nodes: Mapping[str, str]) -> str:
         The Publisher's name.
 
     Raises:
-        ConfigurationError: there is not one Publisher, it is one already, or a server is not fit.
+        ConfigurationError: the nodes do not name exactly one Publisher, it is set up already, or a server is not
+            fit.
     """
     publishers = [each for each in nodes if each != "distribution"]
     if len(publishers) != 1:
@@ -122,7 +124,7 @@ def _only(names: Sequence[str]) -> str | None:
 async def _sites(
     topology: Topology,
 ) -> AsyncIterator[tuple[Database, dict[str, ServerParticipant]]]:
-    """The distribution database and the participants, as recovery uses them."""
+    """Yield the distribution database and the participants in the form that recovery needs."""
     unreachable = topology.wiring.unreachable
     database = Database(
         topology.distribution,
@@ -145,7 +147,8 @@ async def _sites(
 
 
 async def recover(topology: Topology) -> list[SettledBranch]:
-    """One pass of recovery; see `twopc.drivers.recovery`. Nodes that cannot be reached are left for the next.
+    """Run one pass of recovery; see `twopc.drivers.recovery`. Nodes that cannot be reached are left for a later
+    pass.
 
     Raises:
         ServerError: the distribution database cannot be reached; nothing was settled.
@@ -171,7 +174,7 @@ async def recover(topology: Topology) -> list[SettledBranch]:
 async def look(
     topology: Topology, unreachable: MutableMapping[str, str] | None = None
 ) -> list[InDoubtBranch]:
-    """Every prepared transaction at any node, oldest first; see `twopc.drivers.in_doubt`."""
+    """Return every prepared transaction at any node, oldest first; see `twopc.drivers.in_doubt`."""
     async with _sites(topology) as (database, participants):
         return await in_doubt.in_doubt(
             database,
@@ -183,14 +186,15 @@ async def look(
 
 
 async def force(topology: Topology, gid: str, outcome: Outcome, reason: str) -> Outcome:
-    """Finish one branch at an operator's word, recorded first as heuristic.
+    """Finish one branch with an operator's outcome, after recording it as heuristic.
 
     Raises:
-        ConfigurationError: it is no branch of this coordinator, or not prepared.
+        ConfigurationError: the gid is not of a branch of this coordinator, or is not prepared.
     """
     branch = BranchId.parse(gid)
     coordinator = topology.name
     if branch is not None and branch.global_id.coordinator in topology.wiring.coordinators:
-        coordinator = branch.global_id.coordinator  # any client's are ours too
+        # those of any client belong to the topology, too
+        coordinator = branch.global_id.coordinator
     async with _sites(topology) as (database, participants):
         return await in_doubt.force(database, participants, coordinator, gid, outcome, reason)

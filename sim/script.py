@@ -1,9 +1,9 @@
 """The script of a subscription: everything that a Subscriber must run, as one SQL text.
 
-The analogue of sp_script_synctran_commands (seed 002): for a subscription that is not initialised by us
-(sync type "none"), whose tables and rows are at the Subscriber already, row versions included. Whoever
-runs it, `twopc.subscriber.subscription.addsynctriggers` or psql, brings the link's password along; it is not in
-the text.
+It corresponds to sp_script_synctran_commands (seed 002): for a subscription that is not initialised by us (sync
+type "none"), whose tables and rows are at the Subscriber already, row versions included. The link's password is not
+in the text; it is supplied by the caller of `twopc.subscriber.subscription.addsynctriggers`, or set manually after
+running the script with psql.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from twopc.subscriber.objects import LinkAddress, owner_role, user_mapping_text
 from twopc.subscriber.trigger_order import Obstacle
 from twopc.subscriber.triggers import BranchNames
 
-#: Statements that change nothing, or only for a moment; functions of ours change something.
+#: Statements without lasting effect; calls of functions of schema msrepl have one.
 _LOOKS = re.compile(r"(?:select(?! msrepl\.)|with|show|set)\b", re.IGNORECASE)
 
 _HEAD = """\
@@ -36,25 +36,27 @@ _HEAD = """\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncScript:
-    """The script of one subscription, and what the link needs besides."""
+    """The script of one subscription, with the link's credentials."""
 
     text: str
     role: str
-    """Under which the link works at the Publisher."""
+    """Role of the link at the Publisher."""
     obstacles: tuple[Obstacle, ...] = ()
-    """What keeps our triggers from firing first: the subscription begins inactive."""
+    """Triggers of the user that would fire before ours, because of which the subscription begins inactive."""
     password: str = field(repr=False)
 
 
 class Trial(AsyncConnection[Any]):
-    """A connection that notes what it changes: what was done in a transaction that is rolled back is the script."""
+    """A connection that records the statements that change something; run in a transaction that is rolled back,
+    they are the script.
+    """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.texts: list[str] = []
 
     async def execute(self, query: Any, params: Any = None, **options: Any) -> AsyncCursor[Any]:
-        """As psycopg's."""
+        """See `psycopg.AsyncConnection.execute`; record a statement that changes something."""
         text = AsyncClientCursor(self).mogrify(query, params).strip()
         cursor = await super().execute(query, params, **options)
         if not _LOOKS.match(text):
@@ -65,7 +67,7 @@ class Trial(AsyncConnection[Any]):
 def script_synctran_commands(
     commands: Sequence[str], *, database: str, sites: BranchNames, link: LinkAddress
 ) -> str:
-    """The script, from what was tried there.
+    """Return the script, made of the recorded commands.
 
     Args:
         database: the Subscriber's.

@@ -1,7 +1,8 @@
-"""Settings of command line and pytest plugin: an option, else the environment, else ``[tool.twopc]``, else a default.
+"""Settings of command line and pytest plugin: an option, else the environment, else ``[tool.twopc]``, else a
+default.
 
-Says what holds and where it was said. It must not know servers, scenarios or whoever asks: a flag is a
-name and a value, and the environment and the folder to look in are given.
+For each setting, the module returns the value and its source. Independent of servers, scenarios and callers:
+options are given as names and values, and the environment and the starting folder as arguments.
 """
 
 from __future__ import annotations
@@ -20,48 +21,50 @@ _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000}
 
 
 class SettingError(ConfigurationError):
-    """A setting has a value that it cannot have, or is none of ours; the message says where."""
+    """A setting has an invalid value, or does not exist; the message names the place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """What holds, wherever it was said."""
+    """The effective settings, independent of their source."""
 
     pg: str = ""
-    """``embedded``, a directory of PostgreSQL's programs, or the URL of a server; empty: whatever is there."""
+    """``embedded``, a directory of PostgreSQL's programs, or the URL of a server; empty: the first that is
+    available.
+    """
     seed: int | None = None
-    """Of all chance; None: the scenario's own, or 0."""
+    """Seed of all random choices; None: the scenario's own, or 0."""
     jobs: int = 1
-    """So many orders are played at once."""
+    """Number of orders played in parallel."""
     timeout_ms: int | None = None
-    """Of a step; None: as the scenario says."""
+    """Timeout of a step; None: the scenario's."""
     out: str = ".twopc/runs"
-    """Where runs are written."""
+    """Folder into which runs are written."""
     keep: str = "none"
-    """Whose databases are left for a look: ``failed``, ``all`` or ``none``."""
+    """Orders whose databases are kept for inspection: ``failed``, ``all`` or ``none``."""
     orders: str = ""
-    """Of generated orders: ``all``, or ``sample:N``; empty: as the scenario says."""
+    """Which of the generated orders are played: ``all``, or ``sample:N``; empty: as the scenario specifies."""
     repeat: int = 1
-    """So often everything is played."""
+    """Number of times that everything is played."""
     report: str = ""
-    """Where reports are written besides; empty: nowhere."""
+    """Additional folder for reports; empty: none."""
     servers: str = "one"
     """One embedded server, or one for ``each`` node."""
     on: str = "postgres"
-    """Where scenarios are played: real servers, ``model``, or ``both`` and compared."""
+    """Theatre of the scenarios: ``postgres`` (real servers), ``model``, or ``both``, with a comparison."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingValue:
-    """A setting's value as it was written, and where."""
+    """A setting's value as written, with its source."""
 
     value: Any
     source: str
-    """In words: ``--seed``, ``TWOPC_SEED``, ``[tool.twopc] seed in …/pyproject.toml``, ``default``."""
+    """Source as text: ``--seed``, ``TWOPC_SEED``, ``[tool.twopc] seed in …/pyproject.toml``, ``default``."""
 
 
 def duration_ms(text: str) -> int:
-    """Milliseconds of ``500ms``, ``5s`` or ``2m``; ValueError for anything else."""
+    """Return the milliseconds of ``500ms``, ``5s`` or ``2m``; raise ValueError for any other text."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m)", text)
     if match is None:
         raise ValueError(f"a duration is written as 500ms, 5s or 2m, not '{text}'")
@@ -89,7 +92,7 @@ def _orders(text: str) -> str:
     return text
 
 
-#: How each setting is written outside of Python: its name, and what reads it.
+#: Names of settings outside Python where they differ, and the functions that parse values.
 _NAMES = {"timeout_ms": "timeout"}
 _VARIABLES = {"pg": "TWOPC_PG_URL"}
 _READERS: Mapping[str, Callable[[str], Any]] = {
@@ -109,24 +112,23 @@ _FIELDS = tuple(field.name for field in dataclasses.fields(RunSettings))
 
 
 def written(name: str) -> str:
-    """How the setting `name` is called in an option and in pyproject.toml."""
+    """Return the name of the setting `name` in options and in pyproject.toml."""
     return _NAMES.get(name, name)
 
 
 def variable(name: str) -> str:
-    """The environment variable of the setting `name`."""
+    """Return the environment variable of the setting `name`."""
     return _VARIABLES.get(name, f"TWOPC_{written(name).upper()}")
 
 
 def load(flags: Mapping[str, Any], *, environment: Mapping[str, str], start: Path) -> RunSettings:
-    """The settings that hold for somebody who works in the folder `start`.
+    """Return the effective settings for the working folder `start`.
 
     Args:
-        flags: what was given on the command line, by the names of `RunSettings` or as they are written
-            there; None: not given.
+        flags: options of the command line, by the names of `RunSettings` or by option name; None: not given.
 
     Raises:
-        SettingError: a value is none that its setting can have, or a key in the file is none of ours.
+        SettingError: a value is invalid for its setting, or a key in the file is unknown.
     """
     table, file = _table(start)
     _refuse_unknown(table, file)
@@ -141,7 +143,7 @@ def load(flags: Mapping[str, Any], *, environment: Mapping[str, str], start: Pat
 def source_of(
     name: str, flags: Mapping[str, Any], *, environment: Mapping[str, str], start: Path
 ) -> str:
-    """Where the value of the setting `name` comes from, in words."""
+    """Return the source of the value of the setting `name`, as text."""
     given = _given(name, flags, environment, *_table(start))
     return "default" if given is None else given.source
 
@@ -153,12 +155,12 @@ def _given(
     table: Mapping[str, Any],
     file: Path | None,
 ) -> SettingValue | None:
-    """The setting as the first of those who may say it has said it."""
+    """Return the setting from the source with the highest precedence; None: no source has it."""
     key = written(name)
     for each in (name, key):
         if flags.get(each) is not None:
             return SettingValue(value=flags[each], source=f"--{key}")
-    if environment.get(variable(name)):  # an empty variable is how many shells unset one
+    if environment.get(variable(name)):  # an empty variable counts as unset
         return SettingValue(value=environment[variable(name)], source=variable(name))
     if key in table:
         return SettingValue(value=table[key], source=f"{_TABLE} {key} in {file}")
@@ -168,7 +170,7 @@ def _given(
 def _read(name: str, given: SettingValue) -> Any:
     value = given.value
     if name == "timeout_ms" and isinstance(value, int) and given.source.startswith("--"):
-        return value  # an option that was read already
+        return value  # an option that was parsed already
     if isinstance(value, bool) or not isinstance(value, (str, int, Path)):
         raise SettingError(f"{given.source}: it is text or a number, not {value!r}")
     try:
@@ -181,8 +183,8 @@ def _read(name: str, given: SettingValue) -> Any:
 
 
 def _table(start: Path) -> tuple[Mapping[str, Any], Path | None]:
-    """The table of the nearest pyproject.toml that has one, in `start` or above it."""
-    import tomllib  # paid for by whoever reads settings only
+    """Return the table of the nearest pyproject.toml that has one, in `start` or above it, with the file's path."""
+    import tomllib  # imported only when settings are read
 
     for folder in (start.absolute(), *start.absolute().parents):
         file = folder / "pyproject.toml"
@@ -205,7 +207,7 @@ def _refuse_unknown(table: Mapping[str, Any], file: Path | None) -> None:
     known = [written(name) for name in _FIELDS]
     for key in table:
         if key not in known:
-            import difflib  # for a mistake only
+            import difflib  # needed only for the message
 
             near = difflib.get_close_matches(key, known, n=1)
             hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"

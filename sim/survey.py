@@ -1,6 +1,6 @@
-"""What databases are to each other: which is the Publisher, which Subscribers, which holds the distribution tables.
+"""The kinds of databases: which is the Publisher, which are Subscribers, which holds the distribution tables.
 
-Read from the databases themselves; of those that cannot be reached it is known from what the others say.
+They are read from the databases themselves; those of databases that cannot be reached are derived from the others.
 """
 
 from __future__ import annotations
@@ -35,40 +35,40 @@ _SUBSCRIBERS = "select subscriber from msrepl.msdistribution_agents"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a node says of itself and of others."""
+    """What a node's database records of itself and of other nodes."""
 
     kinds: Sequence[str]
     coordinators: Sequence[str] = ()
-    """Those that a distribution database knows."""
+    """Coordinators that a distribution database contains."""
     publishers: Collection[str] = ()
-    """Nodes that must be Publishers, by what is written here."""
+    """Nodes that are Publishers according to this database."""
     subscribers: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What the nodes given are."""
+    """The kinds of the given nodes."""
 
     dsns: Mapping[str, str]
     kinds: Mapping[str, Sequence[str]]
-    """Of each node: ``publisher``, ``subscriber``, ``distribution``, or several of them."""
+    """Kinds of each node: ``publisher``, ``subscriber``, ``distribution``, or several of them."""
     coordinators: Sequence[str]
-    """Those that the distribution database knows."""
+    """Coordinators that the distribution database contains."""
     unreachable: Mapping[str, str]
-    """Why nodes could not be asked."""
+    """Nodes that could not be queried, with the reason."""
 
     def of(self, kind: str) -> list[str]:
-        """The nodes that are this."""
+        """Return the nodes of a kind."""
         return [name for name in self.dsns if kind in self.kinds[name]]
 
 
 async def survey(
     nodes: Mapping[str, str], newcomers: Collection[str] = (), *, partly: bool = False
 ) -> Survey:
-    """Ask all nodes what they are; see `twopc.sim.operate.attach`.
+    """Query the kinds of all nodes; see `twopc.sim.operate.attach`.
 
     Raises:
-        ConfigurationError: a node is none of ours, or cannot be reached; if `partly`, none can be reached.
+        ConfigurationError: a node is not set up, or cannot be reached; if `partly`, no node can be reached.
     """
     answers: dict[str, Answer] = {}
     unreachable: dict[str, str] = {}
@@ -103,10 +103,10 @@ async def survey(
 def presumed(
     unreachable: Iterable[str], answers: Collection[Answer], newcomers: Collection[str] = ()
 ) -> dict[str, list[str]]:
-    """What nodes are that cannot be asked.
+    """Return the presumed kinds of nodes that cannot be queried.
 
     Raises:
-        ConfigurationError: it is not known which of them is the Publisher.
+        ConfigurationError: several of them may be the Publisher.
     """
     publishers = {name for each in answers for name in each.publishers}
     subscribers = {name for each in answers for name in each.subscribers} | {*newcomers}
@@ -124,7 +124,7 @@ def presumed(
             unknown.append(name)
     if unknown and not publishers and "publisher" not in known:
         if len(unknown) > 1:
-            # a guess would have recovery ask the wrong node how transactions ended
+            # after a wrong guess, recovery would query the wrong node for the outcome of transactions
             raise ConfigurationError(
                 f"none of the nodes that can be reached tells which of {', '.join(unknown)} is the Publisher: "
                 "start one of them"
@@ -134,16 +134,16 @@ def presumed(
 
 
 async def connect(dsn: str) -> AsyncConnection[Any]:
-    """An administrator's connection in autocommit mode. psycopg.OperationalError"""
+    """Open an administrator's connection in autocommit mode. Raises psycopg.OperationalError."""
     return await AsyncConnection.connect(bounded(dsn), autocommit=True, options=path.options(dsn))
 
 
 async def _ask(name: str, dsn: str, nodes: Iterable[str], *, is_new: bool) -> Answer:
-    """What a node is.
+    """Query the kinds of a node.
 
     Raises:
-        ConfigurationError: it is none of ours, or has another name.
-        psycopg.OperationalError: it cannot be reached.
+        ConfigurationError: the node is not set up, or under another name.
+        psycopg.OperationalError: the node cannot be reached.
     """
     async with await connect(dsn) as connection:
         result = await kinds_at(connection)
@@ -173,17 +173,17 @@ async def _ask(name: str, dsn: str, nodes: Iterable[str], *, is_new: bool) -> An
 
 
 async def kinds(dsn: str) -> list[str]:
-    """What a database is: ``publisher``, ``subscriber``, ``distribution``, several of them, or nothing of ours.
+    """Return the kinds of a database: ``publisher``, ``subscriber``, ``distribution``, several of them, or none.
 
     Raises:
-        psycopg.OperationalError: it cannot be reached.
+        psycopg.OperationalError: the database cannot be reached.
     """
     async with await connect(dsn) as connection:
         return await kinds_at(connection)
 
 
 async def kinds_at(connection: AsyncConnection[Any]) -> list[str]:
-    """As `kinds`, over a connection."""
+    """Return the kinds of a connection's database; see `kinds`."""
     row = await (await connection.execute(_KIND)).fetchone()
     return [str(kind) for kind in row[0]] if row is not None else []
 
@@ -205,7 +205,7 @@ async def _check(
 
 
 async def _names(connection: AsyncConnection[Any], nodes: Iterable[str]) -> list[str]:
-    """The coordinators that a distribution database knows, by their topologies' names."""
+    """Return the coordinators that a distribution database contains, by their topologies' names."""
     topologies: set[str] = set()
     cursor = await connection.execute("select to_regclass('msrepl.coordinator') is not null")
     if await cursor.fetchone() == (True,):
@@ -219,9 +219,10 @@ async def _names(connection: AsyncConnection[Any], nodes: Iterable[str]) -> list
 
 
 def _named(coordinator: str, variant: str, topologies: Iterable[str], nodes: Iterable[str]) -> str:
-    """The coordinator; for one in whose name any client of a Subscriber writes, that of its topology.
+    """Return the coordinator's topology: for a name under which any client of a Subscriber writes, without the
+    Subscriber.
 
-    The Subscriber need not be one of the nodes given, and may have left.
+    The Subscriber need not be one of the given nodes, and may have unsubscribed.
     """
     if VARIANTS[variant].last_agent:
         for topology in topologies:

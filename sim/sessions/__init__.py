@@ -1,1 +1,1 @@
-"""Sessions of applications, and who of them waits for whom: for scenarios, for tests in Python, and for faults."""
+"""Sessions of applications, and the waits between them: for scenarios, for tests in Python, and for faults."""

@@ -1,4 +1,6 @@
-"""Any client's session at a Subscriber on a real server: no library of ours, and its own COMMIT decides."""
+"""A session of any client at a Subscriber on a real server: without a library of ours; its own COMMIT is the
+decision.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,15 @@ _BRANCH = sql.SQL("select 1 from pg_prepared_xacts where gid = {}")
 _LINK = sql.SQL(
     "select 1 from pg_stat_activity where application_name = {} and state like 'idle in transaction%'"
 )
-#: For how long its end waits for the Publisher's branch.
+#: How long COMMIT and ROLLBACK wait until the Publisher's branch is finished.
 _FINISHED_S = 30.0
 
 
 class AnyClientSession(PublisherSession):
-    """An ordinary connection; statements, COMMIT and ROLLBACK as they are.
+    """An ordinary connection, with plain statements, COMMIT and ROLLBACK.
 
-    Its end returns when the resolver has ended at the Publisher, too, what it has there, so that what comes next
-    in an order finds it so; at most after 30 s.
+    COMMIT and ROLLBACK return once the resolver has also ended the transaction at the Publisher, so that the next
+    step of an order finds a definite state; at most after 30 s.
     """
 
     _settles = "the resolver finishes what was decided"
@@ -39,18 +41,19 @@ class AnyClientSession(PublisherSession):
     async def commit(self) -> None:
         connection = self._connection
         if connection and connection.info.transaction_status == pq.TransactionStatus.INTRANS:
-            # which it was given at its first change, and what is queued is given at its COMMIT
+            # the gid is assigned at the first change; queued changes get theirs during COMMIT
             try:
                 cursor = await connection.execute(_GID.encode())
                 row = await cursor.fetchone()
             except psycopg.Error as error:
                 self._open = False
-                if connection.closed:  # who does not ask for the name meets that at the COMMIT
+                # reported as at COMMIT, where a client without this query would see it
+                if connection.closed:
                     raise self._in_doubt(error) from error
                 raise self._error(error) from error
             self.gid = row[0] or "" if row else ""
         await super().commit()
-        self._committed = False  # not before the resolver has ended the other branch
+        self._committed = False  # set once the resolver has ended the other branch
         if self.gid:
             branch = branch_gid(self.gid, self._topology.publisher)
             await self._gone(_BRANCH.format(sql.Literal(branch)))
@@ -62,11 +65,12 @@ class AnyClientSession(PublisherSession):
             await self._gone(_LINK.format(sql.Literal(link_name(self.node, self.pid))))
 
     async def _gone(self, query: sql.Composed) -> None:
-        """Wait until the Publisher has nothing of it any more."""
+        """Wait until the Publisher has neither the branch nor the link of this transaction."""
         text = query.as_string(None)
         loop = asyncio.get_running_loop()
         until = loop.time() + _FINISHED_S
-        with suppress(psycopg.Error):  # a fault has taken it away: who looks later finds out
+        # a fault has made the Publisher unreachable, which a later step detects
+        with suppress(psycopg.Error):
             while loop.time() < until and await self._topology.execute(
                 self._topology.publisher, text
             ):

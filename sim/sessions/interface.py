@@ -1,4 +1,4 @@
-"""What can be asked of a session, wherever it is: on servers, in a coordinator's process of its own, or in the model."""
+"""The interface of a session, common to servers, a coordinator's own process, and the model."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from twopc.sim.sessions.results import Result
 from twopc.sim.sessions.scripts import SessionMessage
 from twopc.sim.sessions.waits import ObservedSession
 
-#: There is no subscription, or there is one already (object_not_in_prerequisite_state).
+#: SQLSTATE if there is no subscription, or one exists already (object_not_in_prerequisite_state).
 NOT_SUBSCRIBED = "55000"
 ONLY_PLAIN = "only a plain session takes a script"
 ONLY_SYNCS = "the agents' session only syncs: it has no transactions"
 
 
 class SyncError(Exception):
-    """An agent could not deliver a transaction: it is left, and all that come after it."""
+    """An agent could not deliver a transaction: neither this transaction nor later ones are delivered."""
 
     def __init__(self, message: str, *, node: str, sqlstate: str = "", number: int = 0) -> None:
         super().__init__(message)
@@ -29,80 +29,80 @@ class ClientSession(ObservedSession, Protocol):
     """One client, connected to one node. Refusals are raised as `twopc.errors.TransactionError`."""
 
     at: str
-    """Where its next statement goes, if its transactions are at several Subscribers."""
+    """Subscriber at which the next statement is run, if the transactions span several."""
 
     @property
     def messages(self) -> Sequence[SessionMessage]:
-        """The notices and notifications that have been taken in, in their order."""
+        """Notices and notifications received, in order."""
         ...
 
     @property
     def printable(self) -> Sequence[Mapping[str, Any]]:
-        """Everything that its last script has returned, as `twopc.sim.sessions.scripts.printable`."""
+        """All results of the last script, in the form of `twopc.sim.sessions.scripts.printable`."""
         ...
 
     def collect(self) -> None:
-        """Take in the messages that have arrived while nothing ran."""
+        """Receive the messages that have arrived while the session was idle."""
         ...
 
     @property
     def is_open(self) -> bool:
-        """A transaction is open. A plain session's script may have begun or ended it."""
+        """Whether a transaction is open. A plain session's script may have begun or ended it."""
         ...
 
     async def begin(self, level: str, role: str = "") -> None:
-        """Begin a transaction of an isolation level, in a role other than the application's own."""
+        """Begin a transaction with an isolation level, optionally in another role than the application's."""
         ...
 
     async def execute(self, sql: str, params: Mapping[str, Any]) -> Result:
-        """One statement; ``:name`` stands for a parameter."""
+        """Run one statement; ``:name`` stands for a parameter."""
         ...
 
     async def xid(self) -> str:
-        """The id of its open transaction at its node, as far as it has one and no marker will tell it."""
+        """Return the transaction ID at the session's node; empty if none is assigned or a branch marker will show
+        it.
+        """
         ...
 
     async def script(self, text: str) -> Result:
-        """Several statements as they stand, transaction control among them: plain sessions only.
+        """Send several statements unchanged, transaction control among them; for plain sessions only.
 
-        The result is the last statement's.
+        Returns the last statement's result.
         """
         ...
 
     async def commit(self) -> None:
-        """Commit everywhere or nowhere."""
+        """Commit at all nodes or at none."""
         ...
 
     async def rollback(self) -> None:
-        """Roll back everywhere."""
+        """Roll back at all nodes."""
         ...
 
     async def sync(self, subscribers: Sequence[str]) -> Sequence[Mapping[str, Any]]:
-        """Have these Subscribers (none: those of this session's node) get all that is committed.
+        """Deliver all that is committed to these Subscribers (none: that of this session's node, or all).
 
-        Returns what merge sessions have done, one by one: `subscriber`, and the fields of a
-        `twopc.drivers.merge.engine.MergeReport`; other agents tell nothing here.
-
-        Raises SyncError.
+        Returns the report of each merge session: `subscriber`, and the fields of a
+        `twopc.drivers.merge.engine.MergeReport`; distribution agents report nothing. Raises SyncError.
         """
         ...
 
     async def reinitialise(self) -> None:
-        """Copy everything to this session's Subscriber anew. Raises RejectedError."""
+        """Replace every row of this session's Subscriber. Raises RejectedError."""
         ...
 
     async def subscribe(self) -> None:
-        """Have this session's Subscriber join: a copy, and all that comes after it. Raises RejectedError."""
+        """Subscribe this session's node: make a copy, and deliver later changes. Raises RejectedError."""
         ...
 
     async def unsubscribe(self) -> None:
-        """Have this session's Subscriber leave; its rows stay. Raises RejectedError."""
+        """Remove the subscription of this session's node; its rows stay. Raises RejectedError."""
         ...
 
     async def cancel(self) -> None:
-        """Ask the server to cancel what this session is running; called while it runs."""
+        """Ask the server to cancel the session's running statement; called while it runs."""
         ...
 
     async def close(self) -> None:
-        """Leave; an open transaction is rolled back."""
+        """Disconnect; an open transaction is rolled back."""
         ...

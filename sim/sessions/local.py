@@ -1,6 +1,6 @@
-"""Sessions of one node on a real server, as far as no kind of replication matters.
+"""Sessions of one node on a real server, independent of the kind of replication.
 
-See `twopc.sim.sessions.interface.ClientSession` for what each method does.
+See `twopc.sim.sessions.interface.ClientSession` for the methods.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from twopc.sim.sessions.results import Result, Rows
 from twopc.sim.sessions.scripts import SessionMessage, message_of
 from twopc.sim.sessions.waits import Observer
 
-#: As rows have it.
+#: The transaction ID in the form of xmin: 32 bits, without the epoch.
 _XID = b"select (pg_current_xact_id_if_assigned()::text::bigint % 4294967296)::text"
-#: What a server's error becomes, for the node where it was and the global transaction that it was in.
+#: Converts a server's error into an exception, given the node and the global transaction.
 Refusal = Callable[..., Exception]
 
 
 class OneNodeSession:
-    """What all kinds of session have in common; as it stands it has no transactions.
+    """Common part of all kinds of session; has no transactions itself.
 
     Args:
-        refusal: makes an exception of a server's error; without it, one of `twopc.errors`.
+        refusal: converts a server's error into an exception; default: one of `twopc.errors`.
     """
 
     def __init__(self, node: str, observer: Observer, *, refusal: Refusal | None = None) -> None:
@@ -51,7 +51,7 @@ class OneNodeSession:
         self._open = False
         self._committed = False
         self.synced: tuple[str, ...] = ()
-        """The Subscribers whose agents work for it now."""
+        """Subscribers whose agents are working for this session."""
 
     async def cancel(self) -> None:
         """Cancel the running statement at this session's own node."""
@@ -62,16 +62,18 @@ class OneNodeSession:
                 await self._observer.cancel(node, pid)
 
     async def syncing(self) -> list[tuple[str, int]]:
-        """Node and process of the agents at work for this session."""
+        """Return node and PID of the agents at work for this session."""
         return []
 
     @property
     def pids(self) -> Mapping[str, int]:
-        """Its process at each node that it works at."""
+        """PID of the session's backend at each of its nodes."""
         return {self.node: self.pid}
 
     async def xid(self) -> str:
-        """See `twopc.sim.sessions.interface.ClientSession`: a coordinated transaction has markers."""
+        """See `twopc.sim.sessions.interface.ClientSession`; empty, since a coordinated transaction has branch
+        markers.
+        """
         return ""
 
     @property
@@ -83,7 +85,7 @@ class OneNodeSession:
         return self._committed and not self.is_open
 
     def collect(self) -> None:
-        """Take in what has arrived while nothing ran."""
+        """See `twopc.sim.sessions.interface.ClientSession`; no effect."""
 
     def _noticed(self, arrived: psycopg.errors.Diagnostic | psycopg.Notify) -> None:
         self.messages.append(message_of(arrived))
@@ -96,7 +98,7 @@ class OneNodeSession:
         return await self.send(sqltext.placeholders(text) if used else text, used or None)
 
     async def send(self, query: Any, params: Any = None) -> Result:
-        """One statement, and its parameters, as the client library takes them."""
+        """Run one statement, with parameters in the form of the client library."""
         try:
             return await self._send(query, params)
         except psycopg.Error as error:
@@ -112,13 +114,13 @@ class OneNodeSession:
         raise LocalProtocolError(ONLY_SYNCS)
 
     async def rollback(self) -> None:
-        """Nothing is open."""
+        """See `twopc.sim.sessions.interface.ClientSession`; no effect, since no transaction is open."""
 
     async def close(self) -> None:
-        """Leave; what is open is rolled back."""
+        """Disconnect; an open transaction is rolled back."""
 
     def _error(self, error: psycopg.Error) -> Exception:
-        """A server's refusal, as its application is told."""
+        """Return a server's error as the application sees it."""
         return self._refusal(error, node=self.node, gid=self.gid)
 
 
@@ -127,21 +129,21 @@ class LocalSession(OneNodeSession, ABC):
 
     _connection: psycopg.AsyncConnection[Any] | None = None
     _settles = "whether it is committed, its rows tell"
-    """What becomes of a transaction whose connection was lost at its COMMIT."""
+    """How the outcome of a transaction is determined whose connection was lost at COMMIT; part of a message."""
 
     @property
     @abstractmethod
     def dsn(self) -> str:
-        """As whom it connects, and where."""
+        """Connection string."""
 
     @property
     @abstractmethod
     def lock_timeout_ms(self) -> int:
-        """How long its statements wait for a lock."""
+        """How long statements wait for a lock."""
 
     @property
     def application(self) -> str | None:
-        """By which name it is known at the server; None: by none."""
+        """The connection's application_name; None: not set."""
         return None
 
     async def begin(self, level: str, role: str = "") -> None:
@@ -154,7 +156,7 @@ class LocalSession(OneNodeSession, ABC):
         except psycopg.Error as error:
             if not connection.closed:
                 await connection.rollback()
-            elif connection is before:  # it was ended while it was idle, and nothing is begun
+            elif connection is before:  # terminated while idle: no transaction is lost
                 await self.begin(level, role)
                 return
             raise self._error(error) from error
@@ -177,9 +179,8 @@ class LocalSession(OneNodeSession, ABC):
         return self._connection
 
     async def _send(self, query: Any, params: Any) -> Result:
-        connection = (
-            self._connection if self._open else None
-        )  # never another one: it has no transaction
+        # a new connection would not be in the transaction
+        connection = self._connection if self._open else None
         connection = connection or await self._connect()
         return await result_of(await connection.execute(query, params))
 
@@ -191,7 +192,7 @@ class LocalSession(OneNodeSession, ABC):
             cursor = await connection.execute(_XID)
             row = await cursor.fetchone()
         except psycopg.Error:
-            return ""  # whatever comes next tells why
+            return ""  # the next statement reports the cause
         return row[0] or "" if row else ""
 
     async def commit(self) -> None:
@@ -226,7 +227,7 @@ class LocalSession(OneNodeSession, ABC):
                 raise self._error(error) from error
 
     def _in_doubt(self, error: psycopg.Error) -> InDoubtError:
-        """The connection was lost while it was to commit: nobody has said how it ended."""
+        """Return the error for a connection that was lost at COMMIT, so that the outcome is unknown."""
         return InDoubtError(
             f"the connection to {self.node} is lost: {str(error).strip()}; {self._settles}",
             gid=self.gid,
@@ -239,9 +240,9 @@ class LocalSession(OneNodeSession, ABC):
 
 
 def refused(error: psycopg.Error, *, node: str, gid: str) -> TransactionError:
-    """What the refusal of a server means for the transaction that it was in."""
+    """Return the exception that a server's error means for its transaction."""
     if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:
-        raise error  # the client library was used wrongly: a fault of ours
+        raise error  # misuse of the client library: a bug of ours
     return from_sqlstate(
         error.sqlstate or "08006",
         error.diag.message_primary or str(error),
@@ -253,7 +254,7 @@ def refused(error: psycopg.Error, *, node: str, gid: str) -> TransactionError:
 
 
 async def result_of(cursor: Any) -> Result:
-    """What the statement, or the last one of several, has returned."""
+    """Return the result of a statement, or of the last one of several."""
     names = tuple(column.name for column in cursor.description or ())
     rows = await cursor.fetchall() if cursor.description else ()
     return Result(

@@ -1,4 +1,4 @@
-"""Sessions at a node that merges: local transactions, and the Merge Agent's own sessions."""
+"""Sessions at a node of merge replication: local transactions, and sessions of the Merge Agent."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from twopc.sim.sessions.local import LocalSession, Refusal
 from twopc.sim.sessions.waits import Observer
 
 Around = Callable[[str], AbstractAsyncContextManager[None]]
-"""What is done around a session of the Merge Agent with a Subscriber."""
+"""Returns a context manager that is entered for each session of the Merge Agent, given its Subscriber."""
 
 NO_SUBSCRIPTIONS = "subscriptions of a scenario that merges last as long as its order"
 
 
 def unwatched(_: str) -> AbstractAsyncContextManager[None]:
-    """Nothing is."""
+    """Return a context manager without effect."""
     return nullcontext()
 
 
 class MergeLocalSession(LocalSession):
-    """One application at one node, in the application's role."""
+    """A session of an application at one node, in the application's role."""
 
     def __init__(
         self,
@@ -36,7 +36,9 @@ class MergeLocalSession(LocalSession):
         refusal: Refusal | None = None,
         around: Around = unwatched,
     ) -> None:
-        """`around`: what is done around each session of the Merge Agent, by its Subscriber; see the base for the rest."""
+        """`around` returns the context of each session of the Merge Agent; see the base class for the other
+        arguments.
+        """
         super().__init__(node, observer, refusal=refusal)
         self._topology = topology
         self._around = around
@@ -50,7 +52,7 @@ class MergeLocalSession(LocalSession):
         return self._topology.wiring.lock_timeout_ms
 
     async def syncing(self) -> list[tuple[str, int]]:
-        """Node and process of the two ends of each merge session at work for this session."""
+        """Return node and PID of both ends of each merge session at work for this session."""
         results = []
         for name in self.synced:
             results += await self._topology.agent_processes(name)

@@ -1,4 +1,4 @@
-"""Sessions in a model at a node that merges: local transactions, and the Merge Agent's own sessions."""
+"""Sessions at a node of merge replication in the model: local transactions, and sessions of the Merge Agent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twopc.sim.sessions.model import CoordinatedSession, SessionPlace
 
 
 class MergeVirtualSession(CoordinatedSession):
-    """One application at one node, whichever it is."""
+    """A session of an application at any node."""
 
     def __init__(
         self, place: SessionPlace, name: str, node: str, merging: ModelMerging, around: Around
@@ -31,7 +31,7 @@ class MergeVirtualSession(CoordinatedSession):
         self._around = around
 
     async def syncing(self) -> list[tuple[str, int]]:
-        """Node and process of the two ends of each merge session at work for this session."""
+        """Return node and PID of both ends of each merge session at work for this session."""
         return [
             (end.name, end.pid)
             for name in self.synced
@@ -61,14 +61,14 @@ class MergeVirtualSession(CoordinatedSession):
     async def reinitialise(self) -> None:
         try:
             await self._merging.reinitialise(self.node)
-        except psycopg.Error as error:  # an agent's process that is gone
+        except psycopg.Error as error:  # the agent's process has died
             raise RejectedError(
                 f"{self.node}: its initialisation was cut off: {error}: `reinitialise` it again, and it goes on at the "
                 "next file",
                 node=self.node,
                 sqlstate="08006",
             ) from error
-        except SqlError as error:  # a row that the Publisher has sent cannot be there
+        except SqlError as error:  # a row of the Publisher violates a constraint
             raise RejectedError(
                 f"{self.node}: its initialisation failed: {error}",
                 node=self.node,

@@ -1,6 +1,6 @@
-"""Sessions in a model: coordinated at a Subscriber, plain at the Publisher, or plain everywhere.
+"""Sessions in the model: coordinated at a Subscriber, plain at the Publisher, or plain at any node.
 
-See `twopc.sim.sessions.interface.ClientSession` for what each method does.
+See `twopc.sim.sessions.interface.ClientSession` for the methods.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionPlace:
-    """Where sessions are."""
+    """The model in which sessions run."""
 
     model: System
     blame: Callable[[UnsupportedError, str], Exception]
-    """Says where in the file it stands what the model does not know."""
+    """Converts an error about an unsupported feature into one with its place in the scenario's file."""
 
 
 class VirtualSession:
-    """What all kinds of session have in common; as it stands it is nobody's, who only syncs."""
+    """Common part of all kinds of session; without transactions, for steps that only sync."""
 
     messages = ()
-    """The model sends none."""
+    """Empty: the model sends no messages."""
     printable = ()
-    """It has no text of its own for values."""
+    """Empty: the model has no text form of values."""
 
     def __init__(self, place: SessionPlace, name: str, node: str) -> None:
         self._model = place.model
@@ -72,13 +72,13 @@ class VirtualSession:
         self._open = False
         self._committed = False
         self.synced: tuple[str, ...] = ()
-        """The Subscribers whose agents work for it now."""
+        """Subscribers whose agents are working for this session."""
         self.asks = ""
-        """What it is doing: ``commit`` or anything else; empty: nothing."""
+        """Operation in progress: ``commit`` or another; empty: none."""
         self.work: simpy.Process | None = None
-        """What does that in the model."""
+        """Process of the model that performs the operation."""
         self.changing = 0
-        """The process that changes its node's subscription for it now."""
+        """PID of the process that is changing the node's subscription for this session."""
 
     @property
     def gid(self) -> str:
@@ -87,7 +87,7 @@ class VirtualSession:
 
     @property
     def pids(self) -> Mapping[str, int]:
-        """Its process at each node that it works at."""
+        """PID of the session's backend at each of its nodes."""
         return {self.node: self.changing or self.pid}
 
     @property
@@ -99,16 +99,16 @@ class VirtualSession:
         return self._committed and not self.is_open
 
     async def syncing(self) -> list[tuple[str, int]]:
-        """Node and process of the agents at work for this session."""
+        """Return node and PID of the agents at work for this session."""
         return [each for name in self.synced for each in self._model.agent(name).sessions]
 
     async def _do(self, work: Steps[T], text: str = "", *, asks: str = "execute") -> T:
-        """Some work of the model; what it reports comes as our own exceptions."""
+        """Perform work of the model; convert the model's errors into exceptions of `twopc.errors`."""
         process = self._model.kernel.spawn(work, f"session:{self.name}")
         self.work, self.asks = process, asks
         try:
             return await bridge(process)  # type: ignore[no-any-return] # what the work returns
-        except asyncio.CancelledError:  # it is given up: nobody is told what comes of it
+        except asyncio.CancelledError:  # the caller gives up; the result is discarded
             await self.cancel()
             with contextlib.suppress(Exception):
                 await bridge(process)
@@ -159,7 +159,7 @@ class VirtualSession:
         await self._change(self._model.members.leave)
 
     async def _change(self, work: Callable[[str, Callable[[int], None]], Steps[None]]) -> None:
-        """Have something become of a subscription; it may wait for those who use its tables."""
+        """Change a subscription; may wait for sessions that use its tables."""
 
         def seen(pid: int) -> None:
             self.changing = pid
@@ -181,7 +181,7 @@ class VirtualSession:
         return ""
 
     def collect(self) -> None:
-        """Nothing ever arrives."""
+        """See `twopc.sim.sessions.interface.ClientSession`; no effect, since no message ever arrives."""
 
     async def script(self, text: str) -> Result:
         raise LocalProtocolError(ONLY_PLAIN)
@@ -190,17 +190,17 @@ class VirtualSession:
         raise LocalProtocolError(ONLY_SYNCS)
 
     async def rollback(self) -> None:
-        """Nothing is open."""
+        """See `twopc.sim.sessions.interface.ClientSession`; no effect, since no transaction is open."""
 
     async def cancel(self) -> None:
         """Cancel the running statement."""
 
     async def close(self) -> None:
-        """Leave; what is open is rolled back."""
+        """Disconnect; an open transaction is rolled back."""
 
 
 class CoordinatedSession(VirtualSession):
-    """Transactions as the model's own clients have them: coordinated at a Subscriber, plain at the Publisher."""
+    """Transactions of the model's own clients: coordinated at a Subscriber, plain at the Publisher."""
 
     def __init__(
         self,
@@ -216,7 +216,7 @@ class CoordinatedSession(VirtualSession):
         self._client = client or place.model.session(name, node, also, any_client=any_client)
         self.nodes = (node, *also)
         self.begun: Mapping[str, int] = {}
-        """Its process at each node when its last transaction had begun."""
+        """PID at each node at the beginning of the last transaction."""
 
     @property
     def gid(self) -> str:
@@ -224,7 +224,7 @@ class CoordinatedSession(VirtualSession):
 
     @property
     def has_coordinator(self) -> bool:
-        """Its transactions are committed by one: neither the Publisher's nor any client's are."""
+        """Whether a coordinator commits the transactions, which is not so for the Publisher's and for any client's."""
         return isinstance(self._client, SubscriberClient)
 
     @property
@@ -275,15 +275,15 @@ class CoordinatedSession(VirtualSession):
 
 
 class PlainVirtualSession(VirtualSession):
-    """One connection to one node, with no coordinator and no care.
+    """One connection to one node, without a coordinator.
 
     Args:
-        role: as whom it connects.
+        role: the role of the connection.
     """
 
     _wire: Wire | None = None
     _in_block = False
-    """A transaction was open when it heard from its node last."""
+    """Whether a transaction was open after the node's last answer."""
 
     def __init__(self, place: SessionPlace, name: str, node: str, *, role: str) -> None:
         super().__init__(place, name, node)
@@ -308,7 +308,9 @@ class PlainVirtualSession(VirtualSession):
         return result_of(await self._run(text, used(text, params)))
 
     async def script(self, text: str) -> Result:
-        """As a server takes one message of several statements: those outside of a block are one together."""
+        """Run a script like a server's simple query message: statements outside a transaction block share one
+        transaction.
+        """
         result = StatementResult(tag="")
         implicit = False
         for each in parse.statements(text):
@@ -337,7 +339,7 @@ class PlainVirtualSession(VirtualSession):
             result = await self._do(self._steps(text, params), text)
         except TransactionError as error:
             if self._wire is not None and self._session is None:
-                self._wire, self._in_block = None, False  # now it knows
+                self._wire, self._in_block = None, False  # the loss is known now
                 if commits:
                     raise InDoubtError(
                         f"the connection to {self.node} is lost: {error}; {PublisherClient.settles}",
@@ -350,9 +352,8 @@ class PlainVirtualSession(VirtualSession):
     def _steps(self, text: str, params: Mapping[str, Any]) -> Steps[StatementResult]:
         session = self._session
         if session is None and self._wire is not None:
-            raise RequestLostError(
-                self._wire.lost or "the session was ended"
-            )  # unnoticed until now
+            # the loss is detected by this request
+            raise RequestLostError(self._wire.lost or "the session was ended")
         if session is None:
             node, network = self._model.nodes[self.node], self._model.network
             self._wire = yield from network.connect(
@@ -388,12 +389,12 @@ class PlainVirtualSession(VirtualSession):
 
 
 def used(text: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters that a statement has."""
+    """Return the parameters that a statement uses."""
     return {name: params[name] for name in sqltext.parameters(text)}
 
 
 def result_of(result: StatementResult) -> Result:
-    """What a statement has returned, as a scenario sees it."""
+    """Return a statement's result in the form of a scenario's steps."""
     rows = Rows(
         dict(zip(result.names, map(client_value, row), strict=True)) for row in result.rows or ()
     )

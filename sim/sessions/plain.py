@@ -1,7 +1,7 @@
-"""A plain session on a real server: no coordinator, local transactions, and scripts as they stand.
+"""A plain session on a real server: no coordinator, local transactions, and scripts sent unchanged.
 
-What the server makes of transaction control in a script is the server's business: afterwards it is asked
-whether a transaction is open.
+The effect of transaction control in a script is not predicted: afterwards, the connection's status shows whether a
+transaction is open.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from twopc.sim.sessions.servers import PublisherSession
 
 
 class PlainPostgresSession(PublisherSession):
-    """One connection to one node, whichever it is.
+    """One connection to any node.
 
     Args:
-        as_administrator: not as the application's role, for scenarios whose tables nobody publishes: they
-            make their own.
+        as_administrator: connect as the administrator instead of the application's role, for scenarios without
+            published tables, which create their own.
     """
 
     def __init__(self, *place: Any, as_administrator: bool) -> None:
@@ -73,6 +73,6 @@ class PlainPostgresSession(PublisherSession):
         return last_result(connection, results)
 
     def _failed(self, error: psycopg.Error, commits: bool) -> Exception:
-        """What a failure means for what was sent, which may have been committed with it."""
+        """Return the exception for a failed message that may have committed."""
         lost = self._connection is not None and self._connection.closed
         return self._in_doubt(error) if lost and commits else self._error(error)

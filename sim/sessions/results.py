@@ -1,4 +1,4 @@
-"""What statements and tables give back: rows as mappings, compared and printed as tables.
+"""Results of statements and tables: rows as mappings, compared and printed as tables.
 
 Pure.
 """
@@ -13,12 +13,12 @@ from twopc.sim.report.history import plain
 
 
 class Rows(list[dict[str, Any]]):
-    """A table's rows at a node, by key, without their versions; a list of mappings."""
+    """Rows of a table at a node, by key, without their row versions; a list of mappings."""
 
     def __init__(self, rows: Iterable[Mapping[str, Any]] = (), *, where: str = "") -> None:
         super().__init__(dict(row) for row in rows)
         self.where = where
-        """The table and its node, for messages."""
+        """Table and node, for messages."""
 
     def __getitem__(self, at: Any) -> Any:
         result = super().__getitem__(at)
@@ -27,22 +27,22 @@ class Rows(list[dict[str, Any]]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What one statement returned."""
+    """The result of one statement."""
 
     rows: Rows = field(default_factory=Rows)
-    """Empty for a statement that returns none."""
+    """Rows; empty for a statement that returns none."""
     rowcount: int = -1
-    """-1 if the server does not say."""
+    """Number of rows; -1 if the server does not report it."""
     tag: str = ""
     """The server's command tag."""
     columns: tuple[str, ...] = ()
-    """None for a statement that returns no rows."""
+    """Names of the columns; empty for a statement that returns no rows."""
 
     def one(self) -> dict[str, Any]:
-        """The only row.
+        """Return the only row.
 
         Raises:
-            LookupError: there is none, or there are several.
+            LookupError: there is no row, or several.
         """
         if len(self.rows) != 1:
             raise LookupError(f"{len(self.rows)} rows where one was expected")
@@ -50,12 +50,12 @@ class Result:
         return row
 
     def scalar(self) -> Any:
-        """The first column of the only row."""
+        """Return the first column of the only row."""
         return next(iter(self.one().values()))
 
 
 def returned(result: Result) -> dict[str, Any]:
-    """The fields of the record of a step that went well."""
+    """Return the fields of the record of a successful step."""
     fields: dict[str, Any] = {"rowcount": result.rowcount, "tag": result.tag}
     if result.columns:
         fields["rows"] = tuple(
@@ -65,7 +65,7 @@ def returned(result: Result) -> dict[str, Any]:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The rows as the lines of a table; one line that says so if there are none."""
+    """Return the rows as the lines of a table; the single line ``(no rows)`` if there are none."""
     if not rows:
         return ["(no rows)"]
     names = list(dict.fromkeys(name for row in rows for name in row))
@@ -78,7 +78,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def cell(value: Any) -> str:
-    """A value as psql would show it; texts as they are."""
+    """Return a value as psql shows it; text unchanged."""
     if value is None:
         return "null"
     if isinstance(value, bool):

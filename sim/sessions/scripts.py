@@ -1,7 +1,7 @@
-"""Scripts as the server takes them, one message each, and everything that it sends back.
+"""Scripts sent as one message each, and all results of the server.
 
-A client library's cursor forgets what came before an error, and reads values; here every result stays as it
-came, so that it can be shown as other clients show it.
+A client library's cursor discards the results before an error, and converts values; here every result is kept as
+received, so that it can be shown as other clients show it.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from twopc.sim.sessions.results import Result, Rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionMessage:
-    """A notice, or a notification (`channel` is set then), that has arrived at a session."""
+    """A notice, or a notification (`channel` is set), received by a session."""
 
     text: str
-    """Of a notice, what libpq would print of it; of a notification, its payload."""
+    """For a notice, the text that libpq prints; for a notification, its payload."""
     channel: str = ""
     pid: int = 0
-    """The process that sent the notification."""
+    """PID of the backend that sent the notification."""
 
 
 def message_of(arrived: psycopg.errors.Diagnostic | psycopg.Notify) -> SessionMessage:
-    """What a handler of psycopg has been given."""
+    """Return the message passed to a notice or notification handler of psycopg."""
     if isinstance(arrived, psycopg.Notify):
         return SessionMessage(text=arrived.payload, channel=arrived.channel, pid=arrived.pid)
     parts = {
@@ -45,7 +45,7 @@ def message_of(arrived: psycopg.errors.Diagnostic | psycopg.Notify) -> SessionMe
 async def send_script(
     connection: psycopg.AsyncConnection[Any], text: str
 ) -> Sequence[pq.abc.PGresult]:
-    """Every result of a script, an error as the last one.
+    """Return all results of a script, with an error as the last one.
 
     Raises:
         psycopg.OperationalError: the connection was lost.
@@ -55,14 +55,14 @@ async def send_script(
         server.send_query(text.encode())
         results = [*await connection.wait(generators.execute(server))]
         while server.status == pq.ConnStatus.BAD and (more := server.get_result()) is not None:
-            results.append(more)  # what the client library itself says of the loss
+            results.append(more)  # the client library's own error about the loss
         return results
 
 
 def failure(
     connection: psycopg.AsyncConnection[Any], results: Sequence[pq.abc.PGresult]
 ) -> psycopg.Error | None:
-    """The error that has ended a script."""
+    """Return the error that has ended a script; None if there was none."""
     failed = next((each for each in results if each.status == pq.ExecStatus.FATAL_ERROR), None)
     if failed is None:
         return None
@@ -72,7 +72,7 @@ def failure(
 def last_result(
     connection: psycopg.AsyncConnection[Any], results: Sequence[pq.abc.PGresult]
 ) -> Result:
-    """What the last statement has returned, its values read; as text if they cannot be."""
+    """Return the last statement's result with converted values, or with text if they cannot be converted."""
     if not results:
         return Result()
     last = results[-1]
@@ -84,7 +84,8 @@ def last_result(
     names = tuple(column.decode() for column in _columns(last))
     try:
         rows: Sequence[Sequence[Any]] = reading.load_rows(0, last.ntuples, tuple)
-    except (NotImplementedError, psycopg.DataError):  # as of a DateStyle that Python does not read
+    # for example, a DateStyle that psycopg does not support
+    except (NotImplementedError, psycopg.DataError):
         rows = _texts(last, last.ntuples)
     return Result(
         rows=Rows(dict(zip(names, row, strict=True)) for row in rows),
@@ -95,10 +96,10 @@ def last_result(
 
 
 def printable(results: Sequence[pq.abc.PGresult]) -> list[dict[str, Any]]:
-    """What a client without any knowledge of types could show, for a history.
+    """Return the results as text, as a client without knowledge of types could show them, for a history.
 
-    One mapping for each result: with rows (`columns`, `rows`: values in the server's own text, the first
-    `ROWS_MAX`; `rowcount`: how many there are), of an error (`error`: severity and message), or of anything else
+    One mapping for each result: with rows (`columns`, `rows`: values in the server's text format, the first
+    `ROWS_MAX`; `rowcount`: number of all rows), of an error (`error`: severity and message), or of any other kind
     (`tag`).
     """
     outcome: list[dict[str, Any]] = []
@@ -115,7 +116,7 @@ def printable(results: Sequence[pq.abc.PGresult]) -> list[dict[str, Any]]:
 
 
 def _texts(result: pq.abc.PGresult, count: int) -> list[list[str | None]]:
-    """The values of the first rows."""
+    """Return the values of the first rows."""
     columns = range(result.nfields)
     return [[_text(result.get_value(row, column)) for column in columns] for row in range(count)]
 
@@ -123,8 +124,8 @@ def _texts(result: pq.abc.PGresult, count: int) -> list[list[str | None]]:
 def _error_text(result: pq.abc.PGresult) -> str:
     severity = result.error_field(pq.DiagnosticField.SEVERITY)
     message = result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY)
-    if severity is None or message is None:  # libpq's own, which has no fields
-        # which it goes on to complain of when it is asked once more
+    if severity is None or message is None:  # libpq's own errors have no fields
+        # libpq appends this line when it is asked again
         return result.error_message.decode(errors="replace").removesuffix("invalid socket\n")
     return f"{_text(severity)}:  {_text(message)}"
 

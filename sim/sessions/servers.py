@@ -1,6 +1,6 @@
 """Sessions on real servers: coordinated at a Subscriber, plain at the Publisher.
 
-See `twopc.sim.sessions.interface.ClientSession` for what each method does.
+See `twopc.sim.sessions.interface.ClientSession` for the methods.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from twopc.sim.topology import Topology
 
 
 class PostgresSession(OneNodeSession):
-    """What all kinds of session of a topology have in common; as it stands it is nobody's, who only syncs.
+    """Common part of all kinds of session of a topology; without transactions, for steps that only sync.
 
     Args:
-        name: by which its application is known at the servers; empty: by none.
-        refusal: makes an exception of a server's error; without it, one of `twopc.errors`.
+        name: part of the connection's application_name; empty: not set.
+        refusal: converts a server's error into an exception; default: one of `twopc.errors`.
     """
 
     def __init__(
@@ -49,10 +49,10 @@ class PostgresSession(OneNodeSession):
         self._topology = topology
         self._name = name
         self.join: Callable[[str], Awaitable[None]] = topology.subscribe
-        """Makes a Subscriber one, as its scenario says."""
+        """Subscribes a Subscriber as its scenario specifies."""
 
     async def syncing(self) -> list[tuple[str, int]]:
-        """Node and process of the agents at work for this session."""
+        """Return node and PID of the agents at work for this session."""
         results = []
         for name in self.synced:
             results += await self._topology.agents.processes(name)
@@ -91,10 +91,10 @@ class PostgresSession(OneNodeSession):
         await self._change(self._topology.unsubscribe(self.node))
 
     async def _change(self, work: Awaitable[None]) -> None:
-        """Have something become of a subscription; it may wait for those who use its tables.
+        """Change a subscription; may wait for sessions that use its tables.
 
         Raises:
-            RejectedError: it could not be, and nothing has changed.
+            RejectedError: the change was not possible; nothing has changed.
         """
         self.pid = (await self._topology.admin(self.node)).info.backend_pid
         try:
@@ -113,7 +113,7 @@ class PostgresSession(OneNodeSession):
 
 
 def _state_of(error: BaseException | None) -> str:
-    """What a server has said, if that is behind it."""
+    """Return the SQLSTATE of a server's error among an exception's causes, or `NOT_SUBSCRIBED`."""
     while error is not None and not isinstance(error, psycopg.Error):
         error = error.__cause__
     return (error.sqlstate or "08006") if error is not None else NOT_SUBSCRIBED
@@ -136,10 +136,10 @@ class PublisherSession(LocalSession, PostgresSession):
 
 
 class SubscriberSession(PostgresSession):
-    """Coordinated transactions of a Subscriber, and of further ones with it.
+    """Coordinated transactions at one Subscriber, or at further ones too.
 
     Args:
-        also: the further ones.
+        also: the further Subscribers.
         place, options: see `PostgresSession`.
     """
 
@@ -208,7 +208,7 @@ class SubscriberSession(PostgresSession):
 def transaction_at(
     coordinator: PostgresCoordinator, subscribers: Sequence[str], **options: Any
 ) -> Transaction:
-    """A transaction of one Subscriber, or of several."""
+    """Create a transaction at one Subscriber, or at several."""
     if len(subscribers) > 1:
         return coordinator.several(subscribers, **options)
     return coordinator.transaction(subscribers[0], **options)

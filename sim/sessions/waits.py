@@ -1,7 +1,7 @@
-"""Which session provably waits, and for whom: across servers, and for prepared branches too.
+"""Waits: which session provably waits for which, across servers, and for prepared branches too.
 
-`twopc.waits` knows how to read locks and to find cycles; here its answer is given by the names of sessions. `read_waits`
-is pure; `Observer` holds the connections that look.
+`twopc.waits` reads locks and finds cycles; this module maps its results to the names of sessions. `read_waits` is
+pure; `Observer` holds the connections.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from twopc.names import BranchId, GlobalId
 from twopc.together import together
 from twopc.waits import WAITS_SQL, Edge, Graph, OpenTransaction, Party, build, session
 
-#: How often it is looked whether somebody waits, while nothing has ended.
+#: Interval at which waits are polled while no statement ends.
 LOOK_EVERY_S = 0.003
-#: Sessions without a transaction that others may wait for all the same; columns as in `WAITS_SQL`.
+#: Sessions without a transaction that hold advisory locks, for which others may wait; columns as in `WAITS_SQL`.
 _HOLDERS_SQL = """
 select current_setting('port') || '@' || extract(epoch from pg_postmaster_start_time()),
        a.pid, a.application_name, extract(epoch from a.backend_start)::float8, 0::float8,
@@ -43,60 +43,61 @@ where a.datname = current_database() and a.xact_start is not null and a.backend_
        or a.wait_event_type = 'IPC' and a.pid in (
            select w.leader_pid from pg_stat_activity w where w.wait_event_type = 'Lock'))
 """
-#: All of them, with the node's own time, in which the beginnings of waits are told.
+#: All of these sessions, with the node's clock, to which the beginnings of waits refer.
 _ALL_SQL = f"{WAITS_SQL} union all {_HOLDERS_SQL} union all {_WAITERS_SQL}"
 _LOOK = f"select w.*, extract(epoch from clock_timestamp())::float8 from ({_ALL_SQL}) w"  # noqa: S608 -- two constants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedClient:
-    """A session that is known by a name, as the servers know it."""
+    """A session with a name, and its identification at the servers."""
 
     name: str
     node: str
     pid: int = 0
-    """Its process at its node; 0: it has none, or is known by its application's name only."""
+    """PID of the backend at its node; 0: there is none, or the session is identified by its application_name only."""
     application_name: str = ""
     gid: str = ""
-    """Its global transaction, without a branch."""
+    """Global transaction, without a branch."""
     is_over: bool = False
-    """That transaction has ended for its application: its branches are being finished, and nobody counts as waiting
-    for them."""
+    """Whether the transaction has ended for its application. Its branches are then being finished, and waits for
+    them are not reported.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """A session provably waits for a lock, here or at another node."""
+    """A session's provable wait for a lock, at its own node or another."""
 
     session: str
     on: str
-    """The session that holds the lock; empty if it is none of those that are known."""
+    """Session that holds the lock; empty if it is not a known session."""
     node: str
-    """Where the lock is."""
+    """Node of the lock."""
     pid: int = 0
-    """The holder's process there; 0 for a prepared branch."""
+    """PID of the holder at that node; 0 for a prepared branch."""
     gid: str = ""
-    """The holder's gid, if it is a prepared branch."""
+    """The holder's gid, if the holder is a prepared branch."""
     lock: str = ""
-    """The lock in words: its mode, kind and table, as far as known."""
+    """Description of the lock: its mode, kind and table, as far as known."""
     holders: frozenset[str] = frozenset()
-    """Everybody who holds it: names of sessions or applications, or what they are."""
+    """All holders of the lock: names of sessions or applications, or ``process …`` or ``branch …``."""
     since_us: int = field(default=0, compare=False)
-    """For so long it has waited already, by the clock of the node where the lock is."""
+    """Time waited so far, by the clock of the lock's node."""
 
     @property
     def holder(self) -> str:
-        """One of those who hold it: a known session rather than a stranger."""
+        """One of the holders, preferably a known session."""
         return self.on or min(self.holders, default="")
 
     @property
     def application(self) -> str:
-        """By which name the holder has connected, if it is none of the known sessions and has said one."""
+        """The holder's application_name, if the holder is not a known session and has set one."""
         named = not self.on and not self.holder.startswith(("process ", "branch "))
         return self.holder if named else ""
 
     def record(self, *, step: str) -> dict[str, Any]:
-        """As it stands in a history; `step`: what the holder did last."""
+        """Return the wait in the form of a history's record; `step`: the holder's last step."""
         return {
             "session": self.on,
             "step": step,
@@ -109,39 +110,39 @@ class Wait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waits:
-    """Who waits for whom at one moment."""
+    """All waits at one moment."""
 
     waits: Mapping[str, Wait]
-    """By the session that waits, if it is known."""
+    """Waits of known sessions, by the session that waits."""
     every: tuple[Wait, ...] = ()
-    """Those of strangers too."""
+    """All waits, including those of unknown sessions."""
     cyclic: bool = False
-    """Somebody waits in a cycle, so that this cannot last: its server breaks it, or we do."""
+    """Whether there is a cycle, which cannot last: it is broken by its server, or by us."""
     cycles: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
-    """Cycles that no server can see: the sessions, and each wait in words."""
+    """Cycles that no single server can detect: the sessions, and a description of each wait."""
 
 
 class RepeatedLook:
-    """What proves a wait: two looks, one after the other, that saw the same."""
+    """Proof of a wait by two successive observations that are equal."""
 
     def __init__(self) -> None:
         self._seen: object = None
 
     def confirms(self, seen: object) -> bool:
-        """Whether the look before this one saw the same."""
+        """Whether this observation equals the previous one."""
         before, self._seen = self._seen, seen
         return seen == before
 
     def clear(self) -> None:
-        """Something has happened since the last look."""
+        """Discard the last observation, since the state has changed."""
         self._seen = None
 
 
 class Observer:
-    """One connection to every node's database, for looking only; made at the first look.
+    """One connection to every node's database, for observation only; opened at the first use.
 
     Args:
-        dsns: an administrator's, by node.
+        dsns: an administrator's connection string by node.
     """
 
     def __init__(self, dsns: Mapping[str, str]) -> None:
@@ -149,13 +150,13 @@ class Observer:
         self._connections: dict[str, psycopg.AsyncConnection[Any]] = {}
         self._connecting = asyncio.Lock()
         self.cut: list[str] = []
-        """The nodes that let nobody in at present; those who look were in before."""
+        """Nodes that currently refuse new connections; existing observers stay connected."""
         self.is_disturbed = False
-        """Something was cut off, cancelled, or could not be delivered."""
+        """Whether a connection was cut, a statement cancelled, or a delivery failed."""
 
     @classmethod
     async def connect(cls, dsns: Mapping[str, str]) -> Self:
-        """One that is connected to each node already."""
+        """Return an observer that is connected to each node."""
         observer = cls(dsns)
         await observer._connected()
         return observer
@@ -169,14 +170,14 @@ class Observer:
         return self._connections
 
     async def leave(self, node: str) -> None:
-        """Look no more at a node whose server is about to go away."""
+        """Disconnect from a node whose server is about to stop."""
         self._dsns.pop(node, None)
         connection = self._connections.pop(node, None)
         if connection is not None:
             await connection.close()
 
     async def return_to(self, node: str, dsn: str) -> None:
-        """Look at a node again."""
+        """Observe a node again."""
         await self.leave(node)
         self._dsns[node] = dsn
         await self._connected()
@@ -187,7 +188,7 @@ class Observer:
         return {node: each.info.server_version for node, each in self._connections.items()}
 
     async def transactions(self) -> list[OpenTransaction]:
-        """Every session that has a transaction open at this moment."""
+        """Return every session with an open transaction."""
         connections = await self._connected()
         looked = await together(
             *(self._sessions(node, connection) for node, connection in connections.items())
@@ -195,7 +196,7 @@ class Observer:
         return [one for result, _ in looked for one in result]
 
     async def look(self, clients: Iterable[ObservedClient] = ()) -> Waits:
-        """Who waits at this moment; the nodes are looked at as closely together as can be."""
+        """Return the current waits; all nodes are observed as simultaneously as possible."""
         connections = await self._connected()
         looked = await together(
             *(self._sessions(node, connection) for node, connection in connections.items())
@@ -212,19 +213,19 @@ class Observer:
         return [session(node, row[:-1]) for row in rows], rows[-1][-1] if rows else 0.0
 
     async def cancel(self, node: str, pid: int) -> None:
-        """Cancel what a process of `node` is running."""
+        """Cancel the running statement of a backend of `node`."""
         self.is_disturbed = True
         await (await self._connected())[node].execute("select pg_cancel_backend(%s)", (pid,))
 
     async def close(self) -> None:
-        """Leave every node."""
+        """Disconnect from every node."""
         connections, self._connections = self._connections, {}
         for connection in connections.values():
             await connection.close()
 
 
 class ObservedSession(Protocol):
-    """What of a session has to be known to find it among the servers' sessions."""
+    """The properties by which a session is found among the servers' backends."""
 
     node: str
 
@@ -235,21 +236,21 @@ class ObservedSession(Protocol):
 
     @property
     def pids(self) -> Mapping[str, int]:
-        """Its process at each node that it works at."""
+        """PID of the session's backend at each of its nodes."""
         ...
 
     @property
     def has_committed(self) -> bool:
-        """Its last transaction has committed, and no other is open."""
+        """Whether the last transaction has committed and no other is open."""
         ...
 
     def syncing(self) -> Awaitable[Iterable[tuple[str, int]]]:
-        """Node and process of the agents at work for it."""
+        """Return node and PID of the agents at work for the session."""
         ...
 
 
 async def clients_of(sessions: Mapping[str, ObservedSession]) -> list[ObservedClient]:
-    """Sessions by their names, each with every process that works for it."""
+    """Return the sessions as observed clients, one for each backend that works for a session."""
     results = [
         ObservedClient(name=name, node=node, pid=pid, gid=each.gid, is_over=each.has_committed)
         for name, each in sessions.items()
@@ -268,12 +269,12 @@ def read_waits(
     clients: Iterable[ObservedClient] = (),
     clocks: Mapping[str, float] | None = None,
 ) -> Waits:
-    """What the rows of all nodes mean for these clients; `clocks`: each node's time in seconds."""
+    """Return the waits of these clients, from the rows of all nodes; `clocks`: each node's time in seconds."""
     return _WaitReading(tuple(sessions), tuple(clients), clocks or {}).waits()
 
 
 class _WaitReading:
-    """The locks of all nodes at one moment, read for those who are known by name."""
+    """The locks of all nodes at one moment, mapped to the clients' names."""
 
     def __init__(
         self,
@@ -292,7 +293,7 @@ class _WaitReading:
         server_of = {one.node: one.server for one in sessions}
         known: dict[GlobalId, tuple[tuple[str, int], ...]] = {}
         for client in clients:
-            if client.pid:  # a node without open transactions has not told its server
+            if client.pid:  # the server of a node without open transactions is unknown
                 party = Party(server_of.get(client.node, client.node), client.pid)
                 self._names[party] = client.name
             if client.gid:
@@ -312,7 +313,7 @@ class _WaitReading:
         self._graph: Graph = build(sessions, known)
 
     def waits(self) -> Waits:
-        """Who waits for whom."""
+        """Return the waits and cycles."""
         every = {}
         for party, edges in self._graph.edges.items():
             lasting = [edge for edge in edges if not self._is_being_finished(edge.holder_gid)]
@@ -341,7 +342,7 @@ class _WaitReading:
         return self._names.get(party) or self._titles.get(party, "")
 
     def _wait(self, name: str, edges: list[Edge]) -> Wait:
-        """The wait to speak of: for one of ours rather than for a stranger."""
+        """Return the wait to report: for a known session rather than an unknown one."""
         edge = next((edge for edge in edges if edge.holder in self._names), edges[0])
         waiter = edge.waiter
         now_s = self._clocks.get(waiter.node, 0.0)
@@ -362,7 +363,7 @@ class _WaitReading:
         return self._name(edge.holder) or branch or f"process {edge.holder_pid}"
 
     def _words(self, edge: Edge) -> str:
-        """One wait of a cycle, by the names of sessions where they have one."""
+        """Return one wait of a cycle as text, with the names of known sessions."""
         who = self._names.get(edge.party) or f"process {edge.waiter.pid}"
         held = edge.holder_gid or f"process {edge.holder_pid}"
         whom = self._names.get(edge.holder) or held
@@ -370,14 +371,18 @@ class _WaitReading:
 
 
 def _lock_words(waiter: OpenTransaction) -> str:
-    """``a row of t``: who waits for a row's last writer waits for that transaction's own lock."""
+    """Return a lock as text. A wait for a row's last writer, which is a lock on that transaction, is ``a row of
+    t``.
+    """
     if waiter.lock.endswith((" on transactionid", " on tuple")):
         return f"a row of {waiter.relation}" if waiter.relation else "a row"
     return f"{waiter.lock} {waiter.relation}".strip()
 
 
 def _cyclic(graph: Graph) -> bool:
-    """Whether anybody waits in a cycle, one server's own included: peel off those who do not."""
+    """Whether there is a cycle, on a single server or several: parties that wait for no waiting party are removed
+    repeatedly.
+    """
     waiting = {party: {edge.holder for edge in edges} for party, edges in graph.edges.items()}
     while True:
         free = [party for party, holders in waiting.items() if not holders & waiting.keys()]

@@ -81,7 +81,7 @@ class AsyncStarted:
 class AsyncTestSession:
     """See `twopc.sim.testing.session.TestSession`."""
 
-    __test__ = False  # not a test, whatever its name says
+    __test__ = False  # not a test, despite its name
 
     def __init__(self, topology: AwaitedCaller, live: LiveSession) -> None:
         self._topology = topology
@@ -160,7 +160,7 @@ class AsyncWatched:
 class AsyncTestNode:
     """See `twopc.sim.testing.blocking_bench.TestNode`."""
 
-    __test__ = False  # not a test, whatever its name says
+    __test__ = False  # not a test, despite its name
 
     def __init__(self, topology: AsyncTestTopology, name: str) -> None:
         self._topology = topology
@@ -181,7 +181,7 @@ class AsyncTestNode:
 class AsyncTestTopology:
     """See `twopc.sim.testing.blocking_bench.TestTopology`; `blocking` is that object, for code in threads."""
 
-    __test__ = False  # not a test, whatever its name says
+    __test__ = False  # not a test, despite its name
 
     Conflict: ClassVar[type[ConflictError]] = ConflictError
     Rejected: ClassVar[type[RejectedError]] = RejectedError

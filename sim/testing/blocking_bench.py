@@ -29,7 +29,7 @@ T = TypeVar("T")
 class TestNode:
     """One node, inspected as its administrator."""
 
-    __test__ = False  # not a test, whatever its name says
+    __test__ = False  # not a test, despite its name
 
     def __init__(self, topology: TestTopology, name: str) -> None:
         self._topology = topology
@@ -56,7 +56,7 @@ class TestNode:
 class TestTopology:
     """A Publisher and its Subscribers, for one test."""
 
-    __test__ = False  # not a test, whatever its name says
+    __test__ = False  # not a test, despite its name
 
     Conflict: ClassVar[type[ConflictError]] = ConflictError
     """The Publisher's row is not the Subscriber's version: rolled back at both sites."""

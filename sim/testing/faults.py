@@ -35,7 +35,7 @@ _KNOWN = {"id", "at", "do", "nth", "session", "heal", "required"}
 class TestFaults:
     """The faults of one test."""
 
-    __test__ = False  # not a test, whatever its name says
+    __test__ = False  # not a test, despite its name
 
     def __init__(self, topology: Topology, observer: Observer, *, timeout_s: float) -> None:
         self._topology = topology

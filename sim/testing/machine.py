@@ -32,7 +32,7 @@ class TopologyMachine(RuleBasedStateMachine):
     After every step, nothing may be in doubt if no transaction is open; at the end, all copies must be equal.
     """
 
-    __test__ = False  # not a test, whatever its name says
+    __test__ = False  # not a test, despite its name
 
     topology: ClassVar[TestTopology]
     _kept: ClassVar[Checkpoint]

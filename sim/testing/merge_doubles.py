@@ -29,7 +29,7 @@ class TestMerge:
     Every method of `twopc.sim.testing.merge_bed.MergeBed` is available, without ``await``.
     """
 
-    __test__ = False  # not a test, whatever its name says
+    __test__ = False  # not a test, despite its name
 
     def __init__(self, bench: Bench, bed: MergeBed, *, seed: int = 0) -> None:
         self._bench = bench
@@ -97,7 +97,7 @@ class TestMerge:
 class AsyncTestMerge:
     """The equivalent of `TestMerge` whose methods are awaited on any asyncio event loop."""
 
-    __test__ = False  # not a test, whatever its name says
+    __test__ = False  # not a test, despite its name
 
     def __init__(self, blocking: TestMerge) -> None:
         self.blocking = blocking

@@ -38,7 +38,7 @@ class MergeMachine(RuleBasedStateMachine):
     anything, all nodes must have the same rows, and no change may be lost except by the restoring of a backup.
     """
 
-    __test__ = False  # not a test, whatever its name says
+    __test__ = False  # not a test, despite its name
 
     table: ClassVar[str]
     """``table`` or ``schema.table``. Its primary key is an integer column; new rows get keys that no other row has."""

@@ -76,7 +76,7 @@ class TestSession:
     transactions. A statement begins a transaction if none is open.
     """
 
-    __test__ = False  # not a test, whatever its name says
+    __test__ = False  # not a test, despite its name
 
     def __init__(self, topology: SessionCaller, live: LiveSession) -> None:
         self._topology = topology

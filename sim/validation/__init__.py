@@ -1,20 +1,21 @@
-"""Validation of a subscription: both ends' rows compared while both go on, and repaired if that is wanted.
+"""Validation of a subscription: the rows of both ends are compared while both continue to work, and optionally
+repaired.
 
-Two snapshots are compared, the Publisher's and, once the agent has delivered everything that it sees, the
-Subscriber's. Nobody is locked and nobody waits. The transactions that one of them sees and the other does
-not are known by their ids; the rows that they touch are left out and compared at a later moment, and so is
-a row that differs, so that nothing is reported because of what was under way.
+Two snapshots are compared: the Publisher's and, once the agent has delivered everything that it includes, the
+Subscriber's. No locks are taken that others wait for. The transactions that one snapshot includes and the other
+does not are known by their IDs; the rows that they touch are left out and compared at a later moment, and so is a
+row that differs, so that no change in progress is reported as a difference.
 
-Which transactions those are:
+These transactions are:
 
-* those that the agent delivers: of them the Subscriber sees all that the Publisher's snapshot does, since
-  it is read once a message posted after that snapshot was delivered. What was delivered beyond it is in the
-  distribution database, and the snapshot does not see it;
-* the Subscriber's own, which no agent delivers: seen at the Subscriber only, they end at the Publisher
-  before a second message is posted, whose arrival says that they are in the distribution database too;
-  seen at the Publisher only, they are prepared at the Subscriber just before it is read.
+* those that the agent delivers: the Subscriber's snapshot includes all that the Publisher's does, since it is
+  taken once a message posted after the Publisher's snapshot was delivered. Transactions delivered beyond that are
+  in the distribution database, and the Publisher's snapshot does not include them;
+* the Subscriber's own, which no agent delivers: if only the Subscriber's snapshot includes them, they end at the
+  Publisher before a second message is posted, whose arrival shows that they are in the distribution database too;
+  if only the Publisher's does, they are prepared at the Subscriber just before its snapshot is taken.
 
-Knows both ends; no agent and no topology.
+Independent of agents and topologies.
 """
 
 from __future__ import annotations
@@ -46,21 +47,21 @@ from twopc.together import together
 from twopc.validation import ArticleVerdict, Key, RowDifference, Total, parse_key
 
 Connection = AsyncConnection[Any]
-#: Lets the log reader and the agent go on, where they do not run by themselves.
+#: Drives the log reader and the agent, if they do not run continuously.
 Advance = Callable[[], Awaitable[object]]
 
-#: Rows that are named at most; further ones are counted.
+#: Maximum number of rows that are named; further ones are counted.
 NAMED_MAX = 10_000
-#: Rows that are compared or repaired by key at once.
+#: Number of rows that are compared or repaired by key at a time.
 _BLOCK = 1000
-#: How often the moments after the first are taken.
+#: Maximum number of moments at which rows are compared.
 LOOKS_MAX = 20
 _NOTICE_S = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationEnds:
-    """Where a validation works: administrators' connection strings."""
+    """The nodes of a validation, with administrators' connection strings."""
 
     publisher: str
     """The Publisher's node name."""
@@ -82,13 +83,13 @@ async def validate(
     """Compare every article of a subscription, or those of some tables.
 
     Args:
-        tables: as messages call them: ``orders``, ``sales.orders``.
+        tables: as in messages: ``orders``, ``sales.orders``.
         repair: give rows that differ the Publisher's state.
-        advance: called while the agent is waited for; None: it runs by itself.
+        advance: called while waiting for the agent; None: the agent runs continuously.
         timeout_s: for one wait for the agent.
 
     Raises:
-        SubscriptionError: no such subscription or table, or the agent does not deliver.
+        SubscriptionError: there is no such subscription or table, or the agent does not deliver.
     """
     async with AsyncExitStack() as stack:
 
@@ -112,7 +113,7 @@ async def validate(
 
 
 class _Comparison:
-    """What is known of one article so far."""
+    """The results for one article so far."""
 
     def __init__(
         self, article: DistributedArticle, belongs: sql.Composable, *, versions: bool
@@ -123,11 +124,11 @@ class _Comparison:
         self.expected, self.actual = Total(), Total()
         self.differences: list[RowDifference] = []
         self.more = 0
-        #: Rows to look at again, and whether they differed already.
+        #: Rows to compare again, and whether they have differed already.
         self.pending: dict[Key, bool] = {}
 
     def take(self, key: Key, expected: int | None, actual: int | None) -> None:
-        """A row that nothing touches at the moment."""
+        """Record the checksums of a row that no transaction in progress touches."""
         if expected != actual and not self.pending.get(key, False):
             self.pending[key] = True
             return
@@ -138,7 +139,7 @@ class _Comparison:
         self.pending.pop(key, None)
 
     def verdict(self, subscriber: str, looks: int) -> ArticleVerdict:
-        """What came of it."""
+        """Return the verdict on the article."""
         return ArticleVerdict(
             subscriber=subscriber,
             article=self.article.article.name,
@@ -176,7 +177,7 @@ class _Validation:
         self.read_only = False
 
     async def run(self, tables: Sequence[str], *, repair: bool) -> list[ArticleVerdict]:
-        """Compare, look again, repair, and enter the verdicts into the history."""
+        """Compare, compare differing rows again, repair, and record the verdicts in the distribution history."""
         await self.distribution.execute("listen msrepl_distribution")
         modes = await update_modes(self.distribution, self.ends.publisher)
         self.read_only = modes.get(self.ends.subscriber) == "read only"
@@ -236,9 +237,10 @@ class _Validation:
     async def _moment(
         self, comparisons: Sequence[_Comparison]
     ) -> AsyncIterator[dict[int, set[Key] | None]]:
-        """See both ends, the Subscriber with everything that is seen at the Publisher.
+        """Take snapshots of both ends, the Subscriber's with everything that the Publisher's includes.
 
-        Yields, by article, the keys that transactions touch which only one of them may see; None: any.
+        Yields, by article, the keys of rows touched by transactions that only one snapshot may include; None: any
+        row.
         """
         async with publisher_end.reading(self.reader) as snapshot:
             request = await publisher_end.post_request(self.poster, self.ends.subscriber)
@@ -267,7 +269,7 @@ class _Validation:
         )
 
     async def _settled(self) -> bool:
-        """Nothing that the Subscriber sees of its own is still prepared at the Publisher."""
+        """Whether no transaction of the Subscriber that its snapshot includes is still prepared at the Publisher."""
         if self.read_only:
             return True
         prepared = [BranchId.parse(gid) for gid in await publisher_end.open_branches(self.poster)]
@@ -279,7 +281,7 @@ class _Validation:
         return not await subscriber_end.committed(self.subscriber, there)
 
     def _publisher_gids(self, prepared: Sequence[str]) -> list[str]:
-        """The Publisher's branches of transactions that have one prepared at the Subscriber."""
+        """Return the gids of the Publisher's branches of transactions that are prepared at the Subscriber."""
         results: list[str] = []
         for gid in prepared:
             branch = BranchId.parse(gid)
@@ -301,14 +303,14 @@ class _Validation:
             await self.advance()
 
     async def _notice(self) -> None:
-        """Wait for word of a store in the distribution database, for a moment."""
+        """Wait briefly for a notification that the distribution database has stored transactions."""
         async for _ in self.distribution.notifies(timeout=_NOTICE_S, stop_after=1):
             pass
 
     # -- comparing --------------------------------------------------------------------------------
 
     async def _compare(self, each: _Comparison, touched: set[Key]) -> None:
-        """Every row but those touched: by buckets, then the rows of buckets that differ."""
+        """Compare all rows except those touched: by buckets, then the rows of the buckets that differ."""
         apart = by_column(each.article.article, sorted(touched))
         each.pending.update(dict.fromkeys(touched, False))
         there, here = await together(
@@ -338,7 +340,7 @@ class _Validation:
             each.actual.count(actual, -1)
 
     async def _look_again(self, each: _Comparison, touched: set[Key]) -> None:
-        """The rows that are not decided, by key."""
+        """Compare the undecided rows by key."""
         article = each.article.article
         keys = sorted(each.pending.keys() - touched)
         for at in range(0, len(keys), _BLOCK):

@@ -1,6 +1,6 @@
-"""Checksums of rows, read from either end, and both ends' put together by key.
+"""Checksums of rows, read from either end, and the merging of both ends' rows by key.
 
-Knows nothing of moments and of what is under way.
+Independent of moments and of transactions in progress.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Connection = AsyncConnection[Any]
 async def buckets(
     connection: Connection, texts: ChecksumTexts, parameters: Sequence[Any]
 ) -> dict[int, tuple[int, int]]:
-    """Number of rows and checksum of each bucket."""
+    """Return the number of rows and the checksum of each bucket."""
     cursor = await connection.execute(texts.buckets(), parameters)
     return {bucket: (rows, checksum) for bucket, rows, checksum in await cursor.fetchall()}
 
@@ -27,7 +27,7 @@ async def buckets(
 async def by_key(
     connection: Connection, texts: ChecksumTexts, parameters: Sequence[Any]
 ) -> dict[Key, int]:
-    """Checksums of the rows with the keys given."""
+    """Return the checksums of the rows with the given keys."""
     cursor = await connection.execute(texts.rows_by_key(), parameters)
     return {parse_key(key): checksum for key, checksum in await cursor.fetchall()}
 
@@ -35,7 +35,7 @@ async def by_key(
 async def rows_of(
     connection: Connection, texts: ChecksumTexts, parameters: Sequence[Any]
 ) -> AsyncIterator[tuple[int, int, str]]:
-    """Key's hash, row's hash and key, a block at a time."""
+    """Yield key's hash, row's hash and key of each row, fetched in blocks."""
     async with connection.cursor(name="msrepl_rows") as cursor:
         cursor.itersize = 5000
         await cursor.execute(texts.rows(), parameters)
@@ -46,7 +46,7 @@ async def rows_of(
 async def merged_rows(
     there: AsyncIterator[tuple[int, int, str]], here: AsyncIterator[tuple[int, int, str]]
 ) -> AsyncIterator[tuple[Key, int | None, int | None]]:
-    """Every key of either, with the checksums of its rows; both come in the same order."""
+    """Yield every key of either end with the checksums of its rows; both inputs are in the same order."""
     left, right = await anext(there, None), await anext(here, None)
     while left is not None or right is not None:
         at_left = None if left is None else (left[0], left[2])

@@ -1,8 +1,8 @@
-"""Rows that have the same version at both ends and are not the same.
+"""Rows that have the same version at both ends and differ.
 
-Every change of a row gives it another version, so such a row was changed behind our back: by an ALTER TABLE, or
-by drift. One that has another version at either end is under way, or has drifted. The ends need not be read at the
-same moment.
+Every change of a row gives it another version, so such a row was changed outside replication: by an ALTER TABLE, or
+by drift. A row with different versions at both ends has a change in progress, or has drifted. The ends need not be
+read at the same moment.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from twopc.validation import Key, RowDifference, parse_key
 
 Connection = AsyncConnection[Any]
 Values = list[str | None]
-#: Checksum and values of rows.
+#: Checksum and values of rows, by key.
 Rowset = Mapping[Key, tuple[int, Values]]
-#: A row that has another version at either end: its key, and both.
+#: A row with different versions at both ends: its key, and the Publisher's and the Subscriber's version.
 Apart = tuple[Key, str | None, str | None]
 
 _BLOCK = 1000
@@ -57,7 +57,7 @@ class ArticleRows:
     async def of(
         cls, publisher_dsn: str, subscriber_dsn: str, article: Article
     ) -> AsyncIterator[Self]:
-        """With connections of its own, as an administrator."""
+        """Open connections as an administrator, and yield the rows."""
         there, here = path.options(publisher_dsn), path.options(subscriber_dsn)
         async with (
             await AsyncConnection.connect(
@@ -71,7 +71,7 @@ class ArticleRows:
             yield cls(publisher, subscriber, article, belongs)
 
     async def compare(self) -> tuple[list[Key], frozenset[Apart]]:
-        """Keys of rows that differ under the same version, and what differs under another."""
+        """Return the keys of rows that differ under the same version, and the rows with different versions."""
         differing: list[Key] = []
         apart: list[Apart] = []
         async for there, here in self._differing():
@@ -86,7 +86,9 @@ class ArticleRows:
         return sorted(differing), frozenset(apart)
 
     async def repair(self, drifted: Collection[Apart]) -> None:
-        """Give the Publisher's values to these rows and to those that differ under the same version; not to any in use."""
+        """Give the Publisher's values to these rows and to rows that differ under the same version, except rows in
+        use.
+        """
         async for there, here in self._differing():
             results = []
             for key in there.keys() & here.keys():
@@ -101,7 +103,7 @@ class ArticleRows:
         return key, there[key][1][self._version], here[key][1][self._version]
 
     async def _differing(self) -> AsyncIterator[tuple[Rowset, Rowset]]:
-        """Rows with the same key that differed a moment ago: checksums and values at either end, in blocks."""
+        """Yield blocks of rows that differ and have the same key: checksums and values at either end."""
         keys = await self._keys()
         for at in range(0, len(keys), _BLOCK):
             block = keys[at : at + _BLOCK]
