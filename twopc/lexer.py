@@ -77,7 +77,7 @@ def tokens(text: str, *, standard_conforming_strings: bool = True) -> Iterator[S
 
     Args:
         standard_conforming_strings: the session's setting of that name; if it is off, a backslash escapes in
-        ``'…'`` as it does in ``E'…'``.
+            ``'…'`` as it does in ``E'…'``.
     """
     match = (_STANDARD if standard_conforming_strings else _BACKSLASHES).match
     at = brackets = 0

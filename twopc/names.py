@@ -351,7 +351,7 @@ def propagation_procedure(operation: str, schema: str, table: str, *, apart: boo
 
     Args:
         apart: whether another article has this name already (``public.salesorders`` and ``sales.orders``); a hash
-        then distinguishes the two.
+            then distinguishes the two.
     """
     plain = f"sp_ms{operation}_{table if schema == 'public' else schema + table}"
     if not apart:

@@ -223,7 +223,7 @@ def build(sessions: Iterable[OpenTransaction], transactions: Transactions | None
     Args:
         sessions: the open transactions of all nodes, read as close together in time as possible.
         transactions: known global transactions, by which a prepared branch is linked to its transaction's sessions,
-        and the sessions of one transaction to each other.
+            and the sessions of one transaction to each other.
     """
     all_sessions = tuple(sessions)
     server_of = {one.node: one.server for one in all_sessions}

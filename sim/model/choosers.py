@@ -73,7 +73,7 @@ class Strike:
         touches: objects that it writes.
         do: the action of a scenario's fault that does the same; empty if there is none.
         absorbs: whether the fault leaves no effect of an event just before it, so that the reverse order is
-        equivalent.
+            equivalent.
         on: the target, if the description does not identify it: equal in equivalent runs, and different for any two
             faults at one time.
     """

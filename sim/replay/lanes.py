@@ -46,7 +46,7 @@ def lanes(
         transactions: in the order of their commits.
         count: the greatest number of lanes.
         touches: pairs of a transaction's number and a row; None if unknown, so that all transactions keep their
-        order.
+            order.
     """
     if sync is Sync.off:
         mixed = sorted(transactions, key=lambda each: mixed_place(str(each.number)))

@@ -99,7 +99,7 @@ class TopologyTarget:
         articles: rows of `shapes.ARTICLES` by number and shape.
         fresh: whether a Subscriber's transaction waits until its rows have the Publisher's versions.
         patience_s: timeout of that wait, once for each node, after which the outcome is `LATE`; also the time for
-        which a transaction that only conflicted with another session's lock is retried.
+            which a transaction that only conflicted with another session's lock is retried.
     """
 
     def __init__(

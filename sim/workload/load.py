@@ -91,7 +91,7 @@ class Load:
 
         Args:
             grace_s: how long running transactions may take after the last one has begun. A load with a fixed number
-            of transactions has no time limit, but is given up if no attempt ends for this long.
+                of transactions has no time limit, but is given up if no attempt ends for this long.
 
         Returns:
             The names of the tasks that did not end in time and were cancelled.

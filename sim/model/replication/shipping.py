@@ -267,7 +267,7 @@ class Shipping:
         Args:
             proof: any value; only coordinators have one.
             participants: all branches, as an array literal that starts with this Subscriber's branch at the
-            Publisher; given if there are several Subscribers.
+                Publisher; given if there are several Subscribers.
 
         Returns:
             0 if nothing was sent in this transaction, so that there is no branch.
