@@ -1,5 +1,5 @@
 """Distribution in virtual time: log reader, distribution database, agents.
 
-What is decided is decided by the product's own planners; here are the processes around them, and what their
-statements mean to the model's nodes. Nothing here knows scenarios.
+All decisions are made by the product's own planners. This package contains the processes around them, and the
+effects of their statements on the model's nodes. Independent of scenarios.
 """

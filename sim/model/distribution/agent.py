@@ -1,6 +1,6 @@
-"""A distribution agent in virtual time: the product's own, in a process that can be killed.
+"""A distribution agent in virtual time: the product's own agent, in a process that can be killed.
 
-It must not know what an agent decides.
+Independent of the agent's decisions.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from twopc.subscriber.distribution_agent.ports import PendingGroup, Signal
 
 
 class _Flag:
-    """A flag that nobody sets."""
+    """A signal that is never set."""
 
     def is_set(self) -> bool:
-        """It is not."""
+        """Return False."""
         return False
 
     def clear(self) -> None:
-        """There is nothing to clear."""
+        """Do nothing."""
 
     async def wait(self) -> None:
-        """A world waits for a time instead."""
+        """Raise AssertionError: in virtual time agents wait for a time instead."""
         raise AssertionError("nobody sets this")
 
 
@@ -48,19 +48,19 @@ _NEWS, _STOP = _Flag(), _Flag()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentParts:
-    """What of an agent's a plant can replace."""
+    """The parts of an agent that a plant can replace."""
 
     agent: type[DistributionAgent] = DistributionAgent
     settings: Settings = settings_of
 
 
 class AgentProcess(Process):
-    """One subscription's agent; after a crash another one is made. It is its agent's `WorldPort`.
+    """The agent of one subscription, and its `WorldPort`; after a crash a new process is made.
 
     Args:
-        node: the Subscriber's.
-        record: what is known of this and of earlier processes.
-        poll_s: how often an idle one looks, for nobody tells it that there is something; 0: it is driven.
+        node: the Subscriber's node.
+        record: history of this agent's processes.
+        poll_s: polling interval of a running agent, which gets no notifications; 0 if the agent is driven by calls.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class AgentProcess(Process):
         self.publisher = publisher
         self.subscriber = subscriber
         self.failed: Exception | None = None
-        """For what it has stopped by itself."""
+        """Error with which the agent stopped by itself."""
         self._store = store
         self._registry = registry
         self._record = record
@@ -82,21 +82,21 @@ class AgentProcess(Process):
         self._source: ModelSource | None = None
         self.engine = parts.agent(self, profile=profile, points=points)
 
-    # -- as others drive it ----------------------------------------------------------------------------
+    # -- control ---------------------------------------------------------------------------------------
 
     def run_once(self, *, final: bool = True) -> Steps[AgentProgress]:
         """See `DistributionAgent.run_once`."""
         return steps(self.engine.run_once(final=final))
 
     def run(self) -> Steps[None]:
-        """Deliver whatever comes, as long as the process lives and no command stops it."""
+        """Deliver continuously, until the process is killed or a command fails."""
         try:
             yield from steps(self.engine.run(_STOP))
         except TwopcError as error:
             self.failed = error
 
     def disconnect(self) -> None:
-        """Its connections end; it makes new ones when it needs them. Idempotent."""
+        """Close the connections; the agent opens new ones when needed. Idempotent."""
         if self._target is not None:
             self._target.disconnect()
         if self._source is not None:
@@ -104,14 +104,14 @@ class AgentProcess(Process):
 
     @property
     def sessions(self) -> list[NodeSession]:
-        """Its sessions at the Subscriber."""
+        """The agent's sessions at the Subscriber."""
         return [] if self._target is None else self._target.sessions
 
-    # -- its agent's world -----------------------------------------------------------------------------
+    # -- WorldPort -------------------------------------------------------------------------------------
 
     @property
     def news(self) -> Signal:
-        """Nobody tells of any: see `poll_s`."""
+        """A signal that is never set: see `poll_s`."""
         return _NEWS
 
     def time(self) -> float:

@@ -1,7 +1,8 @@
-"""What an agent's statements do at a Subscriber: its position, the procedures of articles, their net effect.
+"""Effects of an agent's statements at a Subscriber: the position, the procedures of articles, the net effect.
 
-The meaning of ``subscriber/sql/{move_position,msins,msreplace,msupd_bitmap,apply_call,apply_statement,apply_net,
-net_updates,replraiserror}.sql``. It must not know which commands come next.
+Implements the effects of
+``subscriber/sql/{move_position,msins,msreplace,msupd_bitmap,apply_call,apply_statement,apply_net,
+net_updates,replraiserror}.sql``. Independent of which commands come next.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ Apply = Callable[["Receiver", OpenTx, DistributedArticle, str, str], Steps[None]
 
 
 class Receiver:
-    """A Subscriber's end.
+    """The functions of a Subscriber that an agent calls.
 
     Args:
-        articles: by number; grows as tables are published.
-        apply: what one call does; a plant puts something else here.
-        routines: those whose calls and definitions come, by number.
+        articles: by number; more are added as tables are published.
+        apply: the effect of one call; a plant can replace it.
+        routines: articles of routines whose calls and definitions are delivered, by number.
     """
 
     def __init__(
@@ -74,11 +75,11 @@ class Receiver:
             node.add_function(name, function)
 
     def begin(self, publisher: str) -> None:
-        """Something is subscribed to, outside of time."""
+        """Create the position for a Publisher, outside virtual time."""
         self.node.outside(lambda tx: tx.insert(POSITION, (publisher, 0)), "the agent's position")
 
     def check_procedures(self, article: DistributedArticle) -> None:
-        """42883: an article names a procedure of the user's that is not here."""
+        """Raise 42883 if an article names a custom procedure that does not exist here."""
         for operation in ("ins", "upd", "del"):
             name = article.propagation.method(operation).procedure
             if name is not None and self.custom(article, operation) is None:
@@ -87,7 +88,7 @@ class Receiver:
     # -- the position --------------------------------------------------------------------------------
 
     def position(self, publisher: str) -> int | None:
-        """As it is committed; None if nothing was ever begun."""
+        """Return the committed position; None if there never was a subscription."""
         table = self.node.table(POSITION)
         result: tuple[Any, ...] | None = next(
             (row for row in table.committed() if row[0] == publisher), None
@@ -95,7 +96,7 @@ class Receiver:
         return None if result is None else result[1]
 
     def move(self, tx: OpenTx, publisher: str, was: int, becomes: int) -> Steps[int]:
-        """``msrepl.move_position``: 40001 if it is not where the agent believes it to be."""
+        """``msrepl.move_position``: raise 40001 if the position is not the one that the agent expects."""
         moved = yield from tx.update(
             POSITION,
             (publisher,),
@@ -113,13 +114,13 @@ class Receiver:
     # -- commands --------------------------------------------------------------------------------------
 
     def block(self, tx: OpenTx, calls: Sequence[Call]) -> Steps[int]:
-        """Commands, one after the other."""
+        """Apply commands, one after the other."""
         for call in calls:
             yield from self.one(tx, call)
         return len(calls)
 
     def one(self, tx: OpenTx, call: Call) -> Steps[None]:
-        """One command, handed to the procedure of its article."""
+        """Apply one command through the procedure of its article."""
         code, text = call
         number, kind = divmod(code, 100)
         article_id = base_of(number)
@@ -136,7 +137,7 @@ class Receiver:
             yield from self._apply_call(self, tx, article, operation, text)
 
     def _routine(self, tx: OpenTx, article: ProcArticle, kind: int, text: str) -> Steps[None]:
-        """``apply_<P>_call`` and ``apply_<P>_definition``."""
+        """Apply a command of ``apply_<P>_call`` or ``apply_<P>_definition``."""
         if kind == DEFINITION_TYPE:
             yield from tx.run(json.loads(text)["definition"])
             return
@@ -164,7 +165,7 @@ class Receiver:
             raise not_found(_COMMAND[operation], article.article.name, None, text)
 
     def net(self, tx: OpenTx, calls: Sequence[Call]) -> Steps[int]:
-        """``msrepl.apply_net``: whatever is in the way of what; else the first that fails."""
+        """``msrepl.apply_net``: apply commands in any order that constraints allow; else raise the first error."""
         if (yield from self._tried(tx, lambda: self.block(tx, calls))):
             return len(calls)
         left = list(calls)
@@ -179,7 +180,7 @@ class Receiver:
         return len(calls)
 
     def _each(self, tx: OpenTx, calls: Sequence[Call]) -> Steps[list[Call]]:
-        """Each by itself; those that something is in the way of."""
+        """Try each command separately; return those that violate a constraint."""
         later = []
         for call in calls:
             if not (yield from self._tried(tx, partial(self.one, tx, call))):
@@ -187,7 +188,7 @@ class Receiver:
         return later
 
     def _together(self, tx: OpenTx, left: list[Call]) -> Steps[list[Call]]:
-        """Updates that are only in each other's way are made at once, article by article; what is left."""
+        """Make updates that only conflict with each other at once, for one article; return the remaining commands."""
         for code in sorted({code for code, _ in left if code % 100 == CommandType.UPDATE}):
             calls = [text for each, text in left if each == code]
             article = self._articles[code // 100]
@@ -198,7 +199,7 @@ class Receiver:
         return left
 
     def _exchange(self, tx: OpenTx, article: DistributedArticle, calls: list[str]) -> Steps[None]:
-        """The rows are deleted and inserted again, with what only this Subscriber knows of them."""
+        """Delete the rows and insert them again, keeping the columns that only this Subscriber has."""
         table = self.node.table(article.article.name)
         rows = []
         for text in calls:
@@ -212,7 +213,7 @@ class Receiver:
             yield from tx.insert(table.name, row)
 
     def _tried(self, tx: OpenTx, work: Callable[[], Steps[Any]]) -> Steps[bool]:
-        """In a subtransaction; False if something is in the way, and nothing of it is left."""
+        """Run in a subtransaction; roll it back and return False if a constraint is violated."""
         tx.savepoint("msrepl_net")
         try:
             yield from work()
@@ -226,7 +227,7 @@ class Receiver:
         return True
 
     def read(self, article: DistributedArticle, operation: str, text: str) -> ReadCall:
-        """A call, with the types of the table here."""
+        """Return a call, read with the types of the table here."""
         table = self.node.table(article.article.name)
         shape = self._shapes.get((article.article_id, operation))
         if shape is None or not shape.fits(article, table):
@@ -236,7 +237,7 @@ class Receiver:
     # -- procedures of users -------------------------------------------------------------------------
 
     def custom(self, article: DistributedArticle, operation: str) -> str | None:
-        """The procedure of the user's that is called; None: the default one."""
+        """Return the custom procedure to call; None for the default one."""
         requested = article.procedure(operation)
         schema = article.article.schema
         names = (
@@ -247,7 +248,7 @@ class Receiver:
         return next((name for name in names if name in self.node.procedures), None)
 
     def raise_error(self, tx: OpenTx, number: int, *more: Any) -> Steps[None]:
-        """``msrepl.sp_msreplraiserror``, for procedures of users."""
+        """``msrepl.sp_msreplraiserror``, for custom procedures."""
         command, article = (*more, None, None)[:2]
         raise not_found(command, article, None, None, number)
         yield  # it is a generator
@@ -256,7 +257,7 @@ class Receiver:
 def apply_call(
     receiver: Receiver, tx: OpenTx, article: DistributedArticle, operation: str, text: str
 ) -> Steps[None]:
-    """A call, as its procedure takes it."""
+    """Apply a call as its procedure does."""
     name = receiver.custom(article, operation)
     table = receiver.node.table(article.article.name)
     call = receiver.read(article, operation, text)
@@ -281,7 +282,10 @@ def apply_call(
 
 
 def _names_keys(table: HeapTable, form: Format) -> bool:
-    """The procedure sets a key's column, though perhaps to what it was: a unique one, or with these formats all."""
+    """Return whether the procedure sets a column of a key, even to the old value.
+
+    This is a unique key's column, or with these formats any column.
+    """
     primary = frozenset(table.primary.places) if table.primary is not None else frozenset[int]()
     return form in (Format.CALL, Format.XCALL) or not table.key_places <= primary
 
@@ -290,7 +294,7 @@ def not_found(
     command: str | None, article: str | None, key: Mapping[str, Any] | None, statement: str | None,
     number: int = 20598,
 ) -> SqlError:  # fmt: skip
-    """20598: the row that a call changes is not here."""
+    """Return error 20598: the row that a call changes does not exist here."""
     named = ", ".join(
         f"{name} = {'NULL' if value is None else output(value)}"
         for name, value in sorted((key or {}).items())

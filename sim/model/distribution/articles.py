@@ -1,6 +1,7 @@
-"""What is published to whom, as the distribution database knows it. Values, made from the nodes' tables.
+"""Articles, subscriptions and originators, as the distribution database holds them. Values, built from the nodes'
+tables.
 
-It must not know positions, nor what becomes of a change.
+Independent of positions and of the processing of changes.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _TYPES = {
 
 
 def type_text(kind: SqlType) -> str:
-    """As `format_type` gives it."""
+    """Return the type's name as `format_type` does."""
     if kind.element is not None:
         return f"{type_text(kind.element)}[]"
     name = _TYPES.get(kind.name, kind.name)
@@ -41,13 +42,13 @@ def type_text(kind: SqlType) -> str:
 
 
 def split(name: str) -> tuple[str, str]:
-    """Schema and table of a table's name."""
+    """Return schema and table of a table's name."""
     schema, _, table = name.rpartition(".")
     return schema or "public", table
 
 
 def propagation_of(text: Mapping[str, Any]) -> Propagation:
-    """How an article travels, from what differs from the original's defaults."""
+    """Return an article's propagation, built from its differences from the original's defaults."""
     return Propagation.from_json({**Propagation().as_json(), **text})
 
 
@@ -91,7 +92,7 @@ def article_of(table: HeapTable, spec: TableSpec, number: int) -> DistributedArt
 
 
 def part_of(base: DistributedArticle, number: int, more: str) -> DistributedArticle:
-    """An article of its own for those who have a filter besides the article's."""
+    """Return a separate article for Subscribers with a filter in addition to the article's."""
     there = base.article.row_filter
     return replace(
         base,
@@ -113,12 +114,12 @@ class SubscribedArticle:
 
 
 class Registry:
-    """Who gets what: articles, subscriptions, originators.
+    """Articles, subscriptions, and originators.
 
     Args:
         publisher: the Publisher's node.
-        tables: what is published, in the order of its publication.
-        routines: those whose execution is published.
+        tables: the published tables, in the order of their publication.
+        routines: articles of routines whose execution is published.
     """
 
     def __init__(
@@ -129,20 +130,20 @@ class Registry:
     ) -> None:
         self.publisher = publisher
         self.routines = {each.article_id: each for each in routines}
-        """By number; tables are numbered before them."""
+        """Articles of routines by number; tables have lower numbers."""
         self.read_only: set[str] = set()
-        """The Subscribers that take calls."""
+        """Read-only Subscribers, which receive calls."""
         self.articles: dict[int, DistributedArticle] = {}
         self.subscriptions: dict[str, dict[int, SubscribedArticle]] = {}
-        """By Subscriber and number of the article."""
+        """Subscribed articles by Subscriber and number of the article."""
         self.originators: dict[str, int] = {}
-        """By link role."""
+        """Numbers of originators by link role."""
         self.names: dict[int, str] = {}
-        """Of the Subscribers, by their number as an originator."""
+        """Names of Subscribers by their number as an originator."""
         self._originators = 0
-        """So many there have been."""
+        """Number of originators that have ever existed."""
         self.version = 0
-        """Changes with everything that the log reader goes by."""
+        """Number that changes with everything on which the log reader depends."""
         self._base: dict[str, int] = {}
         self._parts: dict[tuple[str, str], int] = {}
         self._conditions: dict[int, Callable[[Values], bool]] = {}
@@ -151,7 +152,7 @@ class Registry:
             self.publish(spec)
 
     def publish(self, spec: TableSpec) -> DistributedArticle:
-        """Another table."""
+        """Publish another table, and return its article."""
         table = self.publisher.table(spec.name)
         article = article_of(table, spec, self._next_number())
         self._base[table.name] = article.article_id
@@ -170,7 +171,7 @@ class Registry:
         self.version += 1
 
     def choose(self, filters: Mapping[str, str]) -> list[DistributedArticle]:
-        """The articles that a Subscriber gets: where it has a filter, an article of its own for that."""
+        """Return the articles of a Subscriber; a filtered table has a separate article for each filter."""
         chosen = []
         for name, number in self._base.items():
             more = filters.get(name, "")
@@ -184,10 +185,10 @@ class Registry:
         return chosen
 
     def announce(self, spec: SubscriberSpec, *, role: str, after: int, active: bool) -> None:
-        """A Subscriber gets its articles, from a position on.
+        """Register a Subscriber for its articles, from a position on.
 
         Args:
-            role: of its link at the Publisher: it is in the marks of its transactions.
+            role: role of its link at the Publisher, which the marks of its transactions name.
         """
         if spec.update == "read only":
             self.read_only.add(spec.name)
@@ -202,19 +203,19 @@ class Registry:
         self.version += 1
 
     def forget(self, subscriber: str, *, role: str) -> None:
-        """A Subscriber gets nothing any more, and nothing comes from it."""
+        """Remove a Subscriber's subscriptions and its originator."""
         self.subscriptions.pop(subscriber, None)
         self.read_only.discard(subscriber)
         self.names.pop(self.originators.pop(role, 0), None)
         self.version += 1
 
     def originator(self, subscriber: str) -> int | None:
-        """Its number; None if nothing ever comes from it."""
+        """Return a Subscriber's number; None if it is not an originator."""
         return next((number for number, name in self.names.items() if name == subscriber), None)
 
     @property
     def calls(self) -> dict[int, ProcArticle]:
-        """The routines whose calls are stored."""
+        """Articles of the routines whose calls are stored."""
         return {
             number: each
             for number, each in self.routines.items()
@@ -223,7 +224,7 @@ class Registry:
 
     @property
     def beside_until(self) -> int:
-        """Rows that a call stands for are stored beside it in transactions up to this position."""
+        """Position up to which the rows changed by a call are stored beside the call."""
         if not self.routines:
             return -1
         until = -1
@@ -235,7 +236,7 @@ class Registry:
         return until
 
     def terms(self, subscriber: str) -> tuple[ArticleTerms, ...]:
-        """What its agent goes by: of the active ones."""
+        """Return the terms of a Subscriber's active articles, for its agent."""
         own = self.originator(subscriber)
         results = [
             ArticleTerms(
@@ -255,7 +256,9 @@ class Registry:
     def _of_routines(
         self, subscriber: str, tables: Sequence[ArticleTerms]
     ) -> Iterator[ArticleTerms]:
-        """Calls for those that only read, in place of the rows beside them; definitions for everybody."""
+        """Yield terms for calls, for read-only Subscribers, instead of the rows beside them; for definitions, for
+        all.
+        """
         calls = subscriber in self.read_only
         for each in tables:
             if not calls:
@@ -271,7 +274,7 @@ class Registry:
     # -- rows of the Publisher -----------------------------------------------------------------------
 
     def belongs(self, number: int, values: Values) -> bool:
-        """Whether a row of the Publisher's table is in an article."""
+        """Return whether a row of the Publisher's table is in an article."""
         article = self.articles[number].article
         if article.row_filter is None:
             return True
@@ -283,7 +286,7 @@ class Registry:
         return result(values)
 
     def filtered(self, relation: RelationMessage) -> list[int]:
-        """Numbers of a table's articles with a row filter."""
+        """Return the numbers of a table's articles with a row filter."""
         return [
             number
             for number, each in self.articles.items()
@@ -292,7 +295,7 @@ class Registry:
         ]
 
     def relation(self, table: HeapTable) -> RelationMessage | None:
-        """A table as the log announces it; None if it is not published."""
+        """Return a table as the log announces it; None if it is not published."""
         if table.name not in self._base and not is_ours(table.name):
             return None
         names = tuple(column.name for column in table.columns if column.generated is None)
@@ -320,5 +323,5 @@ class Registry:
 
 
 def is_ours(table: str) -> bool:
-    """A table of ours that the log is read for."""
+    """Return whether a table is one of the product's own that the log reader needs."""
     return table in ("msrepl.branch_marker", "msrepl.log_message", "msrepl.call_marker")

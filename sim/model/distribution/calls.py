@@ -1,6 +1,7 @@
-"""A stored call, read with the types of the table that it goes to. Pure but for the sequences of identity columns.
+"""A stored call, read with the types of the target table. Without side effects, except on sequences of identity
+columns.
 
-It must not know what has stored it, nor what becomes of the row.
+Independent of where the call was stored and of how the row is applied.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from twopc.sim.model.values import SqlError, Values
 
 
 class Shape:
-    """What the calls of one operation look like: made once, read with many times.
+    """The columns and types in calls of one operation: made once, used for many calls.
 
     Args:
-        table: at the Subscriber.
+        table: the table at the Subscriber.
     """
 
     __slots__ = ("_width", "article", "columns", "key", "name", "of", "table")
 
     def __init__(self, distributed: DistributedArticle, operation: str, table: HeapTable) -> None:
-        """42703: the table lacks a column that travels."""
+        """Raise 42703 if the table lacks a column of the call."""
         article = distributed.article
         self.of = distributed
         self.table = table
@@ -36,7 +37,7 @@ class Shape:
         self.key = article.key
         form = distributed.propagation.method(operation).format
         self.columns: list[tuple[str, str, SqlType | None]] = []
-        """Of each value: the image that it is in, its column, and the column's type; none of the bitmask's."""
+        """For each value: its image, its column, and the column's type; no type for the bitmask."""
         for parameter in parameters(article, operation, form):
             column = parameter.column
             if column is None:
@@ -50,7 +51,7 @@ class Shape:
             self.columns.append((parameter.image, column.name, table.columns[place].type))
 
     def fits(self, distributed: DistributedArticle, table: HeapTable) -> bool:
-        """It is still that of these."""
+        """Return whether the shape is still that of this article and table."""
         return self.of is distributed and self.table is table and self._width == len(table.columns)
 
 
@@ -60,7 +61,7 @@ class ReadCall:
     __slots__ = ("_changed", "_name", "_new", "_table", "key", "shown_key", "values")
 
     def __init__(self, shape: Shape, text: str) -> None:
-        """55000: it is of another shape than the article."""
+        """Raise 55000 if the call does not have the article's shape."""
         self._name = shape.name
         self._table = shape.table
         raw = record_values(text.encode())
@@ -71,7 +72,7 @@ class ReadCall:
                 hint=f"twopc regenerate {shape.name}",
             )
         self.values: list[Any] = []
-        """As a procedure takes them."""
+        """Values as a procedure takes them."""
         self._new: dict[str, Any] = {}
         self._changed: frozenset[str] | None = None
         old: dict[str, Any] = {}
@@ -95,11 +96,11 @@ class ReadCall:
             result = old or self._new
             keys = [result[name] for name in shape.key]
         self.key: Values = tuple(keys)
-        """By which the row is found."""
+        """Key that identifies the row."""
         self.shown_key = dict(zip(shape.key, keys, strict=True))
 
     def inserted(self, node: ModelNode, tx: OpenTx) -> Values:
-        """The new row; what does not travel fills itself."""
+        """Return the new row; columns that are not in the call get their defaults."""
         new, table = self._new, self._table
         return tuple(
             new[column.name]
@@ -111,7 +112,7 @@ class ReadCall:
         )
 
     def updated(self, old: Values) -> Values:
-        """The row with what has changed. 428C9"""
+        """Return the row with the changed values. 428C9"""
         table, row = self._table, list(old)
         for name, value in self._new.items():
             if self._changed is not None and name not in self._changed:

@@ -1,6 +1,6 @@
-"""From what a node has committed to the messages that its log would be read as.
+"""Conversion of a node's commits into the messages that reading its log would yield.
 
-It must not know what becomes of a change.
+Independent of the processing of changes.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from twopc.sim.model.values import Values as Row
 
 
 class Messages:
-    """Shows one Publisher's log."""
+    """The messages of one Publisher's log."""
 
     def __init__(self, node: ModelNode, registry: Registry) -> None:
         self._node = node
         self._registry = registry
         self._announced: dict[str, RelationMessage] = {}
         self._images: list[tuple[RelationMessage, RowChange]] = []
-        """Changes of tables with filtered articles, of messages that nobody has taken in."""
+        """Changes of tables with filtered articles, whose `belongings` have not been requested yet."""
 
     def of(self, records: Iterable[CommittedTransaction]) -> list[bytes]:
-        """The messages of these transactions; those that changed nothing published are left out."""
+        """Return the messages of these transactions, without transactions that changed nothing published."""
         made: list[Decoded] = []
         for record in records:
             changes = list(self._changes(record))
@@ -60,7 +60,7 @@ class Messages:
             yield decoded(table, relation, change)
 
     def belongings(self, changes: Sequence[RowMessage]) -> list[Belonging]:
-        """Which images of these, the next of filtered tables, belong to which article."""
+        """Return, for the next changes of filtered tables, which of their images belong to which article."""
         belongs, images = self._registry.belongs, self._images[: len(changes)]
         del self._images[: len(changes)]
         return [
@@ -76,7 +76,7 @@ class Messages:
 
 
 def decoded(table: HeapTable, relation: RelationMessage, change: RowChange) -> RowMessage:
-    """One change, with as much of the old row as its replica identity has."""
+    """Return one change, with the part of the old row that its replica identity logs."""
     places = [table.at[column.name] for column in relation.columns]
     new = None if change.new is None else _texts(change.new, places)
     if change.old is None:

@@ -1,6 +1,6 @@
 """Copies in virtual time: the ports of the snapshot agent, and the process in which it runs.
 
-It must not know in which order anything is done, nor from which position on a Subscriber gets what.
+Independent of the order of actions and of the position from which a Subscriber receives commands.
 """
 
 from __future__ import annotations
@@ -40,30 +40,30 @@ _FILL = "select msrepl.fill_copy(:table, :columns, :rows)"
 _POSITION = "select position from msrepl.msreplication_subscriptions where publisher = :publisher"
 
 
-#: Is told the process at the Subscriber that changes something there, which may have to wait for others.
+#: Receives the pid of the session that changes the Subscriber, and that may have to wait for other sessions.
 Seen = Callable[[int], None]
 
 
 def nobody(pid: int) -> None:
-    """Nobody looks who waits."""
+    """Ignore a pid: there is no observer of waits."""
 
 
 def take_copies(node: ModelNode) -> None:
-    """Let a node be filled."""
+    """Add the functions that fill copies to a node."""
     node.add_function("msrepl.fill_copy", _fill)
     node.add_function("msrepl.lock_copies", partial(_lock, SHARE_ROW))
     node.add_function("msrepl.close_copies", partial(_lock, ACCESS_EXCLUSIVE))
 
 
 def _lock(mode: int, tx: OpenTx, tables: Sequence[str]) -> Steps[int]:
-    """Let nobody change these, or use them at all, until the transaction ends."""
+    """Lock tables until the transaction ends, against changes or against any use."""
     for name in tables:
         yield from tx.lock_table(tx.node.table(name), mode)
     return len(tables)
 
 
 def _fill(tx: OpenTx, table: str, columns: Sequence[str], rows: Sequence[Values]) -> Steps[int]:
-    """These rows in place of those that are there."""
+    """Replace the rows of a table."""
     there = tx.node.table(table)
     assert there.primary is not None
     for _, version in visible(tx, there, tx.statement()):
@@ -86,7 +86,7 @@ class ModelCopySource:
     """The Publisher's node; see `CopySourcePort`.
 
     Args:
-        role: of the Subscriber's link.
+        role: role of the Subscriber's link.
     """
 
     def __init__(self, connection: Connection, node: ModelNode, role: str) -> None:
@@ -97,7 +97,7 @@ class ModelCopySource:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
-        """See `CopySourcePort`; it ends with its connection if it does not commit."""
+        """See `CopySourcePort`; without a commit it ends when the connection is closed."""
         await _asked(self.connection, "begin isolation level repeatable read")
         yield
         await _asked(self.connection, "commit")
@@ -113,7 +113,7 @@ class ModelCopySource:
         return await AwaitableSteps(self.connection.ask(take, "snapshot"))
 
     async def position(self) -> int:
-        """See `CopySourcePort`; what commits from here on is written where the log ends now, or behind that."""
+        """See `CopySourcePort`; later commits are logged at the present end of the log or after it."""
         return await AwaitableSteps(
             self.connection.ask(lambda _: at_once(self._node.wal.end - 1), "end of the log")
         )
@@ -148,13 +148,13 @@ class ModelCopyTarget:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
-        """See `CopyTargetPort`; it ends with its connection if it does not commit."""
+        """See `CopyTargetPort`; without a commit it ends when the connection is closed."""
         await _asked(self._connection, "begin")
         yield
         await _asked(self._connection, "commit")
 
     async def prepare(self) -> None:
-        """See `CopyTargetPort`; tables are there, and whoever writes them waits, as for a table that is created."""
+        """See `CopyTargetPort`; the tables exist already, and are locked against writers as new tables would be."""
         await _asked(self._connection, _LOCK, tables=self._tables)
 
     async def hold(self) -> None:
@@ -220,13 +220,13 @@ class ModelCopyTarget:
 
     async def remove(self) -> None:
         """See `CopyTargetPort`; `twopc.sim.model.members` removes triggers."""
-        await _asked(self._source.connection, "select 1")  # it answers: it will be told in a moment
+        await _asked(self._source.connection, "select 1")  # fail before the removal, not after
         await _asked(self._connection, _LEAVE, publisher=self._source.name)
         await AwaitableSteps(self._connection.ask(partial(_forget, None), "forget markers"))
 
 
 class ModelCopyStore:
-    """The distribution database, which is at the Publisher's node; see `CopyStorePort`."""
+    """The distribution database, at the Publisher's node; see `CopyStorePort`."""
 
     def __init__(
         self, connection: Connection, store: PublisherStore, registry: Registry, subscriber: str
@@ -237,7 +237,7 @@ class ModelCopyStore:
         self._subscriber = subscriber
 
     def kept(self) -> AbstractAsyncContextManager[None]:
-        """See `CopyStorePort`; what a Subscriber has not said that it has got is never removed here."""
+        """See `CopyStorePort`; transactions that a Subscriber has not reported as delivered are never removed here."""
         return nullcontext()
 
     async def unseen(self, moment: CopyMoment) -> tuple[int, UnseenTransaction | None]:
@@ -296,12 +296,12 @@ class ModelCopyStore:
 
 
 class SnapshotProcess(Process):
-    """The snapshot agent of one Publisher, at work for one Subscriber.
+    """The snapshot agent of one Publisher, working for one Subscriber.
 
     Args:
-        role: of the Subscriber's link at the Publisher.
+        role: role of the Subscriber's link at the Publisher.
         agent: the class of its engine.
-        seen: is told its process at the Subscriber.
+        seen: is called with the pid of its session at the Subscriber.
     """
 
     def __init__(
@@ -321,7 +321,7 @@ class SnapshotProcess(Process):
     def run(
         self, work: Callable[[SnapshotAgent, ModelCopySource], Coroutine[Any, Any, None]]
     ) -> Steps[None]:
-        """Have the engine do something. LockTimeoutError, SubscriptionError, SqlError, LostError"""
+        """Run an action of the engine. LockTimeoutError, SubscriptionError, SqlError, LostError"""
         here = yield from self.connect(self._node, _ROLE, "msrepl snapshot")
         self._seen(here.session.pid)
         try:
@@ -354,7 +354,7 @@ class SnapshotProcess(Process):
 
 
 async def _asked(connection: Connection, text: str, **params: Any) -> Any:
-    """One statement of a session. SqlError, LostError"""
+    """Execute one statement in a session. SqlError, LostError"""
     return await AwaitableSteps(connection.ask(partial(_execute, text, params), text))
 
 
@@ -367,14 +367,14 @@ def _first(unseen: Sequence[StoredTransaction]) -> UnseenTransaction | None:
 
 
 def _is_call_alone(each: StoredTransaction) -> bool:
-    """It has a call, and not the rows beside it."""
+    """Return whether a transaction has a call without the rows beside it."""
     return any(one.type == CALL_TYPE for one in each.commands) and not any(
         one.article_id > BESIDE for one in each.commands
     )
 
 
 def _forget(role: str | None, session: NodeSession) -> Steps[None]:
-    """Delete the markers of a link's branches, or all: recovery must not look for their like."""
+    """Delete the markers of a link's branches, or all markers, so that recovery does not look for the branches."""
     gids = [one.gid for one in session.node.markers() if role is None or one.originator == role]
 
     def delete(tx: OpenTx, params: Any) -> Steps[StatementResult]:

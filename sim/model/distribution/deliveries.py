@@ -1,4 +1,4 @@
-"""What agents have delivered, passed over and left out, told transaction by transaction. Pure."""
+"""Transactions that agents have delivered, suppressed and skipped. Without I/O."""
 
 from __future__ import annotations
 
@@ -19,44 +19,44 @@ from twopc.sim.model.distribution.store import StoredTransaction
 from twopc.subscriber.distribution_agent.loads import DecodedCommand
 from twopc.subscriber.distribution_agent.planner import ArticleTerms, OwnCommands
 
-#: Commands that are told of one transaction.
+#: Greatest number of commands shown for one transaction.
 _TOLD = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDelivery:
-    """What an agent did with one transaction, or with the part of it that has one origin."""
+    """The treatment of one transaction by an agent, or of the part of it that has one originator."""
 
     node: str
-    """The Subscriber."""
+    """Subscriber."""
     seqno: str
-    """The transaction's place among the Publisher's."""
+    """Position of the transaction in the Publisher's order."""
     origin: str
-    """The Subscriber that it came from; the Publisher's name if from none."""
+    """Subscriber from which the transaction came, or else the Publisher's name."""
     gid: str = ""
-    """The global transaction, without a branch; empty for a plain one."""
+    """Global transaction, without a branch; empty for a plain transaction."""
     commands: tuple[str, ...] = ()
-    """``update account id=1``."""
+    """Commands as text, for example ``update account id=1``."""
     calls: int = 0
-    """Of the commands: calls of routines."""
+    """Number of commands that are calls of routines."""
     definitions: int = 0
-    """Of the commands: definitions of routines."""
+    """Number of commands that are definitions of routines."""
     suppressed: bool = False
-    """It was the Subscriber's own, and was not delivered."""
+    """Whether the transaction was the Subscriber's own and was therefore not delivered."""
     skipped: str = ""
-    """The error for which it was left out."""
+    """Error because of which the transaction was skipped."""
 
 
 def deliveries(
     transactions: Sequence[StoredTransaction], terms: Sequence[ArticleTerms], articles: Mapping[int, DistributedArticle], *,
     routines: Mapping[int, ProcArticle], node: str, origin: Callable[[int | None], str], gids: Mapping[int, str], skipped: Mapping[int, str],
 ) -> list[ModelDelivery]:  # fmt: skip
-    """What an agent has met.
+    """Return what an agent did with transactions.
 
     Args:
-        terms: of the Subscriber.
-        origin: the name of whoever has the number of an originator.
-        gids: of global transactions, by the Publisher's transaction id.
+        terms: the Subscriber's terms.
+        origin: returns the name for the number of an originator.
+        gids: global transactions by the Publisher's transaction id.
         skipped: errors by position.
     """
     by_article = {each.article_id: each for each in terms}

@@ -1,7 +1,7 @@
-"""The log reader in virtual time: the product's engine above a node's log and the model's distribution database.
+"""The log reader in virtual time: the product's engine on a node's log and the model's distribution database.
 
-Written here is what servers do: the slot, a session that shows the log, and one that stores. It must not know
-Subscribers, nor in which order anything is done.
+This module implements the servers' side: the slot, a session that streams the log, and one that stores. Independent
+of Subscribers and of the order of actions.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.values import CommittedTransaction, SqlError, Steps
 
 ROLE = "msrepl_logreader"
-#: So many transactions of the log are read at a time.
+#: Number of transactions that are read from the log at a time.
 READ_MAX = 1000
 
 
 class ModelSlot:
-    """The replication slot: from where the log is kept.
+    """The replication slot: the position from which the log is kept.
 
-    What it was moved to is on the disk a while later: a crash of the server takes it back.
+    A new position reaches the disk later: a crash of the server restores the previous one.
     """
 
     def __init__(self, node: ModelNode, position: int) -> None:
@@ -49,29 +49,29 @@ class ModelSlot:
 
     @property
     def position(self) -> int:
-        """Where reading goes on."""
+        """Position from which reading continues."""
         if self._node.started != self._started:
             self._started, self._confirmed = self._node.started, self._saved
         return self._confirmed
 
     def advance(self, lsn: int) -> None:
-        """What comes before is not needed any more."""
+        """Confirm a position, so that the log before it can be removed."""
         if lsn > self.position:
             self._saved, self._confirmed = self._confirmed, lsn
             self._node.trim(self._saved)
 
 
 class ModelLogReader(Process):
-    """One Publisher's log reader, and where it runs (`HostPort`); after a crash another one is made.
+    """One Publisher's log reader, and its `HostPort`; after a crash a new process is made.
 
     Args:
         engine: the class of its engine.
-        poll_s: how often it looks while it runs by itself.
+        poll_s: polling interval of a running log reader.
     """
 
     stopping = False
     block_messages = BLOCK_MESSAGES
-    """So many are taken at a time."""
+    """Number of messages that are taken at a time."""
 
     def __init__(
         self, network: Network, node: ModelNode, store: PublisherStore, slot: ModelSlot, registry: Registry, *,
@@ -87,16 +87,16 @@ class ModelLogReader(Process):
         reading = replace(reading or LogReaderProfile(), retry_s_min=poll_s, retry_s_max=poll_s)
         self.engine = engine(self, publisher=node.name, reading=reading, points=self.points)
         self.failed: Exception | None = None
-        """For what it has stopped by itself."""
+        """Error with which the log reader stopped by itself."""
         self.history: list[tuple[str, str]] = []
-        """Events, and what was the matter."""
+        """Events, each with its error text."""
 
     def run_once(self) -> Steps[int]:
-        """Store everything that is committed now; how many transactions. TwopcError, psycopg.Error"""
+        """Store all transactions committed by now, and return their number. TwopcError, psycopg.Error"""
         return (yield from steps(self.engine.run_once())).transactions
 
     def run(self) -> Steps[None]:
-        """Store whatever comes, as long as the process lives and nothing stops it."""
+        """Store transactions continuously, until the process is killed or an error occurs."""
         try:
             yield from steps(self.engine.attend())
         except (TwopcError, psycopg.Error) as error:
@@ -105,11 +105,11 @@ class ModelLogReader(Process):
     # -- HostPort --------------------------------------------------------------------------------------
 
     def time(self) -> float:
-        """The kernel's."""
+        """Return the kernel's virtual time."""
         return self.kernel.now
 
     async def delay(self, seconds: float) -> None:
-        """Nobody tells it to stop."""
+        """Wait; no stop signal interrupts the wait."""
         await AwaitableSteps(wait(self.sleep(seconds, "news in the log")))
 
     async def open_wal(self) -> ModelWal:
@@ -155,14 +155,14 @@ class ModelWal:
         return end
 
     async def log_snapshot(self) -> None:
-        """What is open in the log does not keep the slot back here."""
+        """Do nothing: open transactions do not hold back the slot here."""
 
     async def belongings(self, _: CommandBuilder, changes: Sequence[RowMessage]) -> list[Belonging]:
         """See `WalPort`."""
         return self._messages.belongings(changes)
 
     async def forget_calls(self) -> None:
-        """Marks stay."""
+        """Do nothing: call markers are kept."""
 
     async def live(self) -> ModelLiveSource:
         """See `WalPort`."""
@@ -181,10 +181,10 @@ class ModelWal:
 
 
 class ModelLiveSource:
-    """A session that shows what a node has committed. See `LivePort`.
+    """A session that streams a node's commits. See `LivePort`.
 
     Args:
-        upto: what was committed before is peeked at: each look begins at the slot.
+        upto: if not 0, the session peeks at commits up to this position: each read begins at the slot.
     """
 
     ended = False
@@ -201,16 +201,16 @@ class ModelLiveSource:
         self._upto = upto
         self._shown = slot.position
         self._arrived: list[bytes] = []
-        """And not taken."""
+        """Messages that have been read and not taken."""
         self._is_end = False
-        """The log had no more when it was read last."""
+        """Whether the last read reached the end of the log."""
         self._durable = 0
         self.count = self.position = self.confirmed = 0
         self.drained = False
 
     @property
     def movable(self) -> bool:
-        """At any time, or between two looks."""
+        """Whether the slot may be moved: at any time, or only between two reads when peeking."""
         return not (self._upto and self._arrived)
 
     async def take(self) -> list[bytes]:
@@ -243,20 +243,20 @@ class ModelLiveSource:
         self.confirmed = lsn
 
     async def ask(self) -> None:
-        """`take` tells."""
+        """Do nothing: `take` reads the log."""
 
     async def wait(self) -> None:
-        """It looks now and then."""
+        """Wait for the polling interval."""
         await self._process.delay(self._process.poll_s)
 
     def leave(self, *, settled: bool) -> None:
-        """Nothing is kept of what was not taken."""
+        """Do nothing: messages that were not taken are not kept."""
 
     def resume(self) -> None:
-        """It is as it was left."""
+        """Do nothing: the state is unchanged."""
 
     async def close(self) -> None:
-        """The connection is that of the log."""
+        """Do nothing: the connection belongs to the `ModelWal`."""
 
 
 class ModelStore:
@@ -298,7 +298,7 @@ class ModelStore:
         await self._connection.asked(partial(_and_commit, work), "look at the registry")
 
     async def write(self, part: StoredPart) -> None:
-        """See `StorePort`; no agent begins it before `commit`."""
+        """See `StorePort`; agents cannot see the part before `commit`."""
         self._parts += part.blocks
         await self._reach("log_reader.streamed")
 
@@ -325,7 +325,10 @@ class ModelStore:
         upto: int,
         horizon: int,
     ) -> Steps[None]:
-        """Store some, in an open transaction. 55006: somebody else has; 40001: the registry has changed."""
+        """Store transactions in an open transaction.
+
+        Raises 55006 if another log reader has stored some, 40001 if the registry has changed.
+        """
         stored = yield from self._store.begin(session, self.read_to)
         if self._version != self._registry.version:
             raise SqlError("40001", "articles or originators have changed")

@@ -21,10 +21,10 @@ from twopc.publisher.pgoutput import (
 
 
 def encode(message: Decoded, sent: Values | None = None) -> bytes:
-    """The message as bytes.
+    """Return the message as bytes.
 
     Args:
-        sent: the new row as it stands in the message, where unchanged values are not filled in.
+        sent: the new row as it is in the message, where unchanged values are not filled in.
     """
     match message:
         case BeginMessage(lsn, time_us, xid):
@@ -60,7 +60,7 @@ def encode(message: Decoded, sent: Values | None = None) -> bytes:
 
 
 def row(values: Sequence[bytes | None]) -> bytes:
-    """A row's values."""
+    """Return a row's values as bytes."""
     parts = [pack("!H", len(values))]
     for value in values:
         if value is None:

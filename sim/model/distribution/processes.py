@@ -1,6 +1,6 @@
-"""A process of distribution: its connections, its points, and what becomes of it when it dies.
+"""A process of distribution: its connections, its protocol points, and the effects of its death.
 
-It must not know what is distributed.
+Independent of what is distributed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class KilledError(RequestLostError):
-    """The process was killed while somebody waited for what it was doing."""
+    """The process was killed while another process waited for its result."""
 
 
 class Connection:
@@ -42,12 +42,12 @@ class Connection:
         self._touches = frozenset((wire.there,))
 
     def ask(self, work: Callable[[NodeSession], Steps[T]], what: str) -> Steps[T]:
-        """Have the session do something. SqlError, LostError"""
+        """Run work in the session, and return its result. SqlError, LostError"""
         session, process = self.session, self._process
         yield from process.network.awake(process.actor)
 
         def done() -> Steps[T]:
-            session.node.touched()  # what is there besides rows is looked at without SQL
+            session.node.touched()  # work reads more than rows, without SQL
             for what in ("branches", "log"):
                 session.node.tell(what, changed=True)
             return (yield from work(session))
@@ -55,30 +55,30 @@ class Connection:
         return (yield from self.wire.ask(done, what, self._touches))
 
     async def asked(self, work: Callable[[NodeSession], Steps[T]], what: str) -> T:
-        """As `ask`, for a coroutine. psycopg.Error"""
+        """See `ask`; for a coroutine. psycopg.Error"""
         with raised():
             return await AwaitableSteps(self.ask(work, what))
 
     def run(self, text: str) -> Steps[Any]:
-        """One statement."""
+        """Execute one statement."""
         return (yield from self.ask(lambda one: one.execute(text), text))
 
     @property
     def lost(self) -> bool:
-        """It is gone."""
+        """Whether the connection is lost or its session has ended."""
         return bool(self.wire.lost) or self.session.dead is not None
 
     def close(self) -> None:
-        """Idempotent."""
+        """Close the connection. Idempotent."""
         self.wire.close()
 
 
 class Process:
-    """What can be killed, halted, and started again.
+    """A process that can be killed, paused, and replaced by a new one.
 
     Args:
-        actor: its name, also that of the place where it runs, as the network knows it.
-        points: what is armed acts where the product's own process would reach it.
+        actor: its name, and the name of its host in the network.
+        points: protocol points at which armed faults strike, as in the product's own process.
     """
 
     def __init__(self, network: Network, actor: str, points: Points) -> None:
@@ -90,7 +90,7 @@ class Process:
         self._running: dict[simpy.Process, None] = {}
 
     def connect(self, node: ModelNode, role: str, name: str) -> Steps[Connection]:
-        """LostError, SqlError
+        """Connect to a node. LostError, SqlError
 
         Args:
             name: its `application_name`.
@@ -102,12 +102,12 @@ class Process:
         return Connection(self, wire)
 
     async def connected(self, node: ModelNode, role: str, name: str) -> Connection:
-        """As `connect`, for a coroutine. psycopg.Error"""
+        """See `connect`; for a coroutine. psycopg.Error"""
         with raised():
             return await AwaitableSteps(self.connect(node, role, name))
 
     def spawn(self, work: Steps[Any], what: str) -> simpy.Process:
-        """Run something as this process, with which it dies."""
+        """Run work as part of this process, which ends with it."""
         process = self.kernel.spawn(work, f"{self.actor}: {what}")
         self._running[process] = None
         assert process.callbacks is not None
@@ -115,7 +115,7 @@ class Process:
         return process
 
     def have(self, work: Steps[T], what: str) -> Steps[T]:
-        """Wait, as somebody else, for what this process does. KilledError: it died meanwhile."""
+        """Wait, from another process, for work of this process. KilledError if it died meanwhile."""
         process = self.spawn(outcome(work), what)
         error, value = yield process
         if error is not None:
@@ -123,7 +123,7 @@ class Process:
         return value  # type: ignore[no-any-return] # what `work` returns
 
     async def perform(self, work: Steps[T]) -> T:
-        """Do something as this process, for an agent, whose exceptions are raised.
+        """Run work as this process for an agent, with the agent's exceptions.
 
         Raises:
             LostError, RefusedError: see `twopc.subscriber.distribution_agent.ports`.
@@ -137,12 +137,12 @@ class Process:
             raise ports.RefusedError(report_of(error)) from error
 
     def check_alive(self) -> None:
-        """Let what is left of a process that was killed do nothing any more. simpy.Interrupt"""
+        """Stop the remaining code of a killed process. simpy.Interrupt"""
         if not self.alive:
             raise simpy.Interrupt(KILLED)
 
     def reach(self, point: str) -> Steps[None]:
-        """Come by a point; what is raised there is as if a server had said it. SqlError, LostError"""
+        """Reach a protocol point; errors raised there are reported like a server's. SqlError, LostError"""
         if not self.points.armed:
             return
         try:
@@ -153,11 +153,11 @@ class Process:
             raise SqlError(error.sqlstate, str(error)) from error
 
     def sleep(self, seconds: float, what: str) -> simpy.Event:
-        """Let others go on."""
+        """Return an event that occurs after some time, while other processes run."""
         return self.kernel.delay(seconds, Label(actor=self.actor, cause=Cause.POLL, what=what))
 
     def crash(self) -> None:
-        """kill -9: what it does stops, and its connections break. Idempotent."""
+        """Kill the process as kill -9 does: its work stops, and its connections break. Idempotent."""
         self.alive = False
         for process in [*self._running]:
             if process.is_alive:
@@ -166,16 +166,16 @@ class Process:
         self.network.client_lost(self.actor)
 
     def pause(self) -> None:
-        """It stops where it is; its connections stay."""
+        """Stop the process where it is; its connections stay."""
         self.network.pause(self.actor)
 
     def resume(self) -> None:
-        """It goes on."""
+        """Continue a paused process."""
         self.network.go_on(self.actor)
 
 
 def outcome(work: Steps[T]) -> Generator[simpy.Event, Any, tuple[Exception | None, T | None]]:
-    """What it returns or raises, as a value: a process that fails would stop the simulation."""
+    """Return the result or the error as a value: a failing process would stop the simulation."""
     try:
         return None, (yield from work)
     except simpy.Interrupt as interrupt:
@@ -185,19 +185,19 @@ def outcome(work: Steps[T]) -> Generator[simpy.Event, Any, tuple[Exception | Non
 
 
 def until_killed(work: Steps[None]) -> Steps[None]:
-    """Do it, until it ends or is killed."""
+    """Run work until it ends or is killed."""
     with suppress(simpy.Interrupt):
         yield from work
 
 
 def at_once(value: T) -> Steps[T]:
-    """Something that takes no time."""
+    """Return a value as work that takes no time."""
     return value
     yield  # it is a generator
 
 
 def report_of(error: SqlError) -> ServerReport:
-    """An error of the model's servers as the product reads it."""
+    """Return an error of the model's servers as the product reads it."""
     return ServerReport(
         message=error.message, sqlstate=error.sqlstate, detail=error.detail, hint=error.hint
     )

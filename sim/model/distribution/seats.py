@@ -1,6 +1,6 @@
-"""Where processes of distribution sit: they may be killed, halted, and followed by others.
+"""Seats of distribution processes, which may be killed, paused, and replaced.
 
-It must not know what they do.
+Independent of what the processes do.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from twopc.sim.model.values import Steps
 
 
 class Seat:
-    """Where a process of distribution sits: the one that lives now, and those that come after it.
+    """The seat of a distribution process: the living process and its successors.
 
     Args:
-        make: a new process.
-        run: what one that runs by itself does; None: it is only driven.
+        make: makes a new process.
+        run: the work of a process that runs by itself; None if it is only driven by calls.
     """
 
     def __init__(self, make: Callable[[], Any], run: Callable[[Any], Steps[None]] | None) -> None:
@@ -28,7 +28,7 @@ class Seat:
         self._paused = False
 
     def living(self) -> Any:
-        """The process that lives; one is made if there is none."""
+        """Return the living process; make one if there is none."""
         if self.process is None or not self.process.alive:
             self.process = self._make()
             if self._paused:
@@ -36,7 +36,7 @@ class Seat:
         return self.process
 
     def start(self) -> None:
-        """Have it run by itself, if it is to; harmless if it does."""
+        """Have the process run by itself, if it should; no effect if it is running."""
         if self.process is not None and self.process.alive and self.process.failed is None:
             return
         process = self.living()
@@ -45,36 +45,36 @@ class Seat:
             process.spawn(until_killed(self._run(process)), "run")
 
     def crash(self) -> None:
-        """kill -9. Idempotent; another process takes its place when one is needed."""
+        """Kill the process as kill -9 does; a successor is made when needed. Idempotent."""
         if self.process is not None:
             self.process.crash()
 
     def pause(self) -> None:
-        """It stops where it is, and its connections stay."""
+        """Stop the process where it is; its connections stay."""
         self._paused = True
         if self.process is not None:
             self.process.pause()
 
     def resume(self) -> None:
-        """It goes on."""
+        """Continue the paused process."""
         self._paused = False
         if self.process is not None:
             self.process.resume()
 
 
 class AgentSeat(Seat):
-    """A Subscriber's agent."""
+    """The seat of a Subscriber's agent."""
 
     def __init__(
         self, make: Callable[[], Any], run: Callable[[Any], Steps[None]] | None, record: AgentRecord
     ) -> None:
         super().__init__(make, run)
         self.record = record
-        """What the distribution database knows of it."""
+        """Record of the agent in the distribution database."""
 
     @property
     def sessions(self) -> list[tuple[str, int]]:
-        """Node and process of its sessions at the Subscriber."""
+        """Node and pid of each of the agent's sessions at the Subscriber."""
         if self.process is None:
             return []
         return [(self.process.node.name, one.pid) for one in self.process.sessions]

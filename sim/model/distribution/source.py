@@ -1,6 +1,6 @@
-"""An agent's side of the distribution database in virtual time: what queries find there, and the agent's record.
+"""An agent's access to the distribution database in virtual time: query results, and the agent's record.
 
-It must not know the Subscriber's node.
+Independent of the Subscriber's node.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from twopc.subscriber.distribution_agent.ports import AgentEvent, LostError
 from twopc.subscriber.distribution_agent.profile import Profile
 
 T = TypeVar("T")
-#: How many transactions are planned at once.
+#: Number of transactions that are planned at once.
 _WINDOW = 10_000
 
 
 @dataclass(slots=True, kw_only=True)
 class AgentRecord:
-    """What the distribution database knows of an agent; it outlives the process."""
+    """The record of an agent in the distribution database, which outlives the process."""
 
     history: list[AgentEvent] = field(default_factory=list)
 
@@ -45,7 +45,7 @@ class ModelSource:
     """See `twopc.subscriber.distribution_agent.ports.SourcePort`.
 
     Args:
-        record: what is known of the agent.
+        record: the agent's record.
     """
 
     publisher_db = ""
@@ -61,13 +61,13 @@ class ModelSource:
         self._subscriber = subscriber
         self._terms: tuple[ArticleTerms, ...] | None = None
         self._stored: dict[int, StoredTransaction] = {}
-        """The transactions of the last window: their commands have come with it."""
+        """Transactions of the last window, with their commands."""
         self.profile = profile
         self.subscription = SubscribedArticles()
         self.history = ModelHistory(self, record, subscriber, store)
 
     async def ask(self, find: Callable[[], T], what: str) -> T:
-        """What the database finds."""
+        """Run a query of the database, and return its result."""
 
         def work(_: NodeSession) -> Steps[T]:
             return (yield from at_once(find()))
@@ -75,7 +75,7 @@ class ModelSource:
         return await self._process.perform(self._connection.ask(work, what))
 
     async def window(self, position: int, *, may_be_open: bool = False) -> tuple[bool, Window]:
-        """See `SourcePort`; nothing can be begun before it is stored."""
+        """See `SourcePort`; no transaction is visible before it is stored completely."""
         del may_be_open
         terms, (window, stored) = await self.ask(
             lambda: (
@@ -101,7 +101,7 @@ class ModelSource:
         streams: int,
         apart: Sequence[int] = (),
     ) -> AsyncGenerator[BatchLoad, None]:
-        """See `SourcePort`; a large batch comes in one piece, too, and nothing apart."""
+        """See `SourcePort`; a large batch also comes in one piece, and no command comes apart."""
         for batch in batches:
             parts: dict[int, list[tuple[int, bytes]]] = {}
             posted: list[StoredMessage] = []
@@ -123,7 +123,7 @@ class ModelSource:
     async def uniform(
         self, after: int, upto: int, articles: Sequence[int], commands: int
     ) -> dict[int, int]:
-        """See `SourcePort`; none, for nothing comes apart."""
+        """See `SourcePort`; empty, as no command comes apart."""
         return {}
 
     async def own_transactions(self, position: int, originator: int) -> list[int]:
@@ -143,11 +143,11 @@ class ModelSource:
 
     @property
     def lost(self) -> bool:
-        """Its connection is gone."""
+        """Whether the connection is lost."""
         return self._connection.lost
 
     def disconnect(self) -> None:
-        """Its connection ends; idempotent."""
+        """Close the connection. Idempotent."""
         self._connection.close()
 
     async def close(self) -> None:
@@ -157,7 +157,7 @@ class ModelSource:
 class ModelHistory:
     """See `twopc.subscriber.distribution_agent.ports.HistoryPort`.
 
-    A row that stops nothing is there at once, and is lost without a connection: nobody waits for it.
+    An event that need not be durable is recorded at once, or lost if there is no connection.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class ModelHistory:
             )
 
     async def posted(self, posted: StoredMessage) -> None:
-        """See `HistoryPort`; nobody asks for it here."""
+        """See `HistoryPort`; ignored, as the model never reads it."""
 
 
 def _posted(command: DecodedCommand) -> StoredMessage:

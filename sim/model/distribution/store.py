@@ -1,7 +1,8 @@
 """The distribution database: transactions with their commands, in the order of the Publisher's log.
 
-Kept as values; what is there for others is what a row of the node says (``msrepl.mspublisher_databases``: how
-many transactions are stored, and up to where the log was read), so that a commit, or a crash before it, decides.
+Transactions are kept as values. Their visibility depends on a row of the node (``msrepl.mspublisher_databases``:
+the number of stored transactions, and the position up to which the log was read), so that they are visible only
+after a commit.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from twopc.sim.model.values import SqlError, Steps
 from twopc.subscriber.distribution_agent.loads import DecodedCommand
 from twopc.subscriber.distribution_agent.planner import Window
 
-#: A commit of the log reader's is one row here.
+#: One row, which the log reader updates in each commit.
 _TABLE = """
 create table msrepl.mspublisher_databases (id int primary key, publisher text not null,
     read_to bigint not null, stored bigint not null)
@@ -27,7 +28,7 @@ create table msrepl.mspublisher_databases (id int primary key, publisher text no
 TABLE = "msrepl.mspublisher_databases"
 _ARRAYS = 13
 _MOVE = "update msrepl.mspublisher_databases set read_to = :upto, stored = :stored where id = 1"
-#: The same, where calls are stored: the highest transaction id of a writer stands in the row, too.
+#: The table if calls are stored: the row also has the upper bound of the writers' transaction ids.
 _TABLE_OF_CALLS = _TABLE.replace(
     "stored bigint not null", "stored bigint not null, horizon bigint not null"
 )
@@ -37,7 +38,7 @@ _LOCK = "select read_to, stored from msrepl.mspublisher_databases where id = 1 f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredTransaction:
-    """A transaction as it is stored."""
+    """A stored transaction."""
 
     seqno: int
     xid: int
@@ -46,27 +47,27 @@ class StoredTransaction:
     marks: int
     commands: tuple[DecodedCommand, ...]
     hashkeys: tuple[int, ...]
-    """Of the commands."""
+    """Hash keys of the commands."""
 
     @property
     def bytes(self) -> int:
-        """Of the commands' texts."""
+        """Length of the commands' texts."""
         return sum(len(each.command) for each in self.commands)
 
 
 class CopyBlock(NamedTuple):
-    """A row of COPY data, read: see `twopc.publisher.log_reader.rows`."""
+    """A decoded row of COPY data: see `twopc.publisher.log_reader.rows`."""
 
     transactions: list[tuple[int, int, int, int, int]]
     """Commit LSN, transaction id, time, originator, marks."""
     commands: list[tuple[int, int, int, int, int, str]]
-    """Commit LSN, number, code, originator, hashkey, text."""
+    """Commit LSN, number, code, originator, hash key, text."""
 
 
 def read_block(data: bytes) -> CopyBlock:
-    """The inverse of what `twopc.publisher.log_reader.rows` writes."""
+    """Decode a row that `twopc.publisher.log_reader.rows` has written."""
     at = 2
-    for _ in range(7):  # numbers, of which the arrays tell all that is needed
+    for _ in range(7):  # scalar columns, whose values follow from the arrays
         (length,) = unpack_from("!i", data, at)
         at += 4 + length
     arrays: list[list[bytes]] = []
@@ -102,7 +103,7 @@ def _int(value: bytes) -> int:
 def read_blocks(
     blocks: Sequence[bytes], remarked: Mapping[int, int] = MappingProxyType({})
 ) -> list[StoredTransaction]:
-    """The transactions in rows of COPY data, all of whose parts are there.
+    """Return the transactions in rows of COPY data that contain all their parts.
 
     Args:
         remarked: originators of transactions whose parts may carry another one.
@@ -134,12 +135,12 @@ def read_blocks(
 
 
 class PublisherStore:
-    """What is stored of one Publisher.
+    """The stored transactions of one Publisher.
 
     Args:
-        node: that the distribution database is at.
-        read_to: where its log begins for it.
-        horizon: no transaction id of a writer is higher; None: nobody will ask.
+        node: node of the distribution database.
+        read_to: position from which the log is read.
+        horizon: an upper bound of the writers' transaction ids; None if it is not needed.
     """
 
     def __init__(
@@ -148,18 +149,18 @@ class PublisherStore:
         self.node = node
         self._kept: list[StoredTransaction] = []
         self.reports: dict[str, int] = {}
-        """Up to where each agent has said that everything is at its Subscriber."""
+        """Position up to which each agent has reported delivery to its Subscriber."""
         self.keeps_all = True
-        """Nothing is cleaned up: somebody may want to be told what was delivered."""
+        """Whether nothing is cleaned up, so that deliveries can be reported later."""
         self._gone = 0
-        """So many are cleaned up."""
+        """Number of transactions that have been cleaned up."""
         self._of_calls = horizon is not None
         node.define(_TABLE_OF_CALLS if self._of_calls else _TABLE)
         row = (1, publisher, read_to, 0, *((horizon,) if self._of_calls else ()))
         node.outside(lambda tx: tx.insert(TABLE, row), "the Publisher's mark")
         self._table = node.table(TABLE)
 
-    # -- as others see it ------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------------
 
     def _row(self) -> tuple[int, int]:
         row: tuple[Any, ...] = next(self._table.committed())
@@ -167,18 +168,18 @@ class PublisherStore:
 
     @property
     def read_to(self) -> int:
-        """Commit LSN of the last transaction stored."""
+        """Position up to which the log has been read and stored."""
         return self._row()[0]
 
     @property
     def horizon(self) -> int:
-        """The highest transaction id of a writer that is stored, or from before; 0: nobody keeps it."""
+        """Upper bound of the transaction ids of writers that are stored or earlier; 0 if it is not kept."""
         row: tuple[Any, ...] = next(self._table.committed())
         return row[4] if self._of_calls else 0
 
     @property
     def transactions(self) -> list[StoredTransaction]:
-        """What is committed here, in the Publisher's order."""
+        """Transactions whose storing has committed, in the Publisher's order."""
         return self._kept[: self._count]
 
     @property
@@ -186,21 +187,21 @@ class PublisherStore:
         return max(0, self._row()[1] - self._gone)
 
     def _place(self, position: int) -> int:
-        """Of the first transaction after a position."""
+        """Return the index of the first transaction after a position."""
         return bisect_right(self._kept, position, 0, self._count, key=_seqno)
 
     def between(self, after: int, upto: int) -> list[StoredTransaction]:
-        """The transactions after a position, up to another."""
+        """Return the transactions after one position, up to another."""
         return self._kept[self._place(after) : self._place(upto)]
 
     @property
     def last(self) -> int:
-        """Position of the last transaction; 0 if there is none any more."""
+        """Position of the last transaction; 0 if none is left."""
         count = self._count
         return self._kept[count - 1].seqno if count else 0
 
     def window(self, position: int, most: int) -> tuple[Window, list[StoredTransaction]]:
-        """The next transactions after a position."""
+        """Return the next transactions after a position."""
         first = self._place(position)
         result = self._kept[first : min(first + most, self._count)]
         window = Window(
@@ -213,18 +214,21 @@ class PublisherStore:
         return window, result
 
     def own_transactions(self, position: int, originator: int) -> list[int]:
-        """A Subscriber's own transactions after a position."""
+        """Return the positions of a Subscriber's own transactions after a position."""
         result = self._kept[self._place(position) : self._count]
         return [each.seqno for each in result if each.originator == originator]
 
     def commands(self, after: int, upto: int) -> list[DecodedCommand]:
-        """All commands after a position up to another."""
+        """Return all commands after one position, up to another."""
         return [command for each in self.between(after, upto) for command in each.commands]
 
     # -- storing -----------------------------------------------------------------------------------------
 
     def begin(self, session: NodeSession, read_to: int) -> Steps[int]:
-        """Begin a commit of the log reader's: what is stored so far, locked. 55006: somebody else has read on."""
+        """Begin a transaction of the log reader, and return the number of stored transactions, whose row is locked.
+
+        Raises 55006 if another log reader has read on.
+        """
         yield from session.execute("begin")
         result = yield from session.execute(_LOCK)
         rows: Any = result.rows
@@ -237,7 +241,7 @@ class PublisherStore:
         self, session: NodeSession, stored: int, transactions: Sequence[StoredTransaction], upto: int,
         horizon: int = 0,
     ) -> Steps[None]:  # fmt: skip
-        """Put transactions behind the first `stored`, and the mark behind them; others see it from the commit on."""
+        """Store transactions after the first `stored`, and the new position; both become visible with the commit."""
         del self._kept[max(0, stored - self._gone) :]
         self._kept += transactions
         report = {"upto": upto, "stored": stored + len(transactions)}
@@ -246,13 +250,13 @@ class PublisherStore:
         yield from session.execute(_MOVE_OF_CALLS if self._of_calls else _MOVE, report)
 
     def report(self, subscriber: str, position: int) -> None:
-        """Everything up to there is at a Subscriber, durably; what all have got is not needed any more."""
+        """Note that everything up to a position is durable at a Subscriber, and clean up what all have received."""
         self.reports[subscriber] = position
         if not self.keeps_all:
             self.clean_up(min(self.reports.values()))
 
     def clean_up(self, upto: int) -> int:
-        """Forget what everybody has got; how many transactions."""
+        """Remove the transactions up to a position, and return their number."""
         gone = self._place(upto)
         del self._kept[:gone]
         self._gone += gone

@@ -1,6 +1,7 @@
-"""Distribution of one system: log reader, distribution database and agents, driven to a position or left running.
+"""Distribution of one system: log reader, distribution database and agents, driven to a position or running by
+themselves.
 
-The ports of `Synchronisation` are here. Nothing waits for time to pass but for who works.
+Implements the ports of `Synchronisation`. Waits depend on the work of processes, not on elapsed time.
 """
 
 from __future__ import annotations
@@ -41,24 +42,24 @@ from twopc.sim.model.values import Cause, Label, ModelSpec, Steps, SubscriberSpe
 from twopc.sim.model.wiring import Wiring
 from twopc.subscriber.distribution_agent import AgentProgress, Profile
 
-#: Parts of `twopc.sim.model.wiring.Wiring.parts` that are replaced here: what a plant puts in their place has the same
+#: Parts of `twopc.sim.model.wiring.Wiring.parts` that are used here, with their defaults: a replacement has the same
 #: signature.
 PARTS: Mapping[str, Any] = {
     "agent_settings": settings_of,
     "apply": apply_call,
 }
-#: How often positions are looked at while agents are running by themselves.
+#: Polling interval for positions while agents are running by themselves.
 _LOOK_S = 0.002
 
 
 class Distribution:
-    """One Publisher's.
+    """The distribution of one Publisher.
 
     Args:
-        nodes: by name; tables and rows are there, at the Subscribers too.
-        role_of: the role under which a Subscriber's link works at the Publisher.
-        points: what is armed acts in the log reader and the agents.
-        routines: those whose execution is published.
+        nodes: by name; tables and rows exist there, also at the Subscribers.
+        role_of: returns the role of a Subscriber's link at the Publisher.
+        points: protocol points of the log reader and the agents at which armed faults strike.
+        routines: articles of routines whose execution is published.
     """
 
     def __init__(
@@ -119,23 +120,23 @@ class Distribution:
         self.seats[spec.name] = AgentSeat(lambda: self._make_agent(spec, record), run, record)
 
     def check_procedures(self, subscriber: str) -> None:
-        """42883: a procedure of the user's that an article names is not there."""
+        """Raise 42883 if an article names a custom procedure that does not exist at the Subscriber."""
         for each in self.registry.subscriptions[subscriber].values():
             self.receivers[subscriber].check_procedures(each.article)
 
     def announce(self, spec: SubscriberSpec) -> None:
-        """Somebody is about to subscribe: nothing that he may need is forgotten from now on."""
+        """Announce a Subscriber: from now on, no transaction that it may need is removed."""
         self._subscribe(spec, active=False)
         self._reported[spec.name] = self.store.last
 
     def _dismiss(self, subscriber: str) -> None:
-        """End what a Subscriber's agent is at; who syncs makes it begin anew."""
+        """End the work of a Subscriber's agent; the next synchronisation starts it anew."""
         seat = self.seats.get(subscriber)
         if seat is not None and seat.process is not None and not self.spec.agent_poll_s:
-            seat.process.disconnect()  # it has nothing planned; one that runs will notice
+            seat.process.disconnect()  # it has no plan; a running agent notices by itself
 
     def forget(self, subscriber: str) -> None:
-        """Nobody of that name subscribes."""
+        """Remove a Subscriber and its agent."""
         seat = self.seats.pop(subscriber, None)
         if seat is not None:
             seat.crash()
@@ -144,19 +145,19 @@ class Distribution:
         self._reported.pop(subscriber, None)
 
     def bring(self, subscriber: str, seen: Seen = nobody) -> Steps[None]:
-        """Make the copy of a Subscriber that was announced. SubscriptionError, SqlError, LostError"""
+        """Make the copy of an announced Subscriber. SubscriptionError, SqlError, LostError"""
         yield from self._copying(subscriber, seen).run(lambda agent, _: agent.bring())
 
     def reinitialise(self, subscriber: str, seen: Seen = nobody) -> Steps[None]:
-        """Copy everything to a Subscriber anew, while others go on. LockTimeoutError, SubscriptionError"""
+        """Replace the copies of a Subscriber while other work goes on. LockTimeoutError, SubscriptionError"""
         self._dismiss(subscriber)
         yield from self._copying(subscriber, seen).run(lambda agent, _: agent.reinitialise())
 
     def close_down(self, subscriber: str, seen: Seen, remove: Callable[[], None]) -> Steps[None]:
-        """Let a Subscriber have nothing any more. LockTimeoutError, SubscriptionError
+        """End all subscriptions of a Subscriber. LockTimeoutError, SubscriptionError
 
         Args:
-            remove: takes away there what is a subscription's.
+            remove: removes the objects of the subscription at the Subscriber.
         """
         self._dismiss(subscriber)
 
@@ -291,7 +292,7 @@ class Distribution:
         return self._seen(subscriber)
 
     async def check(self, subscribers: Sequence[str]) -> None:
-        """See `AgentsPort`; one that was killed is started again by somebody."""
+        """See `AgentsPort`; a killed process is no failure, as it is restarted."""
         for seat in (self.reader, *(self.seats[name] for name in subscribers)):
             if seat.process is not None and seat.process.failed is not None:
                 raise seat.process.failed
@@ -301,10 +302,10 @@ class Distribution:
         label = Label(actor="sync", cause=Cause.POLL, what="look how far agents are")
         await AwaitableSteps(wait(self.kernel.delay(_LOOK_S, label)))
 
-    # -- what became of it ---------------------------------------------------------------------------
+    # -- results -------------------------------------------------------------------------------------
 
     def take_deliveries(self) -> list[ModelDelivery]:
-        """What the agents have met since this was asked last: delivered, passed over, left out."""
+        """Return what the agents have delivered, suppressed and skipped since the previous call."""
         results: list[ModelDelivery] = []
         gids = {}
         for marker in self.publisher.markers():
@@ -330,13 +331,13 @@ class Distribution:
         return self.registry.names.get(number or 0, self.spec.publisher)
 
     def position(self, subscriber: str) -> int:
-        """Up to where everything is at a Subscriber."""
+        """Return the position up to which a Subscriber has received everything."""
         return self.receivers[subscriber].position(self.spec.publisher) or 0
 
     # -- running by themselves -----------------------------------------------------------------------
 
     def start(self) -> None:
-        """Have the log reader and every agent run; harmless for those that do."""
+        """Have the log reader and every agent run; no effect on those that are running."""
         self.reader.start()
         for seat in self.seats.values():
             seat.start()
@@ -348,11 +349,11 @@ class Distribution:
         )
 
     def agent(self, subscriber: str) -> AgentSeat:
-        """A Subscriber's."""
+        """Return the seat of a Subscriber's agent."""
         return self.seats[subscriber]
 
     def quiet(self) -> bool:
-        """Nothing is on its way: agents that run have delivered all, and nobody drives one."""
+        """Return whether running agents have delivered everything, and no agent is being driven."""
         if not self.spec.agent_poll_s:
             return self._driving is None
         seats = (self.reader, *self.seats.values())
@@ -362,7 +363,9 @@ class Distribution:
         return last is not None and all(self._seen(name) >= last for name in self.seats)
 
     def digest(self) -> tuple[Any, ...]:
-        """Of everything that can still matter: what is stored, and how far everybody is, by number."""
+        """Return a digest of the relevant state: stored transactions, and the progress of each Subscriber, by
+        number.
+        """
         stored = self.store.transactions
         place = {each.seqno: at for at, each in enumerate(stored, 1)}
         return (

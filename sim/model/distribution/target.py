@@ -1,6 +1,6 @@
-"""An agent's sessions at its Subscriber in virtual time: what its steps do there.
+"""An agent's sessions at its Subscriber in virtual time: the effects of its steps there.
 
-It must not know the distribution database, nor which commands come next.
+Independent of the distribution database and of which commands come next.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from twopc.subscriber.distribution_agent.ports import StepsAnswer
 
 #: The model's servers have one database each.
 DATABASE = 16384
-#: How long an agent that was killed may keep its successor waiting.
+#: How long an agent waits for the sessions of a killed predecessor to end.
 _TAKE_OVER_S = 30.0
 _LOOK_S = 0.02
 
@@ -41,7 +41,7 @@ Settings = Callable[[Profile], Mapping[str, str]]
 
 
 def settings_of(profile: Profile) -> Mapping[str, str]:
-    """What an agent's sessions are set to."""
+    """Return the settings of an agent's sessions."""
     return {
         "session_replication_role": "replica",
         "lock_timeout": "0",
@@ -53,7 +53,7 @@ class ModelPendingGroup:
     """See `twopc.subscriber.distribution_agent.ports.PendingGroup`.
 
     Args:
-        event: the process that has the group performed.
+        event: the process that performs the group.
     """
 
     __slots__ = ("event",)
@@ -94,7 +94,7 @@ class ModelAgentSession:
         )  # fmt: skip
         self._node = node
         self._before: simpy.Process | None = None
-        """The group that was sent last: a connection carries one after the other."""
+        """Group that was sent last: a connection performs one group after the other."""
         self.connection = connection
 
     def send(self, *steps: s.Step) -> ModelPendingGroup:
@@ -112,7 +112,7 @@ class ModelAgentSession:
         return (yield from self.connection.ask(partial(self._group, steps), what))
 
     def _group(self, steps: Sequence[s.Step], session: NodeSession) -> Steps[StepsAnswer]:
-        """At the server."""
+        """Perform a group at the server."""
         for at, step in enumerate(steps):
             try:
                 yield from self._step(session, step)
@@ -154,7 +154,7 @@ class ModelAgentSession:
 
 
 def _called(steps: Sequence[s.Step]) -> str:
-    """A group, in words."""
+    """Return a label for a group."""
     last = steps[-1]
     match last:
         case s.BeginBatch():
@@ -178,7 +178,7 @@ class ModelTarget:
     """See `twopc.subscriber.distribution_agent.ports.TargetPort`.
 
     Args:
-        settings: of its sessions.
+        settings: the settings of its sessions.
     """
 
     def __init__(
@@ -249,7 +249,7 @@ class ModelTarget:
 
     @property
     def sessions(self) -> list[NodeSession]:
-        """Those that are open."""
+        """Open sessions."""
         return [line.connection.session for line in self._lines if not line.connection.lost]
 
     async def prepared(self) -> list[StreamId]:
@@ -292,7 +292,7 @@ class ModelTarget:
         )
 
     async def _ask_watch(self, choose: Callable[[], Sequence[int]]) -> bool:
-        """Cancel streams; whether there are any."""
+        """Cancel the chosen streams, and return whether there are any."""
 
         def work(_: NodeSession) -> Steps[bool]:
             streams = sorted({*choose()})
@@ -304,7 +304,7 @@ class ModelTarget:
         return await self._process.perform(self._watch.ask(work, "cancel streams"))
 
     async def is_order_free(self) -> bool:
-        """See `TargetPort`; commands are applied one by one here, so that nothing is gained."""
+        """See `TargetPort`; False, as commands are applied one by one here, so that a free order gains nothing."""
         return False
 
     async def is_constraint(self, name: str) -> bool:
@@ -316,7 +316,7 @@ class ModelTarget:
         return indexes.get(name, True)
 
     def disconnect(self) -> None:
-        """Its connections end; idempotent."""
+        """Close the connections. Idempotent."""
         for line in self._lines:
             line.connection.close()
         if self._watch is not None:
