@@ -1,4 +1,4 @@
-"""What merge replication tracks of one table: plain values."""
+"""Articles of merge replication, with their options: plain values."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ ROWGUID = "rowguid"
 
 
 class Upload(StrEnum):
-    """What becomes of changes at a Subscriber (``subscriber_upload_options``)."""
+    """Treatment of changes made at a Subscriber (``subscriber_upload_options``)."""
 
     NORMAL = "normal"
     KEPT = "kept"
-    """They are allowed, and stay there until the Publisher sends the row."""
+    """Changes are allowed, and stay at the Subscriber until the Publisher sends the row."""
     REFUSED = "refused"
-    """They fail (20063)."""
+    """Changes fail (20063)."""
 
 
 class Logging(StrEnum):
-    """Where conflicts are on record (``conflict_logging``)."""
+    """The node at which conflicts are recorded (``conflict_logging``)."""
 
     PUBLISHER = "publisher"
     SUBSCRIBER = "subscriber"
-    """At the Subscriber in whose session they were met."""
+    """The Subscriber in whose session the conflict occurred."""
     BOTH = "both"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeOptions:
-    """How conflicts and failures of one article are dealt with; the same at every node."""
+    """Treatment of conflicts and failures of one article; the same at every node."""
 
     resolver: str | None = None
-    """See `twopc.merge.resolvers`; None: the default resolver alone."""
+    """Name of the resolver, see `twopc.merge.resolvers`; None for the default resolver alone."""
     compensates: bool = False
-    """A change that cannot be applied at one end is undone at the other, instead of tried again."""
+    """Whether a change that cannot be applied at one end is undone at the other, instead of being retried."""
     upload: Upload = Upload.NORMAL
     keeps_deletes: bool = False
-    """Deletions are carried nowhere (``delete_tracking`` off)."""
+    """Whether deletions are not propagated (``delete_tracking`` off)."""
     conflict_logging: Logging = Logging.PUBLISHER
     conflict_retention_days: int = 14
-    """How long conflicts stay on record; 0: for ever."""
+    """Days for which conflicts are kept on record; 0 for ever."""
 
 
 DEFAULT_OPTIONS = MergeOptions()
@@ -65,19 +65,19 @@ def options_of(
     conflict_logging: str = "publisher",
     conflict_retention_days: int = 14,
 ) -> MergeOptions:
-    """Options as a user writes them.
+    """Return the options that a user has written.
 
     Args:
         where: the article, for messages.
         resolver: ``additive(total)``, ``python:module:function``, ``sql:schema.function`` …
-        compensate: a change that cannot be applied at one end is undone at the other.
-        upload: ``normal``, ``kept`` or ``refused``: what becomes of changes at Subscribers.
-        deletes: ``carried`` or ``kept``: what becomes of deletions.
-        conflict_logging: ``publisher``, ``subscriber`` or ``both``: where conflicts are on record.
-        conflict_retention_days: how long conflicts stay on record; 0: for ever.
+        compensate: whether a change that cannot be applied at one end is undone at the other.
+        upload: ``normal``, ``kept`` or ``refused``: treatment of changes made at Subscribers.
+        deletes: ``carried`` or ``kept``: treatment of deletions.
+        conflict_logging: ``publisher``, ``subscriber`` or ``both``: where conflicts are recorded.
+        conflict_retention_days: days for which conflicts are kept on record; 0 for ever.
 
     Raises:
-        ArticleError: there is no such option.
+        ArticleError: an option is invalid.
     """
     for name, value, allowed in (
         ("upload", upload, tuple(Upload)),
@@ -102,38 +102,40 @@ def options_of(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeArticle:
-    """A table whose changes are merged; the same value at every node but for the table's own name."""
+    """A table whose changes are merged; the value is the same at every node except for the table's own name."""
 
     artid: UUID
-    """Part of the names of its triggers and functions; the same at every node."""
+    """Identifier used in the names of the article's triggers and functions; the same at every node."""
     nickname: int
-    """Names it in metadata; the same at every node. Parents have lower ones than their children."""
+    """Number of the article in metadata; the same at every node. Parents have lower numbers than their children."""
     schema: str
     table: str
     rowguid: str
-    """The column by which a row is known at every node: uuid, NOT NULL and unique."""
+    """The column that identifies a row at every node: uuid, NOT NULL and unique."""
     columns: tuple[Column, ...]
-    """What travels besides `rowguid`, in the order of a row's values; no generated columns."""
+    """The columns that are sent besides `rowguid`, in the order of a row's values; no generated columns."""
     numbers: tuple[int, ...] = ()
-    """Which of the column versions is whose; that of a dropped column is never used again. Empty: as the columns stand."""
+    """For each column the number of its column version; the number of a dropped column is never used again. Empty
+    if the numbers follow the order of the columns.
+    """
     column_tracking: bool = False
-    """Changes of different columns of a row meet without a conflict."""
+    """Whether changes of different columns of a row are merged without a conflict."""
     options: MergeOptions = DEFAULT_OPTIONS
     references: tuple[ForeignKey, ...] = ()
-    """Foreign keys of this table to tables that are merged, too."""
+    """Foreign keys of this table to other merged tables."""
     identity: MergeIdentity | None = None
-    """The column whose values are drawn from ranges; None: none is."""
+    """The column whose values are drawn from ranges; None if there is none."""
     filter: MergeFilter | None = None
-    """At the Publisher: which Subscribers get which rows; None: every one gets all."""
+    """At the Publisher: the filter that decides which Subscribers get which rows; None if all get all rows."""
 
     @property
     def places(self) -> tuple[int, ...]:
-        """Which of the column versions is whose, from 1."""
+        """For each column the number of its column version, from 1."""
         return self.numbers or tuple(range(1, len(self.columns) + 1))
 
     @property
     def versions(self) -> int:
-        """How many column versions a row has, with those of dropped columns."""
+        """Number of column versions of a row, including those of dropped columns."""
         return max(self.places, default=0)
 
     @property

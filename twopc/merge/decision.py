@@ -1,8 +1,8 @@
-"""What becomes of a row that a neighbour has sent: detection of conflicts, and the default resolver. Pure.
+"""The decision about a row that a neighbour has sent: detection of conflicts, and the default resolver. Pure.
 
-The SQL twin, which decides on servers, is ``msrepl.merge_decide``; a test compares the two on drawn pairs. Conflicts
-are resolved at a Publisher alone, on the way up. On the way down a row that the Subscriber has changed meanwhile is
-left: it goes up in the next session.
+The SQL function that decides on servers is ``msrepl.merge_decide``; a test compares the two on drawn pairs.
+Conflicts are resolved only at a Publisher, during an upload. In a download, a row that the Subscriber has changed
+meanwhile is deferred: the change is uploaded in the next session.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ from enum import IntEnum, StrEnum
 from twopc.merge.lineage import Lineage, covers, joined, stamped
 
 PUBLISHER_PRIORITY = 100.0
-"""Of the Publisher's own changes, and of what it has accepted from a client subscription."""
+"""Priority of the Publisher's own changes, and of changes accepted from a client subscription."""
 CLIENT_PRIORITY = 0.0
-"""Of a client subscription's change until it is accepted: the first to the Publisher wins."""
+"""Priority of a client subscription's change until it is accepted: the first change to reach the Publisher wins."""
 
 ColumnVersion = tuple[int, int]
 """Replica and version of a column's last change."""
 
 
 class Verdict(StrEnum):
-    """What is done with an incoming row."""
+    """Action to take on an incoming row."""
 
     APPLY = "apply"
-    """It stands on all that is held here: it takes its place."""
+    """The incoming row includes every change of the held row, and replaces it."""
     SKIP = "skip"
-    """All that it stands on is held here."""
+    """The held row includes every change of the incoming row."""
     MERGE = "merge"
-    """Different columns were changed: both changes hold."""
+    """Different columns were changed: both changes take effect."""
     KEEP = "keep"
-    """What is held stays: it has won, or both are deletions."""
+    """The held row stays: it has won, or both are deletions."""
     REPLACE = "replace"
-    """It has won, and takes the place of what is held."""
+    """The incoming row has won, and replaces the held row."""
     DEFER = "defer"
-    """It must go up first what is held here."""
+    """The Subscriber must first upload its change of the held row."""
 
 
 class Side(StrEnum):
-    """Whose row stays, by the choice of a resolver, a handler or an administrator."""
+    """The row that is kept, as chosen by a resolver, a handler or an administrator."""
 
     HELD = "held"
-    """What is held stays, also where the incoming row would have been applied: the change is undone at its origin."""
+    """The held row stays, even if the incoming row would have been applied: the change is undone at its origin."""
     INCOMING = "incoming"
     """The incoming row wins a conflict."""
 
@@ -66,24 +66,26 @@ class ConflictType(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowVersion:
-    """The metadata of a row that was changed."""
+    """The metadata of a changed row."""
 
     lineage: Lineage
     gone: bool = False
     columns: tuple[ColumnVersion | None, ...] | None = None
-    """For each column its last change, None: none; None as a whole: not tracked, or nothing known."""
+    """For each column the version of its last change, None if it has none; None as a whole if columns are not
+    tracked, or nothing is known.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeDecision:
-    """What becomes of an incoming row."""
+    """The decision about an incoming row."""
 
     verdict: Verdict
     version: RowVersion
-    """The metadata of the row afterwards."""
+    """Metadata of the row after the decision."""
     conflict: ConflictType | None = None
     taken: tuple[bool, ...] = field(default=())
-    """For MERGE: which columns come from the incoming row."""
+    """With MERGE: for each column, whether its value is taken from the incoming row."""
 
 
 def decide(
@@ -102,22 +104,22 @@ def decide(
     lowest: int = 0,
     others: Collection[int] = (),
 ) -> MergeDecision:
-    """What becomes of an incoming row.
+    """Return the decision about an incoming row.
 
     Args:
-        held: what is known here; None: the row was never changed here.
-        replica: this one; what it makes of two rows gets a version of its own.
-        resolves: it is the Publisher, and the row comes up.
-        held_priority: of whoever wrote what is held.
-        priority: of whoever sends the row. It wins if it is higher; of two equal ones the first has won.
-        is_same: the two rows have the same values. If they differ, and stand on the same changes, a replica that was
-            restored from a backup has given a version twice: that is a conflict, too.
-        choice: whose row stays, if it is not left to priorities.
-        is_present: a row is held; of no account where something is known of it.
-        is_confirmed: the sender is the Publisher, and has confirmed what is held. What it sends takes the place of
-            that, even if it has forgotten meanwhile what the row stands on.
-        lowest: a row of which nothing is known may have had versions up to this one.
-        others: replicas of whose changes the sender knows from here alone.
+        held: metadata of the held row; None if the row was never changed at this replica.
+        replica: this replica, which gives a version of its own to a combination of two rows.
+        resolves: whether this is the Publisher, and the row is uploaded.
+        held_priority: priority of the node that wrote the held row.
+        priority: priority of the node that sends the row; the row wins only if this priority is the higher one.
+        is_same: whether the two rows have the same values. Different values with the same lineage are a conflict,
+            too: a replica that was restored from a backup has used a version twice.
+        choice: the row to keep, if priorities do not decide.
+        is_present: whether a row is held; ignored if metadata is held.
+        is_confirmed: whether the sender is the Publisher and has confirmed the held row. The incoming row then
+            replaces the held row, even if the sender has forgotten meanwhile which changes the row includes.
+        lowest: the highest version that a row without metadata may have had.
+        others: replicas whose changes the sender knows only through this replica.
     """
     floor = lowest if held is None else 0
     held = held or RowVersion(lineage={}, gone=not is_present)
@@ -161,13 +163,14 @@ def decide(
 def without_forgotten(
     incoming: RowVersion, held: Lineage, others: Collection[int], lowest: int
 ) -> RowVersion:
-    """A row without the column versions that were known here and are forgotten: its sender has them from here.
+    """Return the row without column versions that this replica knew and has forgotten; the sender has them from
+    here.
 
-    If the row stands on all that is held, nothing is left out: there is nothing to compare columns for.
+    If the row includes all changes of the held row, all column versions are kept, because columns are not compared.
 
     Args:
-        held: what the row stands on that is here.
-        others: replicas of whose changes the sender knows from here alone.
+        held: lineage of the held row.
+        others: replicas whose changes the sender knows only through this replica.
         lowest: the highest version that may be forgotten.
     """
     if incoming.columns is None or covers(incoming.lineage, held):
@@ -187,7 +190,9 @@ def _given_back(
     is_whole: bool,
     is_known: bool,
 ) -> tuple[ColumnVersion | None, ...] | None:
-    """Columns that go back to what the winner has are changed once more, for whoever has seen the loser's."""
+    """Return the winner's column versions, with a new version for each column that reverts the loser's change, so
+    that nodes which have the loser's value receive the winner's.
+    """
     before = winner.columns
     if before is None and (is_known or not undone):
         return None
@@ -196,10 +201,10 @@ def _given_back(
 
 
 def priority_of(writer: int, servers: Mapping[int, float]) -> float:
-    """The priority of a version that the Publisher holds.
+    """Return the priority of a version that the Publisher holds.
 
     Args:
-        writer: the replica that wrote it.
+        writer: the replica that wrote the version.
         servers: the priority of each server subscription, by replica.
     """
     return servers.get(writer, PUBLISHER_PRIORITY)
@@ -216,13 +221,13 @@ def _type(winner: RowVersion, loser: RowVersion, *, column_tracking: bool) -> Co
 def _padded(
     columns: tuple[ColumnVersion | None, ...] | None, count: int
 ) -> tuple[ColumnVersion | None, ...]:
-    """With nothing for columns that were added since."""
+    """Return the column versions, with None for columns that were added later."""
     held = columns or ()
     return (*held, *(None,) * (count - len(held)))
 
 
 def unseen(one: RowVersion, other: RowVersion) -> tuple[bool, ...]:
-    """For each column of `one`, whether its last change is one that `other` does not stand on."""
+    """Return for each column of `one` whether `other` does not include its last change."""
     count = max(len(one.columns or ()), len(other.columns or ()))
     return tuple(
         column is not None and other.lineage.get(column[0], 0) < column[1]

@@ -1,4 +1,4 @@
-"""An incoming row and what is held of it, as resolvers and handlers see them, and what they answer. Pure."""
+"""Encounters of an incoming row with the held row, as resolvers and handlers see them, and the resolutions. Pure."""
 
 from __future__ import annotations
 
@@ -10,74 +10,74 @@ from uuid import UUID
 from twopc.merge.decision import ConflictType, MergeDecision, RowVersion, Side, Verdict
 
 Row = Mapping[str, Any]
-"""Values by column, without the one by which rows are known."""
+"""Values by column, without the column that identifies the row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeEncounter:
-    """A row that has come up or down, before anything is done with it.
+    """An incoming row of an upload or a download, before anything is done with it.
 
-    Values are those that psycopg reads; one that Python has no value for (a date of ``infinity``, a type of the
-    user's) is text.
+    Values are those that psycopg returns; a value that Python cannot represent (a date of ``infinity``, a
+    user-defined type) is text.
     """
 
     table: str
     rowguid: UUID
     at: str
-    """The node where they meet."""
+    """The node at which the two rows meet."""
     is_upload: bool
-    """It has come up from a Subscriber: only then conflicts are resolved."""
+    """Whether the row comes from a Subscriber: only then are conflicts resolved."""
     held: Row | None
-    """The row that is there; None: there is none, or it was deleted."""
+    """The held row; None if there is none, or it was deleted."""
     incoming: Row | None
-    """The row that has come; None: it was deleted."""
+    """The incoming row; None if it was deleted."""
     held_by: str
-    """The node that has made the row what it is."""
+    """The node that made the last change of the held row."""
     incoming_by: str
-    """The node that it comes from."""
+    """The node from which the incoming row comes."""
     held_priority: float
     priority: float
     held_version: RowVersion | None
-    """None: the row was never changed here."""
+    """Metadata of the held row; None if the row was never changed here."""
     incoming_version: RowVersion
     default: MergeDecision
-    """What becomes of it if nobody says otherwise."""
+    """The decision that applies without another resolution."""
     is_same: bool = False
-    """Both rows have the same values, or both are deleted: only what they stand on differs."""
+    """Whether both rows have the same values, or both are deleted, so that only their lineages differ."""
     answer: object = None
-    """What the article's SQL resolver has said of it; an exception if it failed."""
+    """Answer of the article's SQL resolver; an exception if the resolver failed."""
 
     @property
     def conflict(self) -> ConflictType | None:
-        """The type of the conflict, None: there is none."""
+        """The type of the conflict; None if there is none."""
         return self.default.conflict
 
     @property
     def winner(self) -> Side:
-        """Whose row stays if nobody says otherwise."""
+        """The row that is kept without another resolution."""
         return Side.HELD if self.default.verdict is Verdict.KEEP else Side.INCOMING
 
     @property
     def is_update_conflict(self) -> bool:
-        """Two rows are in conflict, neither of them deleted."""
+        """Whether two rows are in conflict, neither of them deleted."""
         return self.conflict is not None and self.held is not None and self.incoming is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolution:
-    """What becomes of an encounter."""
+    """The resolution of an encounter."""
 
     winner: Side | None = None
-    """Whose row stays; None: as by default."""
+    """The row that is kept; None for the default."""
     row: Row | None = None
-    """Values that are put on top of that row, as a change of the node where they meet."""
+    """Values that replace those of the kept row, as a change of the node where the rows meet."""
 
 
 def checked(answer: object, encounter: MergeEncounter) -> Resolution | None:
-    """What a resolver or a handler has said, if it makes sense.
+    """Return the answer of a resolver or a handler, if it is valid.
 
     Raises:
-        ValueError: it does not.
+        ValueError: the answer is not valid.
     """
     if answer is None:
         return None
@@ -94,7 +94,7 @@ def checked(answer: object, encounter: MergeEncounter) -> Resolution | None:
 
 
 def standing(encounter: MergeEncounter, winner: Side) -> tuple[Side, Row]:
-    """The row on which values are put: the winner's, or the other one if the winner's was deleted."""
+    """Return the row in which values are replaced: the winner's, or the other one if the winner's was deleted."""
     rows = {Side.HELD: encounter.held, Side.INCOMING: encounter.incoming}
     other = Side.INCOMING if winner is Side.HELD else Side.HELD
     for side in (winner, other):

@@ -1,7 +1,7 @@
-"""Business-logic handlers: what an agent asks about every row of an article on its way. Pure.
+"""Business-logic handlers, which an agent calls for every row of an article in a session. Pure.
 
-A handler belongs to the agent, not to a database. It is asked inside the transaction that writes the row, so it
-should be quick; whatever it raises makes that row a failed change, and ends nothing else.
+A handler belongs to the agent, not to a database. It is called inside the transaction that writes the row, so it
+should be quick; an exception that it raises makes that row a failed change, and has no other effect.
 """
 
 from __future__ import annotations
@@ -14,62 +14,62 @@ from twopc.merge.encounters import MergeEncounter, Resolution, Row
 
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """The incoming change holds."""
+    """Answer that accepts the incoming change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """What is held stays, and the change is undone where it was made."""
+    """Answer that keeps the held row, and undoes the change where it was made."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """The row gets these values, at both ends; columns that are not named stay as they are."""
+    """Answer that gives the row other values, at both ends; columns that are not named keep their values."""
 
     row: Row
 
 
 Answer = Accept | Reject | Replace | None
-"""None: as without a handler."""
+"""Answer of a handler; None has the same effect as no handler."""
 
 
 class MergeHandler:
-    """A base class, of which each method does nothing: override those that matter."""
+    """Base class of handlers, whose methods do nothing: override the methods that are needed."""
 
     def session_begins(self, publisher: str, subscriber: str) -> None:
-        """Before anything travels; what it raises ends the session."""
+        """Called before any change is propagated; an exception ends the session."""
 
     def session_ends(self, publisher: str, subscriber: str) -> None:
-        """After all that has travelled; not called if the session ended early."""
+        """Called after all changes were propagated; not called if the session ended early."""
 
     def row_inserted(self, encounter: MergeEncounter) -> Answer:
-        """A row that is not held, and would be inserted."""
+        """Called for a row that is not held and would be inserted."""
 
     def row_updated(self, encounter: MergeEncounter) -> Answer:
-        """A row that would take the place of what is held, or be merged with it."""
+        """Called for a row that would replace the held row or be merged with it."""
 
     def row_deleted(self, encounter: MergeEncounter) -> Answer:
-        """A row that is held, and would be deleted."""
+        """Called for a held row that would be deleted."""
 
     def update_conflict(self, encounter: MergeEncounter) -> Answer:
-        """Two updates of a row; `Accept` lets the incoming one win, `Reject` what is held."""
+        """Called for a conflict of two updates; `Accept` lets the incoming row win, `Reject` the held row."""
 
     def delete_conflict(self, encounter: MergeEncounter) -> Answer:
-        """An update and a deletion of a row."""
+        """Called for a conflict of an update and a deletion."""
 
     def failed_change(self, encounter: MergeEncounter, sqlstate: str, reason: str) -> Answer:
-        """A change that could not be applied, twice.
+        """Called for a change that could not be applied, twice.
 
-        `Accept` and None record it, and try it again in each session; `Reject` undoes it where it was made; `Replace`
-        tries a row with other values.
+        `Accept` and None record the failure and retry the change in each session; `Reject` undoes the change where
+        it was made; `Replace` tries a row with other values.
         """
 
 
 def resolution(answer: object) -> Resolution | None:
-    """What a handler's answer means.
+    """Return the resolution that a handler's answer stands for.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the value is not an answer.
     """
     match answer:
         case None:
@@ -87,7 +87,7 @@ def resolution(answer: object) -> Resolution | None:
 
 
 def asked(handler: MergeHandler, encounter: MergeEncounter) -> Answer:
-    """What a handler says of an encounter."""
+    """Call the handler's method for an encounter, and return its answer."""
     if encounter.conflict is not None:
         if encounter.is_update_conflict:
             return handler.update_conflict(encounter)

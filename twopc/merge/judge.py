@@ -1,4 +1,4 @@
-"""Who is asked about a row on its way, and in which order: an administrator, a handler, a resolver. Pure."""
+"""The judge of an encounter: an administrator, then a handler, then a resolver. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twopc.merge.handlers import MergeHandler, asked, resolution
 from twopc.merge.resolvers import MergeResolver
 
 JUDGE_FAILED = "P0001"
-"""SQLSTATE of a change about which a resolver or a handler has raised an exception, or talked nonsense."""
+"""SQLSTATE of a change for which a resolver or a handler raised an exception, or returned an invalid answer."""
 REJECTED = "27000"
 """SQLSTATE of a change that a resolver or a handler has rejected: triggered_data_change_violation."""
 
@@ -23,29 +23,32 @@ _LEFT = (Verdict.SKIP, Verdict.DEFER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
-    """What is asked about the rows of one article, in one direction."""
+    """The judge of the rows of one article, in one direction."""
 
     is_upload: bool
     resolver: MergeResolver | None = None
-    """On the way up alone."""
+    """The resolver; for uploads only."""
     handler: MergeHandler | None = None
     compensates: bool = False
     answers: dict[UUID, tuple[MergeEncounter, Resolution]] = field(default_factory=dict)
-    """What somebody has said of rows as they were shown to him; it counts for those alone."""
+    """Answers of an administrator, each with the encounter as it was shown; an answer counts for that encounter
+    only.
+    """
     settled: dict[UUID, Row | None] = field(default_factory=dict)
-    """What the handler has left of rows on the way up: it is not asked about them again when they go down to where
-    they came from, and undo there what it has rejected."""
+    """Rows of an upload as the handler left them: the handler is not called again when they are downloaded to the
+    node from which they came, to undo there the changes that it rejected.
+    """
 
     @property
     def is_asked(self) -> bool:
-        """Somebody must be asked about rows before they are applied."""
+        """Whether rows must be judged before they are applied."""
         return self.resolver is not None or self.handler is not None or bool(self.answers)
 
     def rule(self, encounter: MergeEncounter) -> Resolution | None:
-        """What becomes of a row; None: as by default.
+        """Return the resolution of an encounter; None for the default.
 
         Raises:
-            Exception: whatever a user's code raises; ValueError if its answer makes no sense.
+            Exception: whatever a user's code raises; ValueError if its answer is not valid.
         """
         if encounter.default.verdict in _LEFT:
             return None
@@ -61,7 +64,7 @@ class Judge:
         return None
 
     def rule_failure(self, encounter: MergeEncounter, fault: Fault) -> Resolution | None:
-        """What becomes of a change that has failed; None: it is tried again in each session."""
+        """Return the resolution of a change that has failed; None if it is retried in each session."""
         if self.handler is not None:
             made = checked(resolution(self.handler.failed_change(encounter, *fault)), encounter)
             if made is not None and (made.winner is Side.HELD or made.row is not None):
@@ -71,7 +74,7 @@ class Judge:
         return self._settle(encounter, Resolution(winner=Side.HELD))
 
     def _is_settled(self, encounter: MergeEncounter) -> bool:
-        """Nothing is left to ask about: the row does not change, or is one that was decided about on its way up."""
+        """Return whether no judgement is needed: the row does not change, or was decided when it was uploaded."""
         if encounter.is_same and encounter.conflict is None:
             return True
         is_left = not encounter.is_upload and encounter.rowguid in self.settled
@@ -89,15 +92,15 @@ class Judge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What becomes of the rows of a slice."""
+    """Resolutions of the rows of a slice."""
 
     resolutions: Mapping[UUID, Resolution] = field(default_factory=dict)
     faults: Mapping[UUID, Fault] = field(default_factory=dict)
-    """Rows about which the judge has failed: they are not applied."""
+    """Rows for which the judge failed, which are not applied."""
 
 
 def judged(judge: Judge, encounters: Sequence[MergeEncounter]) -> Judgement:
-    """Ask about each row; what is raised concerns that row alone."""
+    """Judge each row; an exception concerns that row alone."""
     resolutions: dict[UUID, Resolution] = {}
     faults: dict[UUID, Fault] = {}
     for encounter in encounters:
@@ -116,7 +119,7 @@ def _reason(error: Exception) -> str:
 
 
 def is_rejected(encounter: MergeEncounter, ruling: Resolution) -> bool:
-    """A change that would have been applied is undone, without a conflict that says so."""
+    """Return whether a change that would have been applied is undone without a conflict that records it."""
     return (
         ruling.winner is Side.HELD
         and ruling.row is None
@@ -126,7 +129,7 @@ def is_rejected(encounter: MergeEncounter, ruling: Resolution) -> bool:
 
 
 def is_fault_of_row(sqlstate: str | None) -> bool:
-    """Whether an error concerns the row that was written: not time, room or the server."""
+    """Return whether an error concerns the row that was written, not a time limit, a resource or the server."""
     return (
         sqlstate is not None
         and sqlstate[:2] not in {"40", "53", "57", "58", "XX", "08"}

@@ -1,4 +1,4 @@
-"""How a Subscriber is initialised: the order of decisions of seed 003. Pure."""
+"""The choice of how a Subscriber is initialised, in the order of seed 003. Pure."""
 
 from __future__ import annotations
 
@@ -7,43 +7,45 @@ from enum import StrEnum
 
 
 class InitialisationMethod(StrEnum):
-    """Where a Subscriber's first rows come from."""
+    """The source of a Subscriber's first rows."""
 
     APPLY = "apply"
-    """A snapshot in files, which is there."""
+    """An existing snapshot in files."""
     GENERATE = "generate"
-    """A snapshot in files, which is made for it."""
+    """A snapshot in files that is made for the Subscriber."""
     SELECT = "select"
     """The Publisher's tables themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotFacts:
-    """What the choice depends on. Snapshots count only if the Publisher can still go on from their generation."""
+    """Facts on which the choice depends. A snapshot counts only if the Publisher can still continue from its
+    generation.
+    """
 
     given: str | None = None
-    """The location that whoever subscribes has named."""
+    """The location named in the call that subscribes."""
     pregenerated: str | None = None
-    """Where a snapshot is that an administrator has made, of the Subscriber's partition if there are partitions."""
+    """Location of a snapshot that an administrator has made, of the Subscriber's partition if there are partitions."""
     subscribers_may_start: bool = False
-    """The publication lets Subscribers have snapshots made."""
+    """Whether the publication lets Subscribers have snapshots made."""
     shared: str | None = None
-    """Where one is that was made for another Subscriber of the same partition."""
+    """Location of a snapshot that was made for another Subscriber of the same partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class InitialisationStep:
-    """What is done."""
+    """The chosen way of initialisation."""
 
     method: InitialisationMethod
     location: str | None = None
-    """The folder of the snapshot; None: it is not there, or none is needed."""
+    """The folder of the snapshot; None if the snapshot does not exist yet, or none is needed."""
     may_be_made: bool = False
-    """If that snapshot is outdated, one is made for the Subscriber."""
+    """Whether a new snapshot is made for the Subscriber if this one is outdated."""
 
 
 def choose(facts: SnapshotFacts) -> InitialisationStep:
-    """The first way that is open, in the order of seed 003."""
+    """Return the first possible way of initialisation, in the order of seed 003."""
     if facts.given is not None:
         return InitialisationStep(InitialisationMethod.APPLY, facts.given)
     may_start = facts.subscribers_may_start

@@ -1,4 +1,4 @@
-"""How far two neighbours are with each other's generations, and where a session goes on. Pure."""
+"""Marks: how far two neighbours have received each other's generations, and where a session continues. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twopc.merge.schema_changes import NO_STEP, SchemaMark
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
-    """A closed generation of one node, as another names it."""
+    """A closed generation of one node, as another node refers to it."""
 
     number: int
     guid: UUID
@@ -21,77 +21,80 @@ class Generation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSubscription:
-    """A server subscription, as a republisher names it to its own Publisher."""
+    """A server subscription, as a republisher reports it to its own Publisher."""
 
     name: str
     replicas: tuple[int, ...]
-    """Those that the node has been, and at last that which it is."""
+    """The former replicas of the node, and last its present one."""
     priority: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marks:
-    """What one node has noted about a neighbour, in the commits of the rows that it is about."""
+    """A node's record about a neighbour, written in the same commits as the rows concerned."""
 
     replica: int
-    """The node itself."""
+    """Replica of the node itself."""
     neighbour: int
-    """The replica with which it has been in touch under that name."""
+    """The neighbour's replica, as last known under that name."""
     former: tuple[int, ...] = ()
-    """Replicas that the node has been: it takes another number if it was restored from a backup."""
+    """Former replicas of the node, which takes another number if it was restored from a backup."""
     neighbour_former: tuple[int, ...] = ()
-    """Replicas that the neighbour has been, as far as the node knows."""
+    """Former replicas of the neighbour, as far as the node knows."""
     sent: int = 0
-    """The last generation of its own that the neighbour has confirmed."""
+    """The node's last generation that the neighbour has confirmed."""
     received: Generation | None = None
-    """The last of the neighbour's that it has as a whole."""
+    """The neighbour's last generation that the node has received completely."""
     coming: Generation | None = None
-    """One of the neighbour's of which it has at least a part."""
+    """A generation of the neighbour of which the node has received at least a part."""
     known_from: int = 0
-    """Of a comparison that was begun anew and has received nothing yet: the neighbour's generation up to which the node
-    had everything before."""
+    """The neighbour's generation up to which the node had received everything before a comparison was restarted
+    that has received nothing yet.
+    """
     cleaned: int = 0
-    """What this generation of its own and those before it have changed is forgotten, but for the rows themselves."""
+    """The node's last generation whose metadata was removed, with that of all earlier generations; the rows
+    themselves are kept.
+    """
     servers: tuple[ServerSubscription, ...] = ()
-    """Server subscriptions at the node, and below it."""
+    """Server subscriptions at the node, and below it in the hierarchy."""
     behind: tuple[ServerSubscription, ...] = ()
-    """Those that the neighbour has named, with no higher a priority than its own."""
+    """Server subscriptions that the neighbour has reported, with a priority no higher than its own."""
     schema: SchemaMark = NO_STEP
-    """The last schema change that the node has made."""
+    """The last schema change that the node has performed."""
     is_expired: bool = False
-    """The neighbour is a Subscriber that has had no session for too long."""
+    """Whether the neighbour is a Subscriber that has had no session for too long."""
 
     @property
     def neighbour_generations(self) -> tuple[Generation, ...]:
-        """Generations that the neighbour must know, or it was restored from before them."""
+        """Generations that the neighbour must know, unless it was restored from an earlier backup."""
         return tuple(each for each in (self.received, self.coming) if each is not None)
 
 
 def start(sender: Marks, receiver: Marks) -> int:
-    """The generation after which the sender's changes are read (seed 001): the lower of the two marks.
+    """Return the generation after which the sender's changes are read (seed 001): the lower of the two marks.
 
-    They differ if a session was cut off between the commits at the two ends. What arrives twice is known by its
-    lineage.
+    The marks differ if a session was interrupted between the commits at the two ends. A row that arrives twice is
+    recognised by its lineage.
     """
     received = receiver.received.number if receiver.received is not None else 0
     return min(sender.sent, received)
 
 
 class Acquaintance(Enum):
-    """What a node knows of the number that its neighbour has."""
+    """Relation between the neighbour's replica number and the number that a node knows."""
 
     SAME = auto()
     RENAMED = auto()
     """The neighbour was restored from a backup, and has taken another number since."""
     REWOUND = auto()
-    """The neighbour was restored to what it was before it took the number that is known."""
+    """The neighbour was restored to a state before it took the number that the node knows."""
 
 
 def acquaintance(name: str, marks: Marks, other_name: str, other: Marks) -> Acquaintance:
-    """Whom `marks` are about, seen from `other`.
+    """Return the relation between the neighbour in `marks` and the node that `other` describes.
 
     Raises:
-        MergeError: the other node is not, and never was, the one that they are about.
+        MergeError: the other node is not, and never was, the neighbour in `marks`.
     """
     if marks.neighbour == other.replica:
         return Acquaintance.SAME
@@ -107,7 +110,7 @@ def acquaintance(name: str, marks: Marks, other_name: str, other: Marks) -> Acqu
 def introduced(
     servers: Iterable[ServerSubscription], priority: float
 ) -> tuple[ServerSubscription, ...]:
-    """What a Publisher believes of the server subscriptions below a republisher.
+    """Return the server subscriptions below a republisher as its Publisher records them.
 
     Args:
         priority: the republisher's own.

@@ -1,4 +1,4 @@
-"""Which rows of an article go to which Subscribers: plain values."""
+"""Filters that decide which rows of an article go to which Subscribers: plain values."""
 
 from __future__ import annotations
 
@@ -11,28 +11,31 @@ from uuid import UUID
 from twopc.errors import SubscriptionError
 
 VALUE_LENGTH_MAX = 128
-"""Characters of a host name or a login, as in the original."""
+"""Maximum number of characters of a host name or a login, as in the original."""
 
-#: What PostgreSQL prints for a quoted text or name, or for a call of ours; nothing of ours is within quotes.
+#: Quoted texts and names, and calls of our functions, as PostgreSQL prints them; matching quotes first ensures
+#: that no call is found within them.
 _CALLS = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|msrepl\.(host_name|suser_sname)\(\)""")
 
 
 class PartitionOption(IntEnum):
-    """What a Subscriber may do to the partition of a row (``partition_options``)."""
+    """Changes that a Subscriber may make to a row's partition (``partition_options``)."""
 
     FREE = 0
     """A row may belong to several partitions, and may be moved out of the Subscriber's own."""
     KEPT = 1
     """An insert or update that would leave the row outside the Subscriber's partition fails (20703, 20733)."""
     APART = 2
-    """And every row belongs to one partition at most."""
+    """As `KEPT`; in addition, every row belongs to one partition at most."""
     ALONE = 3
-    """And a partition has one Subscriber: whoever subscribes to it next takes its place."""
+    """As `APART`; in addition, a partition has one Subscriber: the next that subscribes to it replaces the previous
+    one.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinFilter:
-    """Rows go where the rows of another table go that they belong to (``sysmergesubsetfilters``)."""
+    """A filter by which rows follow the partitions of rows of another table (``sysmergesubsetfilters``)."""
 
     parent: UUID
     """The other table's article."""
@@ -41,48 +44,55 @@ class JoinFilter:
     parent_table: str
     parent_rowguid: str
     condition: str
-    """As PostgreSQL prints it, every name with its schema; columns behind the names of their tables."""
+    """The condition as PostgreSQL prints it, with schema-qualified names and columns qualified by their tables'
+    names.
+    """
     is_key: bool
-    """It is a foreign key of this table's: where a parent goes is known from rows that are there."""
+    """Whether the condition is a foreign key of this table: the partitions of a parent are then known from existing
+    rows.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeFilter:
-    """A row belongs to a partition if its row filter or one of its join filters says so."""
+    """The filters of an article: a row belongs to a partition if the row filter or one of the join filters holds."""
 
     condition: str | None
-    """The row filter as PostgreSQL prints it, every name with its schema."""
+    """The row filter as PostgreSQL prints it, with schema-qualified names."""
     joins: tuple[JoinFilter, ...] = ()
     is_precomputed: bool = True
-    """A close works out what has changed, and what hangs on it; else everything."""
+    """Whether closing a generation evaluates only changed rows and the rows that depend on them, not all rows."""
     is_timed: bool = False
-    """What the filter says may change without a change of a row."""
+    """Whether the filter's result may change without a change of a row."""
     option: PartitionOption = PartitionOption.FREE
     realigns: bool = True
-    """A row that leaves a Subscriber's partition is taken away there; else it stays, and is not brought up to date."""
+    """Whether a row that leaves a Subscriber's partition is removed there; otherwise it stays and is no longer
+    updated.
+    """
 
 
 def values_of(condition: str) -> frozenset[str]:
-    """Which values of a Subscriber a condition looks at, as PostgreSQL prints it."""
+    """Return the names of a Subscriber's values that a condition uses, given as PostgreSQL prints it."""
     return frozenset(match[1] for match in _CALLS.finditer(condition) if match[1])
 
 
 def with_values(condition: str, host_name: str, suser_sname: str) -> str:
-    """A condition with other expressions in place of a Subscriber's values.
+    """Return a condition with other expressions in place of a Subscriber's values.
 
     Args:
         condition: as PostgreSQL prints it.
-        host_name: in place of the host name, as SQL; `suser_sname`: in place of the login.
+        host_name: SQL expression for the host name.
+        suser_sname: SQL expression for the login.
     """
     instead = {"host_name": host_name, "suser_sname": suser_sname}
     return _CALLS.sub(lambda match: instead[match[1]] if match[1] else match[0], condition)
 
 
 def check_value(subscriber: str, name: str, value: str) -> str:
-    """A Subscriber's value for filters.
+    """Return a Subscriber's value for filters.
 
     Raises:
-        SubscriptionError: PostgreSQL cannot hold it, or it is too long.
+        SubscriptionError: PostgreSQL cannot hold the value, or it is too long.
     """
     if "\0" in value:
         raise SubscriptionError(f"{subscriber}: {name} holds a NUL character, which no text can")
@@ -96,16 +106,17 @@ def check_value(subscriber: str, name: str, value: str) -> str:
 def check_named(
     used: Set[str], what: str, host_name: str | None, login: str | None
 ) -> dict[str, str]:
-    """The values by which somebody names a partition: all that filters look at, and no other.
+    """Return the values that identify a partition: those that filters use, and no others.
 
     Args:
         used: the functions that filters call.
-        what: the partition is named for, in messages.
-        host_name: None: it is not named, and `login` likewise.
+        what: purpose of the partition, for messages.
+        host_name: the host name; None if not given.
+        login: the login; None if not given.
 
     Raises:
-        SubscriptionError: one is named and no filter looks at it (20672, 20673), one is missing (20698, 20699), or
-            cannot be one.
+        SubscriptionError: a value is given that no filter uses (20672, 20673), one is missing (20698, 20699), or
+        one is not valid.
     """
     values = {}
     for name, function, value, if_unused, if_missing in (

@@ -1,4 +1,4 @@
-"""How a session goes on: in which order rows travel, in which portions, and what follows a failure. Pure."""
+"""The plan of a session: the order of rows, their division into slices, and retries after a failure. Pure."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from graphlib import CycleError, TopologicalSorter
 from uuid import UUID
 
 ROWS_MAX = 1000
-"""Rows of a slice: the original's generation_leveling_threshold."""
+"""Maximum rows of a slice: the original's generation_leveling_threshold."""
 BYTES_MAX = 8 * 2**20
-"""Bytes of a slice's rows, unless one row has more."""
+"""Maximum bytes of a slice's rows, unless a single row has more."""
 REPEATED_ROWS_MAX = 50_000
-"""Rows of a slice of what has failed: those that exchange values of a key succeed together, or not at all."""
+"""Maximum rows of a slice that retries failed rows: rows that exchange values of a key can only succeed together."""
 REPEATS_MAX = 5
-"""How often a slice is tried again (NumDeadlockRetries)."""
+"""Number of times that a slice is retried (NumDeadlockRetries)."""
 
-#: Deadlock, serialization failure, a lock that did not come: time alone mends them.
+#: Deadlock, serialization failure, lock timeout: transient errors, for which a retry can succeed.
 _PASSING = {"40P01", "40001", "55P03"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRow:
-    """A changed row on its way; only the ends look into lineage, column versions and row."""
+    """A changed row in a session; only the two nodes interpret lineage, column versions and row."""
 
     rowguid: UUID
     gone: bool
@@ -30,9 +30,9 @@ class MergeRow:
     columns: str | None
     writer: int
     row: str | None
-    """As text; None if it is gone."""
+    """The row as text; None if it was deleted."""
     leaves: bool = False
-    """It is not gone, but has left the Subscriber's partition, and is gone there."""
+    """Whether the row was not deleted, but has left the Subscriber's partition, and is deleted there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,17 +41,17 @@ class Slice:
 
     artid: UUID
     gone: bool
-    """All of them are deletions, or none is."""
+    """Whether the rows are deletions: all of them or none."""
     rows: Sequence[MergeRow]
     leaves: bool = False
-    """They have left the Subscriber's partition, all of them, or none has."""
+    """Whether the rows have left the Subscriber's partition: all of them or none."""
 
 
 def ordered(parents: Mapping[UUID, Collection[UUID]]) -> tuple[UUID, ...]:
-    """The articles, parents before their children; as they are given where they refer to each other in a circle.
+    """Return the articles, parents before their children; in the given order if references form a cycle.
 
     Args:
-        parents: for each article those that it refers to, in the order of their nicknames.
+        parents: for each article those that it references, in the order of their nicknames.
     """
     sorter = TopologicalSorter({each: sorted(others) for each, others in parents.items()})
     try:
@@ -61,14 +61,14 @@ def ordered(parents: Mapping[UUID, Collection[UUID]]) -> tuple[UUID, ...]:
 
 
 def in_order(order: Sequence[UUID], changed: Mapping[UUID, Sequence[Slice]]) -> Iterator[Slice]:
-    """What travels in one direction, in the order in which it is applied.
+    """Yield the slices of one direction in the order in which they are applied.
 
-    Deletions of children come before those of their parents, and before all else; then rows of parents come
-    before those of their children.
+    Deletions come first, those of children before those of their parents; then rows of parents come before those of
+    their children.
 
     Args:
         order: the articles, parents before their children.
-        changed: slices of each.
+        changed: slices of each article.
     """
     for gone, articles in ((True, tuple(reversed(order))), (False, tuple(order))):
         for artid in articles:
@@ -84,7 +84,7 @@ def slices(
     rows_max: int = ROWS_MAX,
     bytes_max: int = BYTES_MAX,
 ) -> list[Slice]:
-    """Rows of an article in portions.
+    """Divide the rows of an article into slices.
 
     Args:
         rows: in any order that is the same at both ends.
@@ -116,5 +116,5 @@ def _cut(whole: Slice, rows_max: int, bytes_max: int) -> Iterator[Slice]:
 
 
 def is_repeated(sqlstate: str | None, attempts: int) -> bool:
-    """Whether a slice that failed is tried again as it is, after so many attempts."""
+    """Return whether a slice that failed is retried unchanged, after this number of attempts."""
     return sqlstate in _PASSING and attempts <= REPEATS_MAX

@@ -1,7 +1,7 @@
-"""Identity ranges: which values each node may give to rows of a column that counts. Pure.
+"""Identity ranges: the values of an identity column that each node may use. Pure.
 
-Each Subscriber has two ranges (`@identity_range`): it goes over to the second in the middle of a statement, and
-a session brings a further one once the first is used up to the threshold.
+Each Subscriber has two ranges (`@identity_range`): it proceeds to the second even within a statement, and a session
+brings a further range once the first is used up to the threshold.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from dataclasses import dataclass, replace
 
 from twopc.errors import ArticleError
 
-#: Of a Subscriber, at least: one that is used, and the next.
+#: Minimum number of ranges of a Subscriber: the current one and the next.
 RANGES = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdentityRanges:
-    """How many values a range holds, and when the next is allotted."""
+    """Sizes of ranges, and the threshold at which the next is allotted."""
 
     subscriber: int = 1000
-    """Of a client subscription (``@identity_range``), in values."""
+    """Number of values for a client subscription (``@identity_range``)."""
     publisher: int = 10_000
-    """Of a server subscription, which may allot from it to others (``@pub_identity_range``), in values."""
+    """Number of values for a server subscription, which may allot from them to others (``@pub_identity_range``)."""
     threshold_percent: int = 80
-    """How much of a range is used up when another is allotted (``@threshold``)."""
+    """Percentage of a range that is used up when another is allotted (``@threshold``)."""
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Sizes and thresholds that are none: each with the name of the value, and what is wrong with it."""
+        """Yield invalid sizes and thresholds: the name of each, and the problem."""
         for name, size in (("subscriber", self.subscriber), ("publisher", self.publisher)):
             if not 1 <= size <= 1_000_000:
                 yield name, f"identity range {name} of {size} values: use 1 to 1000000"
@@ -38,10 +38,10 @@ class IdentityRanges:
             )
 
     def check(self, where: str) -> None:
-        """Refuse sizes that are none.
+        """Check that sizes and threshold are valid.
 
         Raises:
-            ArticleError: names the value.
+            ArticleError: one of them is not; the message names it.
         """
         for _, problem in self.problems():
             raise ArticleError(f"{where}: {problem}")
@@ -53,52 +53,52 @@ class MergeIdentity:
 
     column: str
     step: int
-    """From one value to the next."""
+    """Difference between one value and the next."""
     ranges: IdentityRanges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllottedRange:
-    """Values that a Subscriber may draw, step by step."""
+    """Values that a Subscriber may draw, in steps."""
 
     allotment: int
-    """Its number at the Publisher."""
+    """Number of the allotment at the Publisher."""
     first: int
     last: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldValues:
-    """What a Subscriber tells a Publisher that was restored from a backup, of one article."""
+    """A Subscriber's report about one article to a Publisher that was restored from a backup."""
 
     ranges: tuple[tuple[int, int], ...]
-    """First and last value of each."""
+    """First and last value of each range."""
     highest: int | None
-    """Of all rows that it has; None: it has none."""
+    """The highest value in any row of the Subscriber; None if it has no rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangesHeld:
-    """What a Subscriber has of the ranges of one article."""
+    """A Subscriber's state of the ranges of one article."""
 
     left: int
-    """Values that can still be drawn."""
+    """Number of values that can still be drawn."""
     size: int
-    """How many a range of this node has."""
+    """Number of values in a range of this node."""
     threshold_percent: int
     received: int | None
-    """The last allotment that has arrived; None: none has, or all were withdrawn."""
+    """The last allotment received; None if none was, or all were withdrawn."""
     newest: int | None
-    """The first value of that one, by which a Publisher that was restored from a backup is recognised."""
+    """The first value of the last allotment, by which a Publisher that was restored from a backup is recognised."""
 
     @property
     def is_short(self) -> bool:
-        """Also the last range is used up to the threshold: sessions that should have brought others did not."""
+        """Whether even the last range is used up to the threshold, because sessions did not bring further ranges."""
         return self.left <= self.size * (100 - self.threshold_percent) // 100
 
     @property
     def missing(self) -> int:
-        """How many values it should be allotted now: whole ranges, until it has more than the threshold leaves."""
+        """Number of values to allot now: whole ranges, until more values are left than at the threshold."""
         kept = self.size * (100 * RANGES - self.threshold_percent) // 100
         ranges = 0
         while self.left + ranges * self.size <= kept:
@@ -108,10 +108,10 @@ class RangesHeld:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnRange:
-    """A range that a Subscriber draws from, laid over the places that its sequence counts."""
+    """A range from which a Subscriber draws, mapped to places counted by its sequence."""
 
     allotment: int
-    """Its number at the Publisher."""
+    """Number of the allotment at the Publisher."""
     first: int
     last: int
     first_place: int
@@ -119,7 +119,9 @@ class OwnRange:
 
 
 def runs(values: Iterable[int], step: int) -> list[tuple[int, int]]:
-    """First and last value of each run of drawn values that stand step by step; others have drawn what lies between."""
+    """Return first and last value of each run of drawn values in steps; other nodes have drawn the values between
+    runs.
+    """
     made: list[tuple[int, int]] = []
     for value in sorted(values):
         if made and value == made[-1][1] + step:
@@ -132,10 +134,11 @@ def runs(values: Iterable[int], step: int) -> list[tuple[int, int]]:
 def laid(
     own: Sequence[OwnRange], allotted: Sequence[AllottedRange], counted: int, step: int
 ) -> tuple[OwnRange, ...]:
-    """A Subscriber's ranges with those that have come; of those that it has already the number may be another.
+    """Return a Subscriber's ranges extended by newly allotted ones; a range that it already has may get another
+    number.
 
     Args:
-        counted: how many places its sequence has counted.
+        counted: number of places that its sequence has counted.
     """
     numbers = {each.first: each.allotment for each in allotted}
     known = [
@@ -160,7 +163,7 @@ def laid(
 
 
 def value_at(own: Iterable[OwnRange], place: int, step: int) -> int | None:
-    """What a Subscriber draws at a place of its sequence; None: no range is laid over it."""
+    """Return the value that a Subscriber draws at a place of its sequence; None if no range covers the place."""
     for each in own:
         if each.first_place <= place <= each.last_place:
             return each.first + (place - each.first_place) * step
@@ -168,17 +171,17 @@ def value_at(own: Iterable[OwnRange], place: int, step: int) -> int | None:
 
 
 def left_over(own: Iterable[OwnRange], counted: int) -> int:
-    """How many values a Subscriber can still draw whose sequence has counted so many places."""
+    """Return the number of values that a Subscriber can still draw, given the places that its sequence has counted."""
     return sum(max(0, each.last_place - max(each.first_place - 1, counted)) for each in own)
 
 
 def is_among(value: int, ranges: Iterable[AllottedRange | OwnRange]) -> bool:
-    """Whether a value lies in one of some ranges."""
+    """Return whether a value lies in one of the ranges."""
     return any(each.first <= value <= each.last for each in ranges)
 
 
 def shared_range(drawn: int, size: int, step: int) -> AllottedRange:
-    """Without the protection: the range that every Subscriber gets, which is nobody's.
+    """Return the range that every Subscriber gets if the protection is left out.
 
     Args:
         drawn: the last value that the Publisher has drawn.

@@ -1,7 +1,7 @@
-"""Resolvers: who wins a conflict of an article, and with which row. Pure.
+"""Resolvers, which decide who wins a conflict of an article, and with which values. Pure.
 
-An article names one as ``additive(total)``. Each handles the kinds of conflict that it is made for (facts 3.5); the
-default resolver, by priority, handles the rest.
+An article names its resolver in the form ``additive(total)``. Each handles the kinds of conflict for which it is
+made (facts 3.5); the default resolver, by priority, handles the rest.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from twopc.merge.decision import Side, unseen
 from twopc.merge.encounters import MergeEncounter, Resolution
 
 PYTHON, SQL = "python:", "sql:"
-"""What the names of a user's own resolvers begin with."""
+"""Prefixes of the names of users' own resolvers."""
 
 
 class MergeResolver(Protocol):
-    """What decides about the conflicts of an article."""
+    """Interface of the resolvers of an article."""
 
     @property
     def asks_all(self) -> bool:
-        """It is asked about every row that comes up, in conflict or not."""
+        """Whether the resolver is called for every row of an upload, in conflict or not."""
         ...
 
     @property
     def is_sent_down(self) -> bool:
-        """The Publisher's changes go down to Subscribers."""
+        """Whether the Publisher's changes are downloaded to Subscribers."""
         ...
 
     def decide(self, encounter: MergeEncounter) -> Resolution | None:
-        """Who wins; None: as by default."""
+        """Return the resolution; None for the default."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One use of a supplied resolver: the encounter, and what it was made for."""
+    """One call of a supplied resolver: the encounter, and the resolver's arguments."""
 
     encounter: MergeEncounter
     column: str
@@ -50,16 +50,17 @@ class _Call:
 
     @property
     def values(self) -> tuple[Any, Any]:
-        """What is held in the column, and what has come; both rows are there."""
+        """Values of the column in the held and in the incoming row, which both exist."""
         held, incoming = self.encounter.held, self.encounter.incoming
         assert held is not None and incoming is not None
         return held[self.column], incoming[self.column]
 
     @property
     def is_changed(self) -> tuple[bool, bool]:
-        """Whether the column was changed where the row is held, and where it comes from, since both were the same.
+        """Whether the column was changed in the held row, and in the incoming one, since both were the same.
 
-        If it is not known, because two different rows stand on the same changes, values that differ are two changes.
+        If this is unknown, because two different rows include the same changes, values that differ count as two
+        changes.
         """
         one, other = self.encounter.held_version, self.encounter.incoming_version
         assert one is not None and self.encounter.held is not None
@@ -70,21 +71,21 @@ class _Call:
         return unseen(one, other)[place], unseen(other, one)[place]
 
 
-#: So many digits as a numeric of PostgreSQL may have: sums and halves are exact. Infinities give NaN, as there.
+#: Precision of PostgreSQL's numeric, so that sums and halves are exact. Infinities give NaN, as in PostgreSQL.
 _EXACT = Context(prec=150_000, traps=[])
 Combination = Callable[[_Call, Any, Any], Any]
-"""Makes one value of two that are not NULL."""
+"""Function that makes one value of two that are not NULL."""
 Rule = Callable[[_Call], Resolution | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolverKind:
-    """A resolver that is supplied."""
+    """A supplied resolver."""
 
     rule: Rule
     about: str
     takes: str | None = None
-    """Which columns it is made for: ``number``, ``datetime`` or ``text``; None: it needs no column."""
+    """Type of column that the resolver uses: ``number``, ``datetime`` or ``text``; None if it uses no column."""
     takes_delimiter: bool = False
     needs_column_tracking: bool = False
     handles_deletions: bool = False
@@ -93,7 +94,7 @@ class ResolverKind:
 
 
 def number(value: Any) -> tuple[bool, Any]:
-    """By what numbers are compared: as in PostgreSQL, NaN is above all others."""
+    """Return the sort key of a number: as in PostgreSQL, NaN is greater than all others."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise ValueError(f"{value!r} is no number")
     return (True, 0) if value != value else (False, value)
@@ -105,7 +106,7 @@ _DATE = re.compile(
 
 
 def moment(value: Any) -> tuple[int, ...]:
-    """By what dates and times are compared, also those that Python has no value for."""
+    """Return the sort key of a date or time, including those that Python cannot represent."""
     if value in ("infinity", "-infinity"):
         return (1,) if value == "infinity" else (-1,)
     if isinstance(value, datetime):
@@ -127,7 +128,9 @@ def _digits(text: str) -> tuple[int, ...]:
 
 
 def _both(combine: Combination) -> Rule:
-    """Both changes of the column hold, in the winner's row; NULL gives way, and a change of one side alone holds."""
+    """Return a rule that combines both changes of the column, in the winner's row; a value precedes NULL, and a
+    change of one side alone is kept.
+    """
 
     def rule(call: _Call) -> Resolution | None:
         (held, incoming), (is_held_changed, is_incoming_changed) = call.values, call.is_changed
@@ -159,7 +162,9 @@ def _mean(call: _Call, held: Any, incoming: Any) -> Any:
 
 
 def _by(key: Callable[[Any], Any], *, is_greater: bool) -> Rule:
-    """The row whose value is greater, or smaller, wins; NULL loses, and equal ones are left to priorities."""
+    """Return a rule by which the row with the greater, or smaller, value wins; NULL loses, and priorities decide
+    between equal values.
+    """
 
     def rule(call: _Call) -> Resolution | None:
         held, incoming = call.values
@@ -222,12 +227,12 @@ KINDS: Mapping[str, ResolverKind] = {
         about="what comes up is undone where it comes from",
     ),
 }  # fmt: skip
-"""Those that are supplied, by name."""
+"""The supplied resolvers, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuppliedResolver:
-    """One of `KINDS`, with the column that it looks at."""
+    """One of `KINDS`, with the column that it uses."""
 
     name: str
     column: str = ""
@@ -235,7 +240,7 @@ class SuppliedResolver:
 
     @property
     def kind(self) -> ResolverKind:
-        """What it does."""
+        """The kind of the resolver."""
         return KINDS[self.name]
 
     @property
@@ -257,23 +262,23 @@ class SuppliedResolver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnResolver:
-    """A function of the user's, asked about every conflict."""
+    """A user's function, called for every conflict."""
 
     function: Callable[[MergeEncounter], Any]
     asks_all: bool = False
     is_sent_down: bool = True
 
     def decide(self, encounter: MergeEncounter) -> Resolution | None:
-        """See `MergeResolver`; what it says is checked by the caller."""
+        """See `MergeResolver`; the caller validates the answer."""
         answer: Resolution | None = self.function(encounter)
         return answer
 
 
 def answered(encounter: MergeEncounter) -> Resolution | None:
-    """What a SQL resolver has said, read.
+    """Return the resolution that a SQL resolver has answered.
 
     Raises:
-        ValueError: it is none of ``{"winner": "held" | "incoming", "row": {…}}`` and NULL.
+        ValueError: the answer is neither ``{"winner": "held" | "incoming", "row": {…}}`` nor NULL.
     """
     answer = encounter.answer
     if isinstance(answer, BaseException):
@@ -295,14 +300,14 @@ _ARGUMENTS = re.compile(
 
 
 def parsed(text: str, where: str) -> SuppliedResolver:
-    """A supplied resolver, as an article names it.
+    """Return a supplied resolver, given in the form that an article uses.
 
     Args:
-        text: ``name``, ``name(column)`` or ``name(column, 'delimiter')``; a column may stand in double quotes.
+        text: ``name``, ``name(column)`` or ``name(column, 'delimiter')``; a column may be in double quotes.
         where: the article, for messages.
 
     Raises:
-        ArticleError: there is none of that name (20020), or it needs other arguments (21300, 21301).
+        ArticleError: no resolver has that name (20020), or it needs other arguments (21300, 21301).
     """
     call = _CALL.fullmatch(text.strip())
     kind = KINDS.get(call["name"]) if call is not None else None
@@ -327,7 +332,7 @@ def parsed(text: str, where: str) -> SuppliedResolver:
     )
 
 
-#: By the names of `format_type`, without modifiers.
+#: Types of each kind, as named by `format_type`, without modifiers.
 _TYPES = {
     "number": {"smallint", "integer", "bigint", "numeric", "real", "double precision"},
     "datetime": {"date", "timestamp without time zone", "timestamp with time zone"},
@@ -337,14 +342,14 @@ _NUMBERS = {"number": "21301", "datetime": "21302", "text": "21301"}
 
 
 def check(resolver: SuppliedResolver, types: Mapping[str, str], where: str, *, column_tracking: bool) -> None:  # fmt: skip
-    """Refuse a resolver that could not work for an article.
+    """Check that a resolver can work for an article.
 
     Args:
-        types: of each column that travels, as `format_type` gives it.
+        types: of each column that is sent, as `format_type` returns it.
 
     Raises:
-        ArticleError: its column is missing (21501) or of another kind (21301, 21302), or it needs column tracking
-            (21303).
+        ArticleError: the resolver's column is missing (21501) or of another kind (21301, 21302), or it needs column
+        tracking (21303).
     """
     kind = resolver.kind
     if kind.needs_column_tracking and not column_tracking:

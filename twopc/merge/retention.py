@@ -1,8 +1,9 @@
-"""How long metadata of changed rows is kept, and which node may remove what. Pure; the SQL twin is ``merge_clean_up``.
+"""Retention of the metadata of changed rows, and which node may remove it. Pure; the SQL function is
+``merge_clean_up``.
 
-The Publisher removes what is older than the publication's retention and has reached every Subscriber that has not
-expired. A Subscriber removes only what its Publisher has removed: otherwise it would seem to have changed rows without
-having seen what the Publisher holds.
+The Publisher removes metadata that is older than the publication's retention and has reached every Subscriber that
+has not expired. A Subscriber removes only metadata that its Publisher has removed: otherwise it would appear to
+have changed rows without having seen the Publisher's versions.
 """
 
 from __future__ import annotations
@@ -14,21 +15,22 @@ from twopc.errors import MergeError
 from twopc.merge.marks import Marks
 
 RETENTION_DAYS = 14
-"""Of a publication, unless it is set; 0 keeps everything, and no subscription expires."""
+"""Default retention of a publication; 0 keeps all metadata, and no subscription expires."""
 GRACE_DAYS = 1
-"""How much longer metadata is kept than a subscription lasts."""
+"""Days for which metadata is kept beyond the time after which a subscription expires."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClosedGeneration:
-    """A closed generation, as far as clean-up is concerned."""
+    """A closed generation, with the properties that clean-up needs."""
 
     number: int
     closed_s: float
-    """When."""
+    """Time at which the generation was closed."""
     known_by: int | None = None
-    """The first generation of the Publisher that holds all of this one and of those before it; None: none is known
-    to, or this node is the Publisher."""
+    """The first generation of the Publisher that includes this one and all earlier ones; None if none is known to,
+    or this node is the Publisher.
+    """
 
 
 def forgettable(
@@ -38,13 +40,13 @@ def forgettable(
     before_s: float | None,
     publisher_cleaned: int | None,
 ) -> int:
-    """The generation up to which a node may forget what it knows; 0: nothing.
+    """Return the generation up to which a node may remove metadata; 0 for none.
 
     Args:
         acknowledged: for each Subscriber that has not expired, the last generation that it has confirmed.
-        before_s: at the topmost Publisher, the time before which everything may be forgotten; None: nothing may.
-        publisher_cleaned: at a Subscriber, the generation up to which its Publisher has forgotten; None: it is not
-            one.
+        before_s: at the topmost Publisher, the time before which all metadata may be removed; None if none may.
+        publisher_cleaned: at a Subscriber, the generation up to which its Publisher has removed metadata; None if
+        the node is not a Subscriber.
     """
     confirmed = min(acknowledged, default=None)
     numbers = [
@@ -61,11 +63,11 @@ def forgettable(
 
 
 def check_age(publisher: str, above: Marks, subscriber: str, below: Marks) -> None:
-    """Refuse a session between two nodes of which one has forgotten what the other has not heard of.
+    """Check that neither node has removed metadata of changes that the other has not received.
 
     Raises:
-        MergeError: the subscription has expired (21072), or an end names a generation that is not kept any more
-            (21333).
+        MergeError: the subscription has expired (21072), or an end names a generation that is no longer kept
+        (21333).
     """
     if above.is_expired:
         raise MergeError(

@@ -1,6 +1,6 @@
-"""Schema changes that travel: columns added, dropped and widened, each a numbered step. Pure.
+"""Propagated schema changes: columns added, dropped and widened, each a numbered step. Pure.
 
-A change is data, never the text of a statement: each node makes its own DDL of it.
+A change is data, never the text of a statement: each node generates its own DDL from it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from twopc.errors import MergeError
 
 
 class SchemaChangeKind(StrEnum):
-    """What becomes of a column."""
+    """Kind of change of a column."""
 
     ADD = "add"
     DROP = "drop"
     WIDEN = "widen"
-    """Its type takes all values that it took before, and more."""
+    """The new type accepts all values of the old one, and more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,48 +28,51 @@ class SchemaChange:
     """One step of a publication's list (a row of ``sysmergeschemachange``)."""
 
     version: int
-    """Its number in the list: 1, 2, 3 …"""
+    """Number of the step in the list: 1, 2, 3 …"""
     guid: UUID
-    """By which a list is recognised that was restored and went on differently."""
+    """Identifier by which a list is recognised that was restored and then continued differently."""
     artid: UUID
     kind: SchemaChangeKind
     column: str
     number: int
-    """Which of the column versions is the column's own; never given again."""
+    """Number of the column's column version; never used again."""
     type: str | None = None
-    """As `format_type` gives it; None for a column that is dropped."""
+    """Type as `format_type` returns it; None for a column that is dropped."""
     default: str | None = None
-    """Text of a constant; None: there is none."""
+    """Text of a constant default; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaMark:
-    """How far a node has come in the list: its last step."""
+    """A node's position in the list: the last step that it has performed."""
 
     version: int = 0
     guid: UUID | None = None
-    """None: there was no step yet."""
+    """Identifier of the last step; None before the first step."""
 
 
 NO_STEP = SchemaMark()
 
 
 def mark_of(changes: Sequence[SchemaChange]) -> SchemaMark:
-    """How far somebody has come who has made these."""
+    """Return the mark of a node that has performed these changes."""
     return SchemaMark(version=changes[-1].version, guid=changes[-1].guid) if changes else NO_STEP
 
 
 def missing_steps(
     above: str, changes: Sequence[SchemaChange], below: str, held: SchemaMark
 ) -> list[SchemaChange]:
-    """The steps of a Publisher's list that a Subscriber lacks, in order.
+    """Return the steps of a Publisher's list that a Subscriber lacks, in order.
 
     Args:
-        above: the Publisher; `changes`: its whole list.
-        below: the Subscriber; `held`: the last step that it has made.
+        above: the Publisher.
+        changes: the Publisher's whole list.
+        below: the Subscriber.
+        held: the last step that the Subscriber has performed.
 
     Raises:
-        MergeError: the Subscriber has made a step that the Publisher does not know: one of them was restored.
+        MergeError: the Subscriber has performed a step that the Publisher does not know, because one of them was
+        restored.
     """
     known = [NO_STEP, *(SchemaMark(version=each.version, guid=each.guid) for each in changes)]
     if held not in known:
@@ -88,12 +91,12 @@ _NAMES = {
     "int8": "bigint", "bigserial": "bigint", "float4": "real", "float8": "double precision",
     "float": "double precision", "varchar": "character varying", "decimal": "numeric",
 }  # fmt: skip
-#: Each takes what those before it take.
+#: Each type accepts all values of the types before it.
 _CHAINS = (("smallint", "integer", "bigint"), ("real", "double precision"))
 
 
 def type_name(written: str) -> str:
-    """A type that can be widened as `format_type` gives it; another one as it is written."""
+    """Return a type that can be widened in the form of `format_type`; any other type as written."""
     text = re.sub(r"\s*([(,)])\s*", r"\1", " ".join(written.lower().split()))
     match = _TYPE.match(text)
     name = re.match(r"[a-z0-9]+", text)
@@ -104,10 +107,10 @@ def type_name(written: str) -> str:
 
 
 def widens(old: str, new: str) -> bool:
-    """Whether a type takes all values of another, each with the same text but for padding.
+    """Return whether a type accepts all values of another, each with the same text except for padding.
 
     Args:
-        old: as `format_type` gives it.
+        old: as `format_type` returns it.
     """
     before, after = _TYPE.match(old), _TYPE.match(new)
     if before is None or after is None or old == new:

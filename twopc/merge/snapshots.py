@@ -1,4 +1,4 @@
-"""Snapshots in files: what a folder holds, and how files and folders are called. Pure."""
+"""Snapshots in files: the content of a folder, and the names of files and folders. Pure."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from uuid import UUID
 from twopc.names import bounded
 
 FORMAT = 1
-"""Of manifests, and of the files that they name."""
+"""Format version of manifests, and of the files that they list."""
 MANIFEST = "manifest.json"
 PARTIAL = "manifest.partial.json"
-"""What is there of a snapshot that is not finished."""
+"""Name of the manifest of an unfinished snapshot."""
 PART_BYTES = 64 * 2**20
-"""How much of a table goes into one data file, about."""
-#: A name that leads nowhere but into the folder itself.
+"""Approximate size of one data file of a table."""
+#: A name that cannot refer to a place outside the folder.
 _FILE_NAME = re.compile(r"[A-Za-z0-9%_~-][A-Za-z0-9%_.~-]{0,250}\Z")
 _PART_NAME_BYTES_MAX = 150
 
 
 class SnapshotKind(StrEnum):
-    """What a file holds, by its extension (facts 4.1), in the order in which they are delivered."""
+    """Content of a file, by its extension (facts 4.1), in the order of delivery."""
 
     PRE = "pre"
-    """The name of the table, which must not be there."""
+    """The name of the table, which must not exist yet."""
     SCHEMA = "sch"
     """Columns, types and checks."""
     DATA = "bcp"
@@ -36,21 +36,23 @@ class SnapshotKind(StrEnum):
     CONFLICTS = "cft"
     """The name of the conflict table, and of its publication."""
     TRIGGERS = "trg"
-    """What is tracked, and how."""
+    """The tracked table and its tracking options."""
     METADATA = "sys"
     """The metadata of the rows, as COPY text."""
 
 
 class SnapshotFormat(StrEnum):
-    """How rows are written: see PostgreSQL's COPY."""
+    """Format of rows: see PostgreSQL's COPY."""
 
     TEXT = "text"
     BINARY = "binary"
-    """Only for types of PostgreSQL's and enums, and between servers of one major version."""
+    """Only for built-in types and enums, and between servers of one major version."""
 
 
 OF_DATA = frozenset({SnapshotKind.DATA, SnapshotKind.METADATA})
-"""The others describe the tables, and are the same for every Subscriber."""
+"""Kinds that contain rows or metadata. Files of other kinds describe the tables, and are the same for every
+Subscriber.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +62,12 @@ class SnapshotFile:
     name: str
     kind: SnapshotKind
     nickname: int
-    """Of its article."""
+    """Nickname of the file's article."""
     size_bytes: int
     sha256: str
     rows: int = 0
     place: str = ""
-    """Of a part of a table's rows: where they stand in the Publisher's file."""
+    """Location of a part of a table's rows in the Publisher's file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,33 +79,33 @@ class SnapshotArticle:
     schema: str
     table: str
     floor: int = 0
-    """Above which versions go on of rows of which what was known is forgotten."""
+    """Lower bound of new versions for rows whose metadata was removed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotGeneration:
-    """What moment the rows are of."""
+    """The generation at which the rows were read."""
 
     number: int
     guid: UUID
     snapshot: str
-    """What the generation sees, as PostgreSQL prints it."""
+    """The generation's snapshot, as PostgreSQL prints it."""
     retention_days: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotPartition:
-    """Whose rows they are."""
+    """The partition to which the rows belong."""
 
     number: int
     host_name: str | None
-    """None: no filter looks at it."""
+    """The host name; None if no filter uses it."""
     login: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotManifest:
-    """What a folder holds. It is written last, so that what it names is there."""
+    """The manifest of a folder. It is written last, so that all files that it lists exist."""
 
     format: int
     publisher: str
@@ -111,42 +113,42 @@ class SnapshotManifest:
     publication: str
     server_version: int
     data_format: SnapshotFormat
-    """Of the rows; their metadata is text."""
+    """Format of the rows; metadata is always text."""
     generation: SnapshotGeneration | None
-    """None: the tables are described, and there are no rows."""
+    """The generation of the rows; None if only the tables are described, without rows."""
     partition: SnapshotPartition | None
-    """None: the publication is not filtered, or there are no rows."""
+    """The partition; None if the publication is not filtered, or there are no rows."""
     articles: tuple[SnapshotArticle, ...]
     files: tuple[SnapshotFile, ...]
-    """In the order of delivery."""
+    """The files in the order of delivery."""
 
     @property
     def folder(self) -> tuple[str, ...]:
-        """The folders below ``unc`` in which it belongs."""
+        """The folders below ``unc`` in which the snapshot belongs."""
         return folder_of(self.publisher, self.database, self.publication, self.partition)
 
 
 def being_initialised(node: str) -> str:
-    """Why no session begins with a node."""
+    """Return the message for a session that cannot begin because the node is being initialised."""
     return f"{node} is being initialised: where that was cut off, `subscribe` or `reinitialise` goes on with it"
 
 
 def is_file_name(name: str) -> bool:
-    """Whether a file of a snapshot may be called so."""
+    """Return whether a name is valid for a file of a snapshot."""
     return bool(_FILE_NAME.match(name))
 
 
 def encoded(text: str) -> str:
-    """Any text as a part of a file's name: it holds no separator, and no other text is written the same way."""
+    """Return any text as a part of a file's name: without separators, and different for different texts."""
     return bounded(quote(text, safe=""), _PART_NAME_BYTES_MAX)
 
 
 def folder_of(
     publisher: str, database: str, publication: str, partition: SnapshotPartition | None = None
 ) -> tuple[str, ...]:
-    """Where a snapshot is below ``<folder>/unc`` (seed 003): ``<Publisher>_<database>_<publication>``.
+    """Return the folders of a snapshot below ``<folder>/unc`` (seed 003): ``<Publisher>_<database>_<publication>``.
 
-    Below that is a folder for each partition: its values, and its number.
+    That folder has a subfolder for each partition, named after its values and its number.
     """
     base = bounded("_".join(encoded(each) for each in (publisher, database, publication)), 250)
     if partition is None:
@@ -164,11 +166,14 @@ def file_name(
     part: int | None = None,
     data_format: SnapshotFormat = SnapshotFormat.TEXT,
 ) -> str:
-    """How a file is called. Those with rows carry their generation, so that a new snapshot overwrites none of an old one.
+    """Return the name of a file. Files with rows include their generation, so that a new snapshot overwrites no
+    file of an old one.
 
     Args:
-        nickname: the article's; `table`: its table.
-        part: of a table's rows, from 1; `data_format`: theirs.
+        nickname: the article's nickname.
+        table: the article's table.
+        part: number of a part of the table's rows, from 1.
+        data_format: format of the rows.
     """
     words = [f"{nickname:04}", encoded(table)]
     if generation is not None:
