@@ -1,1 +1,1 @@
-"""Nodes of merge replication without a server: what the SQL does, written down in values."""
+"""Nodes of merge replication without a server: the effects of the SQL code, implemented on values."""

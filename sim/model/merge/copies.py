@@ -1,4 +1,4 @@
-"""Initial copies between nodes that merge in memory."""
+"""Initialising merge nodes in memory."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ def initialise(
     *,
     as_of_now: bool = False,
 ) -> None:
-    """Reinitialise a node as a Subscriber: with the Publisher's rows, and their metadata, in one generation.
+    """Reinitialise a node as a Subscriber, with the Publisher's rows and their metadata, of one generation.
 
-    Of filtered articles it gets the rows of its partition. Whatever the node has is gone; it is another replica from now on.
+    Of filtered articles, it receives the rows of its partition. The node's previous content is lost, and it becomes
+    another replica.
 
     Args:
         publisher: the Publisher's name.
         above: the Publisher.
-        kept: the Publisher as it was when a snapshot of it was made, whose rows it gets.
-        as_of_now: it goes on from what the Publisher is now nevertheless.
+        kept: the Publisher at the time of a snapshot, whose rows the node receives.
+        as_of_now: whether the node continues from the Publisher's present generation even so.
     """
     live = above
     if kept is None:
@@ -75,7 +76,7 @@ def initialise(
 def _parts(
     above: ModelMergeNode, partition: int | None, begun: Generation
 ) -> Mapping[UUID, Set[UUID]]:
-    """Of each filtered article the rows of a partition, which is made if it is new."""
+    """Return the rows of a partition, for each filtered article; map a new partition first."""
     mappings = above.mappings
     if mappings is None or partition is None:
         return {}

@@ -34,7 +34,7 @@ class ModelMergeEnd(ModelRanges):
     """See `MergeEndPort`.
 
     Args:
-        agents: which neighbours an agent works for at this node; shared by all ends of the node.
+        agents: neighbours for which an agent is working at this node; shared by all ends of the node.
     """
 
     def __init__(self, node: ModelMergeNode, neighbour: str, agents: set[str]) -> None:
@@ -46,7 +46,7 @@ class ModelMergeEnd(ModelRanges):
 
     @property
     def _without(self) -> Set[MergeProtection]:
-        """Protections that are left out here."""
+        """Protections that are switched off at this node."""
         return NOTHING_LEFT_OUT
 
     async def open(self, *, alone: bool) -> None:
@@ -87,7 +87,7 @@ class ModelMergeEnd(ModelRanges):
         return self.node.schema
 
     async def alter(self, change: SchemaChange) -> None:
-        """See `MergeEndPort`: without tables nothing is altered."""
+        """See `MergeEndPort`; raises MergeError, as there are no tables to alter."""
         raise MergeError(f"{self.name} cannot make schema change {change.version}", node=self.name)
 
     async def articles(self) -> Mapping[UUID, SessionArticle]:
@@ -130,7 +130,7 @@ class ModelMergeEnd(ModelRanges):
         return outcome
 
     def _touch_mappings(self, parts: Sequence[Slice]) -> None:
-        """``merge_touch_mappings``: what a Subscriber has sent, and does not belong to it, is to leave it again."""
+        """``merge_touch_mappings``: have rows that a Subscriber sent leave its partition if they do not belong to it."""
         mappings, partition = self.node.mappings, self.node.neighbours[self._neighbour].partition
         if mappings is None or partition is None:
             return
@@ -140,7 +140,7 @@ class ModelMergeEnd(ModelRanges):
             mappings.touch(part.artid, partition, rowguids, newest, comes_again=False)
 
     def _take(self, part: Slice, judge: Judge | None, *, is_final: bool) -> SliceOutcome:
-        """The rows of a slice, one after the other, as somebody rules who is asked about them."""
+        """Apply the rows of a slice, one after the other, as the judge decides."""
         if part.leaves:
             rowguids = [row.rowguid for row in part.rows]
             applied, deferred = leave(
@@ -156,7 +156,7 @@ class ModelMergeEnd(ModelRanges):
             ruling = judgement.resolutions.get(row.rowguid, Resolution())
             fault = judgement.faults.get(row.rowguid)
             if self._is_strange(part.artid, row.rowguid):
-                if row.version.gone:  # what it has deleted again was its own
+                if row.version.gone:  # the Subscriber deleted a row of its own
                     held = self.node.take(part.artid, self._neighbour, row, Side.HELD)
                     decisions[row.rowguid] = held
                     continue
@@ -231,7 +231,7 @@ class ModelMergeEnd(ModelRanges):
     async def receive(
         self, generation: Generation, repeated: Sequence[Slice], judges: Mapping[UUID, Judge]
     ) -> SliceOutcome:
-        """See `MergeEndPort`; nothing fails here but resolvers and handlers."""
+        """See `MergeEndPort`; only resolvers and handlers can fail here."""
         outcomes = [self._take(part, judges.get(part.artid), is_final=True) for part in repeated]
         self._touch_mappings(repeated)
         failed = {guid: why for each in outcomes for guid, why in each.failed.items()}
@@ -301,7 +301,7 @@ class ModelMergeEnd(ModelRanges):
 
 
 def incoming_of(row: MergeRow) -> Incoming:
-    """A row on its way, as a node takes it."""
+    """Return a sent row as a node processes it."""
     return Incoming(
         rowguid=row.rowguid,
         version=RowVersion(

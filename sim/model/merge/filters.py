@@ -1,6 +1,6 @@
-"""Conditions of merge filters, as the model evaluates them: what it does not know of one, it refuses by name.
+"""Conditions of merge filters, as the model evaluates them; unsupported ones are refused by name.
 
-A Subscriber's values stand in a condition as ``msrepl.host_name()`` and ``msrepl.suser_sname()``.
+Conditions contain a Subscriber's values as ``msrepl.host_name()`` and ``msrepl.suser_sname()``.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from twopc.sim.model.sql.widths import column_type, width
 from twopc.sim.model.values import SqlError, UnsupportedError, Values
 
 VALUES = ("host_name", "suser_sname")
-"""Functions of a Subscriber's values."""
+"""Functions that return a Subscriber's values."""
 
-#: Functions that do not say the same at any time, or do something.
+#: Functions whose result depends on the time; other functions that are not immutable, or have side effects.
 _TIMES = frozenset({"now", "current_timestamp", "transaction_timestamp", "current_date"})
 _NOT_IMMUTABLE = {"current_setting", "concat"} | LENIENT.keys() - _TIMES - {
     "coalesce", "greatest", "least", "nullif", "row",
@@ -33,22 +33,22 @@ _TEXTS = ("text", "varchar", "char")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowCondition:
-    """Whether a row belongs to whoever has a host name and a login."""
+    """A condition whether a row belongs to Subscribers with a host name and a login."""
 
     holds: Callable[[Values, str | None, str | None, float], bool]
-    """Of a row, a host name, a login and the time, in seconds since 1970."""
+    """Return whether a row belongs, given a host name, a login and the time in seconds since 1970."""
     uses: frozenset[str]
-    """Which of the Subscriber's values it looks at."""
+    """The Subscriber's values that the condition uses."""
     is_timed: bool
-    """It may say something else of the same row later."""
+    """Whether the result for the same row may change with time."""
 
 
 def row_condition(text: str, table: HeapTable, plans: Any) -> RowCondition:
-    """The condition of a row filter.
+    """Return the condition of a row filter.
 
     Raises:
-        SqlError: as a server would not take it.
-        UnsupportedError: the model does not know something of it.
+        SqlError: a server would refuse the filter.
+        UnsupportedError: the model does not support part of the filter.
     """
     scope = Scope(plans)
     scope.add(_source(table))
@@ -65,7 +65,7 @@ def row_condition(text: str, table: HeapTable, plans: Any) -> RowCondition:
 
 
 class _Moment:
-    """A transaction as far as functions of time ask for it."""
+    """A transaction, as far as functions of time use it."""
 
     def __init__(self, now_s: float) -> None:
         self.top = self
@@ -75,11 +75,12 @@ class _Moment:
 def join_condition(
     text: str, child: HeapTable, parent: HeapTable, plans: Any
 ) -> tuple[Callable[[Values, Values], bool], bool]:
-    """Whether a row of `child` belongs to one of `parent`; and whether that is a foreign key of the child's.
+    """Return whether a row of `child` belongs to one of `parent`, as a function; and whether the filter is a
+    foreign key.
 
     Raises:
-        SqlError: as a server would not take it.
-        UnsupportedError: the model does not know something of it.
+        SqlError: a server would refuse the filter.
+        UnsupportedError: the model does not support part of the filter.
     """
     scope = Scope(plans)
     scope.add(_source(child))
@@ -106,8 +107,9 @@ def _source(table: HeapTable) -> FromSource:
 
 
 def _read(text: str) -> tuple[Any, frozenset[str], bool]:
-    """The tree of a condition with parameters in place of a Subscriber's values, which these are, and whether it asks
-    for the time.
+    """Return a condition's tree, with parameters in place of a Subscriber's values, and the names of those values.
+
+    The third result is whether the condition uses the time.
     """
     from sqlglot import exp
 
@@ -138,7 +140,7 @@ def _read(text: str) -> tuple[Any, frozenset[str], bool]:
 
 
 def _check_types(tree: Any, name: str, scope: Scope) -> None:
-    """A Subscriber's values are texts, and are compared with texts. 42883"""
+    """Check that a Subscriber's values, which are texts, are compared with texts. 42883"""
     for node in tree.walk():
         if kind(node) in _COMPARISONS:
             sides = (node.this, node.expression)
@@ -149,7 +151,7 @@ def _check_types(tree: Any, name: str, scope: Scope) -> None:
 
 
 def _is_key(tree: Any, child: HeapTable, parent: HeapTable, scope: Scope) -> bool:
-    """Whether a condition says that a foreign key of the child's is the parent's key."""
+    """Return whether a condition equates a foreign key of the child with the parent's key."""
     pairs = []
     for part in _parts(tree):
         if kind(part) != "EQ" or {kind(part.this), kind(part.expression)} != {"Column"}:

@@ -1,6 +1,6 @@
-"""The identity column of a merged table at a node of the model: what is drawn, what is allotted, and whose values are whose.
+"""The identity column of a merged table at a node of the model: drawn values, allotted ranges, and their owners.
 
-As of sequences, nothing of it is taken back with a transaction.
+As with sequences, no change is undone when a transaction rolls back.
 """
 
 from __future__ import annotations
@@ -37,35 +37,35 @@ class AllottedTo:
 
 @dataclass(slots=True, kw_only=True)
 class ModelIdentity:
-    """What a node knows of the values of one column."""
+    """A node's knowledge of the values of one identity column."""
 
     node: str
     table: str
     column: str
     ranges: IdentityRanges
     is_copy: bool
-    """It is at a Subscriber."""
+    """Whether the column is at a Subscriber."""
     highest: int
-    """Of its type."""
+    """Greatest value of the column's type."""
     step: int = 1
     size: int = 0
-    """At a Subscriber, how many values a range of its has."""
+    """At a Subscriber: number of values in one of its ranges."""
     counted: int = 0
-    """At the topmost Publisher the last value that was drawn, at a Subscriber how many places were counted."""
+    """At the topmost Publisher: last value drawn; at a Subscriber: number of places drawn from its ranges."""
     own: tuple[OwnRange, ...] = ()
-    """Those that a Subscriber draws from."""
+    """Ranges from which a Subscriber draws."""
     allotted: tuple[AllottedTo, ...] = ()
-    """What others draw from. It stays when a subscription has ended: no value is allotted twice."""
+    """Ranges of others. They stay after a subscription has ended, as no value is allotted twice."""
 
     @property
     def left(self) -> int:
-        """How many values can still be drawn here."""
+        """Number of values that can still be drawn here."""
         if self.is_copy:
             return left_over(self.own, self.counted)
         return max(0, (self.highest - self.counted) // self.step)
 
     def draw(self) -> int:
-        """The next value. 548: a Subscriber has used up its ranges."""
+        """Return the next value. 548 if a Subscriber has used up its ranges."""
         if not self.is_copy:
             if not self.left:
                 raise SqlError(
@@ -93,7 +93,7 @@ class ModelIdentity:
 
     @property
     def held(self) -> RangesHeld:
-        """What a Subscriber has."""
+        """The Subscriber's present ranges, as it reports them."""
         newest = max(self.own, key=lambda each: each.allotment, default=None)
         return RangesHeld(
             left=self.left,
@@ -104,7 +104,7 @@ class ModelIdentity:
         )
 
     def allot(self, subscriber: str, count: int) -> Sequence[AllottedRange]:
-        """Draw values for a Subscriber; fewer where fewer are left."""
+        """Draw values for a Subscriber, or fewer if fewer are left, and return their ranges."""
         drawn = [self.draw() for _ in range(min(count, self.left))]
         made: list[AllottedRange] = []
         for first, last in runs(drawn, self.step):
@@ -117,7 +117,7 @@ class ModelIdentity:
         return made
 
     def allotted_to(self, subscriber: str) -> list[AllottedRange]:
-        """What a Subscriber draws from, or has drawn."""
+        """Return the ranges that were allotted to a Subscriber."""
         return [each.range for each in self.allotted if each.subscriber == subscriber]
 
     def _enter(self, subscriber: str, allotted: AllottedRange) -> None:
@@ -126,10 +126,10 @@ class ModelIdentity:
     def learn(
         self, subscriber: str, held: Sequence[tuple[int, int]], highest: int | None
     ) -> Sequence[AllottedRange] | None:
-        """``merge_learn_ranges``: enter ranges that were allotted and forgotten.
+        """``merge_learn_ranges``: register ranges that were allotted and whose record was lost.
 
         Returns:
-            All of them, by their present numbers; None: another has some of them.
+            All of them, with their present numbers; None if another Subscriber has some of them.
         """
         if not self.is_copy:
             self.counted = max(self.counted, highest or 0, *(last for _, last in held), 0)
@@ -147,15 +147,15 @@ class ModelIdentity:
         return [each for each in self.allotted_to(subscriber) if each.first in firsts]
 
     def receive(self, allotted: Sequence[AllottedRange]) -> None:
-        """Draw from further ranges, after those that are there; idempotent."""
+        """Add further ranges, to be used after the present ones. Idempotent."""
         self.own = laid(self.own, allotted, self.counted, self.step)
 
     def withdraw(self) -> None:
-        """Draw from the ranges that are there no more."""
+        """Remove all ranges from which values are drawn."""
         self.own = ()
 
     def refusal(self, value: int) -> SqlError | None:
-        """Why an application may not name a value here; None: it may. 548"""
+        """Return the error if an application must not specify this value, else None. 548"""
         is_own = is_among(value, self.own) if self.is_copy else value <= self.counted
         if is_own and not is_among(value, [each.range for each in self.allotted]):
             return None
@@ -171,12 +171,12 @@ class ModelIdentity:
 
 
 class IdentityGuard:
-    """``msmerge_idc_<artid>`` and ``msmerge_idu_<artid>``: a trigger that looks at values which an application names.
+    """``msmerge_idc_<artid>`` and ``msmerge_idu_<artid>``: a trigger that checks values that an application specifies.
 
     Args:
-        identity: what the node knows of the column now; a restored database knows something else.
-        place: the column's, in a row.
-        passes: whether a role's changes are not looked at.
+        identity: returns the node's present knowledge of the column, which restoring a backup replaces.
+        place: place of the column in a row.
+        passes: returns whether a role's changes are exempt.
     """
 
     when = "after statement"
@@ -196,7 +196,7 @@ class IdentityGuard:
         self._passes = passes
 
     def fire(self, tx: Any, table: str, changes: Sequence[RowChange]) -> Steps[None]:
-        """Refuse values that are not this node's. 548"""
+        """Refuse values outside this node's ranges. 548"""
         yield from ()
         if self._passes(tx.session.role):
             return

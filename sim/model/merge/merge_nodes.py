@@ -1,4 +1,4 @@
-"""Nodes of a model that merge: their tables, their subscriptions, and the sessions between them."""
+"""Merge nodes of a model: their tables, their subscriptions, and the sessions between them."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ class ModelMerging:
     """The merge replication of a model whose nodes are empty.
 
     Args:
-        tables: in the order in which they are published: after those whose rows theirs follow.
-        made: their names in the order in which they are made: after those that they refer to.
-        publishers: the Publisher of each Subscriber; each node after its own.
-        priorities: of server subscriptions.
+        tables: in the order of publication: a table follows those whose rows determine which of its rows belong.
+        made: the tables' names in the order of creation: a table follows those to which it refers.
+        publishers: the Publisher of each Subscriber; a node follows its own Publisher.
+        priorities: priorities of server subscriptions.
         values: the host name and the login of each Subscriber.
-        without: protections that are left out.
+        without: protections that are switched off.
 
     Raises:
-        twopc.sim.model.builder.BuildError: a node does not take what a table says.
-        UnsupportedError: the model does not know something that it says.
+        twopc.sim.model.builder.BuildError: a node refuses part of a table's definition.
+        UnsupportedError: the model does not support part of the definition.
     """
 
     def __init__(
@@ -70,20 +70,20 @@ class ModelMerging:
         by_name = {each.table.name: each for each in tables}
         self._made = [by_name[name] for name in made]
         self.publishers = publishers
-        """Of each Subscriber."""
+        """Publisher of each Subscriber."""
         self._points = points
         self._without = without
         self._aged_s = 0.0
         self._shut: set[str] = set()
-        """Nodes that let nobody in at present."""
+        """Nodes that refuse connections at present."""
         self._agents: dict[str, set[str]] = {name: set() for name in model.nodes}
         self._backups: dict[str, tuple[Mapping[str, backups.KeptTable], SiteKnowledge]] = {}
         self._snapshots: dict[str, ModelSnapshot] = {}
-        """By Publisher."""
+        """Snapshots by Publisher."""
         self._deliveries: dict[str, ModelSnapshotDelivery] = {}
-        """By Subscriber that is being initialised."""
+        """Deliveries by Subscriber, while it is being initialised."""
         self.ends: dict[str, tuple[SiteMergeEnd, SiteMergeEnd]] = {}
-        """Of the session that is under way with each Subscriber."""
+        """Both ends of the running session of each Subscriber."""
         for node in model.nodes.values():
             self._define(node)
         root = model.publisher
@@ -127,7 +127,7 @@ class ModelMerging:
                     node.define(text)
 
     def _begin(self, subscriber: str) -> None:
-        """Give a Subscriber, whose tables are empty, the rows of its Publisher's that belong to it."""
+        """Initialise a Subscriber, whose tables are empty, with the rows of its Publisher that belong to it."""
         publisher = self.publishers[subscriber]
         node, above = self._model.nodes[subscriber], self._model.nodes[publisher]
         site = self.sites[subscriber]
@@ -169,10 +169,10 @@ class ModelMerging:
         rowguids = {artid: each.rowguid for artid, each in self._tables.items()}
         return MergeSite(node, knowledge, tables, rowguids)
 
-    # -- what is done ------------------------------------------------------------------------------
+    # -- actions -----------------------------------------------------------------------------------
 
     async def sync(self, subscriber: str) -> MergeReport:
-        """The Merge Agent, once. MergeError"""
+        """Run one session of the Merge Agent. MergeError"""
         publisher = self.publishers[subscriber]
         if subscriber in self._deliveries:
             raise MergeError(being_initialised(subscriber), node=subscriber, sqlstate="42501")
@@ -190,9 +190,10 @@ class ModelMerging:
                 self.ends[subscriber] = before
 
     async def reinitialise(self, subscriber: str) -> None:
-        """Have a Subscriber begin anew with its Publisher's rows, outside of time but for protocol points.
+        """Reinitialise a Subscriber with its Publisher's rows, outside virtual time except for protocol points.
 
-        If there is a snapshot it gets that one's, file by file, and goes on at the next file if it was cut off.
+        If there is a snapshot, its files are delivered one by one; an interrupted delivery continues at the next
+        file.
         """
         publisher = self.publishers[subscriber]
         kept = self._snapshots.get(publisher)
@@ -211,16 +212,16 @@ class ModelMerging:
         self.sites[subscriber].knowledge.recorded.clear()
 
     async def go_on(self) -> None:
-        """Go on with snapshots whose delivery was cut off."""
+        """Continue interrupted deliveries of snapshots."""
         for name in [*self._deliveries]:
             await self.reinitialise(name)
 
     def is_being_initialised(self, node: str) -> bool:
-        """Whether not all files of a snapshot have been delivered to it."""
+        """Return whether some files of a snapshot have not been delivered to a node yet."""
         return node in self._deliveries
 
     def make_snapshot(self, publisher: str) -> None:
-        """Keep what Subscribers begin with that begin anew."""
+        """Make the snapshot from which the Publisher's Subscribers are reinitialised."""
         self._snapshots[publisher] = snapshot_of(self.sites[publisher])
 
     def _empty(self, subscriber: str) -> None:
@@ -233,22 +234,25 @@ class ModelMerging:
             node.outside(_delete_all(node, each.table.name), f"the rows of {each.table.name}")
 
     def add_column(self, table: str, column: str, type_: str, default: str | None) -> None:
-        """Add a column to a table of the topmost Publisher, which sessions bring to Subscribers. SqlError
+        """Add a column to a table of the topmost Publisher, which sessions propagate to Subscribers. SqlError
 
         Raises:
-            UnsupportedError: the model does not know the type.
+            UnsupportedError: the model does not support the type.
         """
         self._change(SchemaChangeKind.ADD, table, column, type_, default)
 
     def drop_column(self, table: str, column: str) -> None:
-        """Drop a column of the topmost Publisher's table that no key and no filter names, and with sessions those of others."""
+        """Drop a column of the topmost Publisher's table that no key and no filter uses; sessions propagate the
+        change.
+        """
         self._change(SchemaChangeKind.DROP, table, column)
 
     def widen_column(self, table: str, column: str, type_: str) -> None:
-        """Give a column of the topmost Publisher's table a type that takes more values, and with sessions those of others.
+        """Change the type of a column of the topmost Publisher's table to a wider one; sessions propagate the
+        change.
 
         Raises:
-            UnsupportedError: the model does not know the type.
+            UnsupportedError: the model does not support the type.
         """
         self._change(SchemaChangeKind.WIDEN, table, column, type_)
 
@@ -275,45 +279,45 @@ class ModelMerging:
         make_change(site, change)
 
     def cut(self, node: str) -> None:
-        """A node refuses connections, and ends those of agents to it; idempotent."""
+        """Have a node refuse connections, and end those of agents to it. Idempotent."""
         self._shut.add(node)
         for end in (end for ends in self.ends.values() for end in ends):
             end.is_lost = end.is_lost or end.name == node
 
     def restore(self, node: str) -> None:
-        """It accepts connections again; idempotent."""
+        """Have a node accept connections again. Idempotent."""
         self._shut.discard(node)
 
     def back_up(self, node: str) -> None:
-        """Keep what a node holds, in place of what was kept before. Nobody is at work there."""
+        """Back up a node, replacing its earlier backup. No session may be working there."""
         knowledge = copy.deepcopy(self.sites[node].knowledge)
         self._backups[node] = backups.back_up(self._model.nodes[node]), knowledge
 
     def restore_backup(self, node: str) -> None:
-        """Put a node back to what was kept, which stays. Nobody is at work there."""
+        """Restore a node from its backup, which is kept. No session may be working there."""
         tables, knowledge = self._backups[node]
         backups.restore(self._model.nodes[node], tables)
         self.sites[node].knowledge = copy.deepcopy(knowledge)
 
     def age(self, days: float) -> None:
-        """Have so many days go by for what is dated."""
+        """Advance the clock of retention by some days."""
         self._aged_s += days * DAY_S
 
     def recorded(self, node: str) -> Sequence[RecordedConflict]:
-        """The conflicts that a node has recorded, the oldest first."""
+        """Return the conflicts that a node has recorded, the oldest first."""
         return self.sites[node].knowledge.recorded
 
     def table_of(self, artid: UUID) -> str:
-        """An article's table."""
+        """Return the name of an article's table."""
         return self._tables[artid].table.name
 
     def rowguids(self, node: str, table: str) -> list[UUID]:
-        """Of a table's rows at a node, in the order of their primary keys."""
+        """Return the rowguids of a table's rows at a node, in the order of their primary keys."""
         site, artid = self.sites[node], self._artid(table)
         return [site.rowguid(artid, row) for row in site.tables[artid].rows()]
 
     def part(self, subscriber: str, table: str) -> list[int] | None:
-        """Which of a table's rows at the Publisher belong to a Subscriber, by place; None: all."""
+        """Return the places of the Publisher's rows of a table that belong to a Subscriber; None if all do."""
         publisher, artid = self.publishers[subscriber], self._artid(table)
         above = self.sites[publisher].knowledge
         partition = above.neighbours[subscriber].partition
@@ -327,7 +331,7 @@ class ModelMerging:
         ]
 
     def texts(self, node: str, table: str, values: Sequence[object]) -> dict[str, str | None]:
-        """The values of a row that a node has recorded, as text."""
+        """Return the values of a row that a node has recorded, as texts."""
         artid = self._artid(table)
         held, rowguid = self._model.nodes[node].table(table), self._tables[artid].rowguid
         columns = [held.columns[place] for place in travelling(held, rowguid)]
@@ -335,7 +339,7 @@ class ModelMerging:
             column.name: value
             if value is None or isinstance(value, str)
             else column.type.text(value)
-            for column, value in zip(columns, values, strict=False)  # of an earlier shape, perhaps
+            for column, value in zip(columns, values, strict=False)  # the row may be older
         }
 
     def _artid(self, table: str) -> UUID:
@@ -350,7 +354,7 @@ def _create_text(merged: ModelMergedTable) -> str:
 
 
 def _make_plain(node: ModelNode, table: str) -> None:
-    """At a Subscriber nobody makes values of identity columns, and of sequences: inserts name them."""
+    """Remove identity from a Subscriber's columns: inserts must specify their values."""
     for column in node.table(table).columns:
         if column.identity:
             column.identity = column.always = False

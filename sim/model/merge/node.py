@@ -1,8 +1,8 @@
-"""A node that merges, in memory: rows, their metadata, generations, and neighbours.
+"""A merge node in memory: rows, their metadata, generations, and neighbours.
 
-It writes down what the triggers and functions on servers do; decisions are those of `twopc.merge.decision`. A
-transaction is one change, and takes effect at once: its number stands for the transaction id, and a generation is
-the number of the last change that it holds. It knows no constraints.
+Implements the effects of the triggers and functions on servers; decisions are those of `twopc.merge.decision`. A
+transaction is one change and takes effect at once: its number represents the transaction id, and a generation
+stores the number of its last change. There are no constraints.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from twopc.sim.model.merge.records import (
 )
 from twopc.sim.model.merge.retention import DAY_S, forgettable_at
 
-#: What servers draw: GUIDs of generations, and numbers of replicas that were restored.
+#: Numbers that servers draw at random: GUIDs of generations, and numbers of new replicas.
 drawn = itertools.count(1000)
 
 
 @dataclass(slots=True, kw_only=True)
 class ModelMergeNode:
-    """One database."""
+    """One database that merges."""
 
     name: str
     replica: int
@@ -56,25 +56,25 @@ class ModelMergeNode:
     rows: dict[UUID, dict[UUID, Values]] = field(default_factory=dict)
     metadata: dict[UUID, dict[UUID, ModelMetadata]] = field(default_factory=dict)
     generations: dict[int, ModelGeneration] = field(default_factory=dict)
-    """By number, in order; without those that are forgotten."""
+    """Closed generations by number, in order, without forgotten ones."""
     neighbours: dict[str, ModelNeighbour] = field(default_factory=dict)
     conflicts: list[ModelConflict] = field(default_factory=list)
     failures: dict[UUID, ModelFailure] = field(default_factory=dict)
     change: int = 0
     former: tuple[int, ...] = ()
     clock: Callable[[], float] = lambda: 0.0
-    """Seconds, from whatever moment."""
+    """Time in seconds, from any origin."""
     retention_days: float = RETENTION_DAYS
-    """Of the publication; 0: for ever."""
+    """Retention of the publication in days; 0 for unlimited."""
     cleaned: int = 0
-    """The generation up to which is forgotten what was known."""
+    """Generation up to which metadata has been forgotten."""
     floors: dict[UUID, int] = field(default_factory=dict)
-    """Of each article, the highest version of a row that is forgotten: new rows go on above it."""
+    """For each article, the highest version of a forgotten row: new rows get higher versions."""
     sessions: list[tuple[str, SessionRecord]] = field(default_factory=list)
-    """Those that have ended here, each with the Subscriber."""
+    """Ended sessions, each with its Subscriber."""
     schema: tuple[SchemaChange, ...] = ()
     mappings: PartitionMappings | None = None
-    """At a Publisher that filters."""
+    """Partition mappings, at a Publisher with filters."""
 
     def __post_init__(self) -> None:
         for artid in self.articles:
@@ -99,7 +99,7 @@ class ModelMergeNode:
     # -- applications ------------------------------------------------------------------------------
 
     def write(self, artid: UUID, rowguid: UUID, values: Values | None) -> int:
-        """An application's change of one row, None: its deletion; the version that the row got."""
+        """Change a row for an application, or delete it if `values` is None; return the row's new version."""
         self.change += 1
         held, metadata = self.rows[artid].get(rowguid), self.metadata[artid].get(rowguid)
         before = metadata.version if metadata is not None else RowVersion(lineage={})
@@ -160,7 +160,7 @@ class ModelMergeNode:
         return self.newest.generation
 
     def generation_of(self, change: int) -> int:
-        """``merge_generation``: the generation that a change belongs to."""
+        """``merge_generation``: return the generation to which a change belongs."""
         holders = (number for number, each in self.generations.items() if change <= each.upto)
         return min(holders, default=self.newest.generation.number + 1)
 
@@ -175,7 +175,7 @@ class ModelMergeNode:
         return held is not None and held.generation == generation
 
     def receive(self, neighbour: str, generation: Generation) -> None:
-        """``merge_receive``, of a whole generation."""
+        """``merge_receive``, for a whole generation."""
         peer = self.neighbours[neighbour]
         peer.received, peer.coming = generation, None
 
@@ -196,19 +196,19 @@ class ModelMergeNode:
     # -- retention ---------------------------------------------------------------------------------
 
     def is_expired(self, peer: ModelNeighbour) -> bool:
-        """Whether a Subscriber has had no session for longer than the retention, and misses something."""
+        """Return whether a Subscriber has had no session for longer than the retention, and lacks changes."""
         idle_days = (self.clock() - peer.last_session_s) / DAY_S
         return 0 < self.retention_days < idle_days and (
             peer.sent < self.cleaned or self._has_changed(self.generations[peer.sent].upto)
         )
 
     def clean_up(self) -> int:
-        """``merge_clean_up``: forgets what nobody needs any more; how many rows' metadata it was."""
+        """``merge_clean_up``: forget metadata that no node needs any more, and return the number of rows."""
         upto = forgettable_at(self)
         return self.forget(upto) if upto > self.cleaned else 0
 
     def forget(self, upto: int) -> int:
-        """Remove the metadata of rows that were last changed in a generation or before it."""
+        """Remove the metadata of rows that were last changed in this generation or earlier."""
         last, count = self.generations[upto].upto, 0
         for artid, rows in self.metadata.items():
             for rowguid in [each for each, row in rows.items() if row.change <= last]:
@@ -225,12 +225,12 @@ class ModelMergeNode:
         return count
 
     def raise_floor(self, artid: UUID, forgotten: ModelMetadata) -> None:
-        """New rows get versions above those of one that is forgotten."""
+        """Ensure that new rows get higher versions than a forgotten one."""
         top = max(forgotten.version.lineage.values(), default=0)
         self.floors[artid] = max(self.floors.get(artid, 0), top)
 
     def rewind(self, neighbour: str) -> None:
-        """``merge_rewind``: becomes another replica, after it was restored from a backup."""
+        """``merge_rewind``: become another replica, after being restored from a backup."""
         old, peer, replica = self.replica, self.neighbours[neighbour], next(drawn)
         common = self.generations[peer.sent].upto
         self.former, self.replica = (*self.former, old), replica
@@ -243,7 +243,7 @@ class ModelMergeNode:
         self.begin_anew(neighbour, peer.replica, received)
 
     def begin_anew(self, neighbour: str, replica: int, cleaned: int) -> None:
-        """``merge_begin_anew``: forgets how far it is with a neighbour, and what came from there."""
+        """``merge_begin_anew``: reset the marks of a neighbour, and forget which rows came from there."""
         peer = self.neighbours[neighbour]
         if replica != peer.replica:
             peer.former = (*peer.former, peer.replica)
@@ -263,7 +263,7 @@ class ModelMergeNode:
     def outgoing(
         self, artid: UUID, neighbour: str, after: int, upto: int
     ) -> Sequence[ModelOutgoing]:
-        """``msmerge_enumerate_<artid>``: what generations have changed that did not come from the neighbour."""
+        """``msmerge_enumerate_<artid>``: return the rows changed in these generations that did not come from the neighbour."""
         if self.mappings is not None and artid in self.mappings.filters:
             return self.mappings.outgoing(self, artid, neighbour, after, upto)
         low, high = self.generations[after].upto, self.generations[upto].upto
@@ -275,14 +275,14 @@ class ModelMergeNode:
         ]
 
     def _priority(self, replica: int) -> float:
-        """Of whoever wrote what is held."""
+        """Return the priority of the node that wrote a row."""
         return priority_of(
             replica,
             {number: each.priority for each in self.servers() for number in each.replicas},
         )
 
     def servers(self) -> tuple[ServerSubscription, ...]:
-        """``merge_servers``: server subscriptions at this node and below it."""
+        """``merge_servers``: return the server subscriptions at this node and below it."""
         direct = [
             ServerSubscription(
                 name=name, replicas=(*each.former, each.replica), priority=each.server_priority
@@ -294,7 +294,7 @@ class ModelMergeNode:
         return tuple(sorted([*direct, *behind], key=lambda each: each.name))
 
     def _sent_priority(self, peer: ModelNeighbour, writer: int) -> float:
-        """``merge_priority``: of a change that a neighbour has sent."""
+        """``merge_priority``: return the priority of a change that a neighbour has sent."""
         behind = [each.priority for each in peer.behind if writer in each.replicas]
         return behind[0] if behind else peer.server_priority or CLIENT_PRIORITY
 
@@ -322,7 +322,7 @@ class ModelMergeNode:
         )
 
     def _others(self, neighbour: str) -> set[int]:
-        """``merge_others``: replicas of whose changes a Subscriber knows from this node alone."""
+        """``merge_others``: return the replicas whose changes a Subscriber can know only from this node."""
         peer = self.neighbours[neighbour]
         if peer.is_publisher or peer.received is None or not peer.received.number:
             return set()
@@ -364,7 +364,7 @@ class ModelMergeNode:
         )
 
     def amend(self, artid: UUID, rowguid: UUID, row: Mapping[str, object]) -> None:
-        """``msmerge_amend_<artid>``, for one row: an application's update of this node."""
+        """``msmerge_amend_<artid>``, for one row: an update that counts as one by an application of this node."""
         names, held = self.articles[artid].names, self.rows[artid][rowguid]
         pairs = zip(names, held, strict=True)
         self.write(artid, rowguid, tuple(row.get(name, value) for name, value in pairs))
@@ -440,7 +440,7 @@ class ModelMergeNode:
             self.rows[artid][rowguid] = values
 
     def touch(self, artid: UUID, rowguid: UUID, *, source: int | None) -> None:
-        """Have a row belong to the next generation, if a closed one holds it."""
+        """Move a row to the next generation, if a closed generation contains it."""
         metadata = self.metadata[artid][rowguid]
         if metadata.change <= self.newest.upto:
             self.change += 1

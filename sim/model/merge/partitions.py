@@ -1,6 +1,6 @@
-"""Which rows of a Publisher in memory belong to which Subscribers: worked out when a generation is closed.
+"""Mappings of a Publisher's rows to partitions, in memory: computed when a generation is closed.
 
-It writes down what ``msmerge_map_<artid>`` and the functions around it do on servers (docs/merge_partitions.md).
+Implements the effects of ``msmerge_map_<artid>`` and related functions on servers (docs/merge_partitions.md).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Mapped = tuple[UUID, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelPartition:
-    """The Subscribers that have these values get the same rows; None: no filter looks at it."""
+    """The values that Subscribers of a partition have in common; None for a value that no filter uses."""
 
     host_name: str | None
     login: str | None
@@ -35,7 +35,7 @@ class ModelJoinFilter:
 
     parent: UUID
     condition: Callable[[UUID, Values, UUID, Values], bool]
-    """Of a row, and one of the parent's."""
+    """Return whether a row belongs to a row of the parent."""
     is_key: bool
 
 
@@ -45,7 +45,7 @@ class ModelMergeFilter:
 
     condition: Callable[[UUID, Values, ModelPartition], bool] | None = None
     uses: Set[str] = frozenset()
-    """Which values of a Subscriber its condition looks at: ``host_name``, ``suser_sname``."""
+    """Values of a Subscriber that the condition uses: ``host_name``, ``suser_sname``."""
     joins: tuple[ModelJoinFilter, ...] = ()
     is_timed: bool = False
     """See `twopc.merge.partitions.MergeFilter`."""
@@ -59,7 +59,7 @@ class ModelMergeFilter:
 
 
 class Reason(IntEnum):
-    """Why a row has left a partition."""
+    """The reason why a row has left a partition."""
 
     DELETED = 1
     CHANGED = 2
@@ -69,7 +69,7 @@ class Reason(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastMapping:
-    """A row has left a partition with this generation."""
+    """The record that a row left a partition with a generation."""
 
     generation: int
     reason: Reason
@@ -79,8 +79,8 @@ class PartitionMappings:
     """Partitions and mappings of one Publisher.
 
     Args:
-        filters: of each filtered article, parents before their children.
-        without: protections that are left out.
+        filters: for each filtered article, parents before their children.
+        without: protections that are switched off.
     """
 
     def __init__(
@@ -91,17 +91,17 @@ class PartitionMappings:
         self.filters = filters
         self._without = without
         self.partitions: list[ModelPartition] = []
-        """By number."""
+        """Partitions by number."""
         self._added: set[int] = set()
-        """Partitions whose rows have been worked out."""
+        """Partitions whose rows have been mapped."""
         self.current: dict[UUID, dict[Mapped, int]] = {artid: {} for artid in filters}
-        """Of each filtered article, with the generation with which the row came."""
+        """Mappings of each filtered article, with the generation in which the row entered the partition."""
         self.past: dict[UUID, dict[Mapped, PastMapping]] = {artid: {} for artid in filters}
         self.concerned: dict[int, set[int]] = {}
-        """Which partitions each generation holds anything for."""
+        """For each generation, the partitions for which it contains changes."""
 
     def partition_of(self, host_name: str, login: str) -> int:
-        """``merge_partition``: the partition of these values; a new one is made, with no rows yet."""
+        """``merge_partition``: return the partition of these values; create it, without rows, if it is new."""
         uses = {name for each in self.filters.values() for name in each.uses}
         partition = ModelPartition(
             host_name=host_name if "host_name" in uses else None,
@@ -114,10 +114,10 @@ class PartitionMappings:
     # -- a close -----------------------------------------------------------------------------------
 
     def close(self, node: ModelMergeNode, *, is_changed: bool) -> bool:
-        """Work out the mappings of the next generation; whether there is anything that it would hold.
+        """Compute the mappings of the next generation; return whether that generation would contain any changes.
 
         Args:
-            is_changed: a row was changed since the last one.
+            is_changed: whether a row has changed since the last generation.
         """
         last = node.newest
         if is_changed or any(each.is_timed for each in self.filters.values()):
@@ -133,7 +133,7 @@ class PartitionMappings:
         return is_changed or any(number > last.generation.number for number in self.concerned)
 
     def note(self, node: ModelMergeNode, generation: int, seen: int) -> None:
-        """``merge_map_generation``: note for which partitions a generation holds anything."""
+        """``merge_map_generation``: record for which partitions a generation contains changes."""
         concerned = self.concerned.setdefault(generation, set())
         for artid, current in self.current.items():
             for (rowguid, partition), entered in current.items():
@@ -147,9 +147,9 @@ class PartitionMappings:
             )
 
     def is_strange(self, node: ModelMergeNode, artid: UUID, partition: int, rowguid: UUID) -> bool:
-        """``merge_foreign_rows``: a row is here, is none of a partition, and nobody has changed it of late.
+        """``merge_foreign_rows``: return whether a row exists, is not in the partition, and was not changed recently.
 
-        Then nothing else tells that what a Subscriber sends under its rowguid does not stand on it.
+        Only this shows that a change which a Subscriber sends under the row's rowguid is not based on the row.
         """
         if artid not in self.filters or rowguid not in node.rows[artid]:
             return False
@@ -161,7 +161,7 @@ class PartitionMappings:
         )
 
     def begin(self, node: ModelMergeNode, partition: int, generation: int) -> None:
-        """``map_new``: work out all rows of a partition that was just made, of a generation that was just closed."""
+        """``map_new``: map all rows of a new partition, for a generation that was just closed."""
         if partition in self._added:
             return
         self._added.add(partition)
@@ -179,7 +179,7 @@ class PartitionMappings:
         *,
         is_incremental: bool,
     ) -> bool:
-        """``msmerge_map_<artid>``: of the rows of an article; whether any mapping has changed."""
+        """``msmerge_map_<artid>``: map the rows of an article; return whether any mapping has changed."""
         metadata, current, past = node.metadata[artid], self.current[artid], self.past[artid]
         candidates: set[UUID] | None = None
         if is_incremental:
@@ -214,7 +214,7 @@ class PartitionMappings:
         seen: int,
         partitions: Set[int],
     ) -> Iterator[UUID]:
-        """``msmerge_children_<artid>``: rows below those that have come or gone with a generation, or were changed."""
+        """``msmerge_children_<artid>``: yield rows whose parents were changed, or entered or left a partition."""
         for join in self.filters[artid].joins:
             moved = {
                 rowguid
@@ -241,10 +241,10 @@ class PartitionMappings:
         partitions: Collection[int],
         candidates: Collection[UUID] | None = None,
     ) -> Iterator[Mapped]:
-        """``msmerge_filter_<artid>``: which rows belong to which partitions, by filters and where parents belong.
+        """``msmerge_filter_<artid>``: yield which rows belong to which partitions, by row filters and join filters.
 
         Args:
-            candidates: the rows that are looked at; None: all.
+            candidates: the rows to evaluate; None for all.
         """
         each, rows = self.filters[artid], node.rows[artid]
         for rowguid in rows if candidates is None else candidates:
@@ -268,7 +268,7 @@ class PartitionMappings:
     # -- sessions ----------------------------------------------------------------------------------
 
     def send_all(self, partition: int, newest: int) -> None:
-        """Have all rows of a partition travel again with the generation after the newest."""
+        """Have all rows of a partition sent again with the generation after the newest."""
         for current in self.current.values():
             for mapped in current:
                 if mapped[1] == partition:
@@ -284,11 +284,11 @@ class PartitionMappings:
         *,
         comes_again: bool,
     ) -> None:
-        """``merge_touch_partition``: have rows leave a partition again to which they do not belong, with the next generation.
+        """``merge_touch_partition``: have rows that do not belong to a partition leave it again with the next generation.
 
         Args:
             newest: the newest closed generation.
-            comes_again: those that belong there are sent again.
+            comes_again: whether rows that do belong to the partition are sent again.
         """
         if artid not in self.filters or not rowguids:
             return
@@ -305,7 +305,10 @@ class PartitionMappings:
     def outgoing(
         self, node: ModelMergeNode, artid: UUID, neighbour: str, after: int, upto: int
     ) -> list[ModelOutgoing]:
-        """``msmerge_enumerate_<artid>`` of a filtered article: rows of the neighbour's partition, and those that leave it."""
+        """``msmerge_enumerate_<artid>`` of a filtered article: return the changes of a neighbour's partition.
+
+        These are changed rows of the partition, and rows that leave it.
+        """
         peer = node.neighbours[neighbour]
         numbers = range(after + 1, upto + 1)
         if not any(peer.partition in self.concerned.get(number, ()) for number in numbers):
@@ -341,13 +344,13 @@ class PartitionMappings:
         return results
 
     def _is_sent(self, left: PastMapping) -> bool:
-        """Whether a Subscriber hears of a row that has left its partition."""
+        """Return whether a Subscriber is notified of a row that has left its partition."""
         if left.reason is Reason.SENT:
             return MergeProtection.PAST_TOUCHED not in self._without
         return left.reason is Reason.DELETED or MergeProtection.PAST_MAPPINGS not in self._without
 
     def forget(self, upto: int) -> None:
-        """What ``merge_clean_up`` forgets of mappings."""
+        """Forget past mappings up to a generation, as ``merge_clean_up`` does."""
         for past in self.past.values():
             for mapped in [each for each, left in past.items() if left.generation <= upto]:
                 del past[mapped]
@@ -355,7 +358,9 @@ class PartitionMappings:
             del self.concerned[number]
 
     def wrong(self, node: ModelMergeNode) -> list[tuple[UUID, Mapped]]:
-        """Where the mappings differ from what the filters say of all rows, as of the newest generation."""
+        """Return where the mappings differ from an evaluation of the filters on all rows, as of the newest
+        generation.
+        """
         return [
             (artid, mapped)
             for artid, current in self.current.items()
@@ -370,10 +375,10 @@ def leave(
     rowguids: Collection[UUID],
     without: Set[MergeProtection] = NOTHING_LEFT_OUT,
 ) -> tuple[int, list[UUID]]:
-    """``msmerge_leave_<artid>``: take rows away that have left the Subscriber's partition; how many, and which stay.
+    """``msmerge_leave_<artid>``: remove rows that left the Subscriber's partition; return their number, and deferred ones.
 
     Args:
-        without: protections that are left out.
+        without: protections that are switched off.
     """
     peer = node.neighbours[neighbour]
     confirmed = node.generations[peer.sent].upto

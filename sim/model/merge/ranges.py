@@ -24,7 +24,7 @@ from twopc.sim.model.values import SqlError
 
 
 class ModelRanges:
-    """See `MergeRangePort`, of a node whose rows have no identity column."""
+    """See `MergeRangePort`; for a node whose rows have no identity column."""
 
     async def ranges(self) -> Mapping[UUID, RangesHeld]:
         """See `MergeRangePort`."""
@@ -59,14 +59,14 @@ class ModelRanges:
 
 
 class SiteRanges(ModelRanges, ABC):
-    """See `MergeRangePort`, of a node with tables."""
+    """See `MergeRangePort`; for a node with tables."""
 
     _neighbour: str
 
     @property
     @abstractmethod
     def _at(self) -> MergeSite:
-        """The node, while the connection to it lasts; `psycopg.Error`: it does not."""
+        """The node; raises `psycopg.Error` if the connection to it is lost."""
 
     async def ranges(self) -> Mapping[UUID, RangesHeld]:
         """See `MergeRangePort`."""
@@ -142,10 +142,12 @@ def _highest(site: MergeSite, artid: UUID) -> int | None:
 def install_ranges(
     sites: Mapping[str, MergeSite], publisher: str, artid: UUID, ranges: IdentityRanges
 ) -> None:
-    """Have every node draw a table's identity values from ranges of its own. SqlError: it has no such column, or several.
+    """Have every node draw a table's identity values from ranges of its own.
+
+    Raises SqlError if the table has no such column, or several.
 
     Args:
-        publisher: the topmost, whose column counts, as a Subscriber's does no longer.
+        publisher: the topmost Publisher, whose column continues its own sequence; Subscribers' columns do not.
     """
     above = sites[publisher].tables[artid]
     counting = [column for column in above.columns if column.identity]
@@ -171,7 +173,7 @@ def install_ranges(
 
 
 def begin_ranges(above: SiteKnowledge, below: SiteKnowledge) -> None:
-    """Give a Subscriber that begins its ranges, in place of those that it had. It is entered at the Publisher."""
+    """Give a newly initialised Subscriber its ranges, replacing earlier ones, and register them at the Publisher."""
     for artid, identity in below.identities.items():
         source = above.identities[artid]
         size = _size(source, above.neighbours[below.name])
@@ -185,6 +187,6 @@ def begin_ranges(above: SiteKnowledge, below: SiteKnowledge) -> None:
 
 
 def _size(identity: ModelIdentity, subscriber: ModelNeighbour) -> int:
-    """How many values a range of a Subscriber has."""
+    """Return the number of values in a range of a Subscriber."""
     is_client = subscriber.server_priority is None
     return identity.ranges.subscriber if is_client else identity.ranges.publisher

@@ -1,4 +1,4 @@
-"""What a node that merges in memory holds, as values."""
+"""Values that a merge node in memory holds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Values = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelMergeArticle:
-    """A table that is merged."""
+    """A merged table."""
 
     columns: int
     column_tracking: bool = False
@@ -23,30 +23,30 @@ class ModelMergeArticle:
     name: str = "item"
     options: MergeOptions = DEFAULT_OPTIONS
     column_names: tuple[str, ...] = ()
-    """Empty: nobody has named them."""
+    """Names of the columns; empty for default names."""
     has_ranges: bool = False
     """See `SessionArticle`."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of its columns, as resolvers see them."""
+        """Names of the columns, as resolvers see them."""
         return self.column_names or tuple(f"c{place}" for place in range(self.columns))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelMetadata:
-    """The metadata of a row that was changed."""
+    """The metadata of a changed row."""
 
     change: int
-    """The change that made it so."""
+    """Number of the last change of the row."""
     version: RowVersion
     writer: int
-    """The replica that has made the row what it is."""
+    """Replica that wrote the row's present values."""
     source: int | None = None
-    """The neighbour that it came from; None: it was made here."""
+    """Neighbour from which the row came; None if it was changed here."""
 
     def stamped_anew(self, old: int, replica: int, change: int) -> ModelMetadata:
-        """The same, changed once more by a replica that was `old` before it was restored."""
+        """Return the metadata after another change, by a replica that was `old` before it was restored."""
         others = {each: number for each, number in self.version.lineage.items() if each != old}
         stamp = (replica, max(self.version.lineage.values()) + 1)
         columns = self.version.columns and tuple(
@@ -59,29 +59,29 @@ class ModelMetadata:
 
 @dataclass(slots=True, kw_only=True)
 class ModelNeighbour:
-    """Another node, as this one knows it."""
+    """Another node, as this node knows it."""
 
     replica: int
     is_publisher: bool
     server_priority: float | None = None
-    """Of a server subscription; None: a client, or the Publisher."""
+    """Priority of a server subscription; None for a client subscription, or the Publisher."""
     former: tuple[int, ...] = ()
-    """Replicas that it has been."""
+    """Numbers of replicas that the neighbour used to be."""
     sent: int = 0
     received: Generation | None = None
     coming: Generation | None = None
     behind: tuple[ServerSubscription, ...] = ()
-    """Server subscriptions below it."""
+    """Server subscriptions below the neighbour."""
     known_from: int = 0
     """See `Marks`."""
     cleaned: int = 0
-    """Of the Publisher: the generation up to which it has forgotten what it knew."""
+    """Of the Publisher: generation up to which it has forgotten metadata."""
     last_session_s: float = 0.0
-    """Of a Subscriber: when it had its last whole session, or began."""
+    """Of a Subscriber: time of its last complete session, or of its initialisation."""
     partition: int | None = None
-    """Of a Subscriber; None: nothing is filtered."""
+    """Partition of a Subscriber; None if nothing is filtered."""
     ranges_known: bool = True
-    """Of a Subscriber: it has told what identity ranges it holds since this node was restored."""
+    """Of a Subscriber: whether it has reported its identity ranges since this node was restored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ class ModelGeneration:
 
     generation: Generation
     upto: int
-    """The last change that it holds."""
+    """Last change in the generation."""
     closed_s: float
     known_by: int | None = None
     """See `ClosedGeneration`."""
@@ -98,13 +98,13 @@ class ModelGeneration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOutgoing:
-    """A row for a neighbour."""
+    """A row to be sent to a neighbour."""
 
     rowguid: UUID
     metadata: ModelMetadata | None
-    """None: nothing is known of it."""
+    """Metadata; None if there is none."""
     values: Values | None
-    """None: it is gone, or leaves."""
+    """Values; None if the row is deleted, or leaves the partition."""
     leaves: bool = False
     """See `twopc.merge.plan.MergeRow`."""
 
@@ -121,7 +121,7 @@ class Incoming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFailure:
-    """A change of a neighbour that was not applied here."""
+    """A neighbour's change that could not be applied here."""
 
     rowguid: UUID
     origin: str
@@ -129,20 +129,20 @@ class ModelFailure:
     reason: str
     row: Values | None
     is_pending: bool
-    """The change is sent again in each session."""
+    """Whether the change is sent again in each session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConflict:
-    """A conflict on record."""
+    """A recorded conflict."""
 
     id: UUID
     artid: UUID
     rowguid: UUID
     decision: MergeDecision
     loser: Values | None
-    """The row that has lost; None if it was deleted."""
+    """Row that lost; None if it was deleted."""
     lineage: Mapping[int, int]
-    """What the loser stood on."""
+    """Lineage of the losing version."""
     recipient: str | None = None
-    """A Subscriber where it is to be on record, and is not yet."""
+    """Subscriber at which the conflict must still be recorded, if any."""

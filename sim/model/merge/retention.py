@@ -1,4 +1,4 @@
-"""Up to which generation a node in memory may forget what it knows."""
+"""Calculation of the generation up to which a node in memory may forget metadata."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DAY_S = 86_400.0
 
 
 def forgettable_at(node: ModelMergeNode) -> int:
-    """The generation up to which nobody needs any more what a node knows of rows."""
+    """Return the generation up to which no node needs the metadata of rows any more."""
     publisher = next((each for each in node.neighbours.values() if each.is_publisher), None)
     before_s: float | None = None
     if publisher is None and node.retention_days:

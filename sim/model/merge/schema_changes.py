@@ -1,6 +1,6 @@
-"""Columns of tables of a model's nodes that merge: added, dropped and widened.
+"""Schema changes of merged tables at a model's nodes: columns added, dropped and widened.
 
-Column versions go by the columns' places here, so a column that is dropped takes its versions along.
+Column versions are identified by the columns' places here, so dropping a column also drops its versions.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ T = TypeVar("T")
 
 
 def make_change(site: MergeSite, change: SchemaChange) -> None:
-    """Make a change at a node: outside of time, as no transaction is open that has looked at the table. SqlError
+    """Make a schema change at a node, outside virtual time: no open transaction has read the table. SqlError
 
     Raises:
-        UnsupportedError: the model does not know the type.
+        UnsupportedError: the model does not support the type.
     """
     table, known = site.tables[change.artid], site.knowledge
     if change.kind is SchemaChangeKind.ADD:

@@ -1,7 +1,7 @@
-"""A node of the model that merges: its tables hold the rows, and a `ModelMergeNode` their metadata.
+"""A merge node of the model: its tables hold the rows, and a `ModelMergeNode` their metadata.
 
-What applications commit is written down when it is committed, so a transaction that commits late belongs to a later
-generation. What an agent commits is written down by its end.
+Changes of applications are registered when they commit, so a transaction that commits late belongs to a later
+generation. Changes of an agent are registered by its end of the session.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.transactions import TopXact
 from twopc.sim.model.values import Values
 
-#: As whom merge agents work.
+#: Role of merge agents.
 AGENT = "merge agent"
-#: What JSON has, too.
+#: Types that JSON also has.
 _PLAIN = (str, int, bool, type(None))
 
 
@@ -43,29 +43,35 @@ class RecordedConflict:
     reason: str
     loser: MergeValues | None
     is_pending: bool = False
-    """The change has failed, and is sent again in each session."""
+    """Whether the change has failed and is sent again in each session."""
 
 
 @dataclass(slots=True, kw_only=True)
 class SiteKnowledge(ModelMergeNode):
-    """What a node knows of its rows, without some protections perhaps; who has won is recorded by name."""
+    """A node's metadata, perhaps with protections switched off; conflicts are also recorded with the winner's name."""
 
     without: Set[MergeProtection] = NOTHING_LEFT_OUT
     recorded: list[RecordedConflict] = field(default_factory=list)
     identities: dict[UUID, ModelIdentity] = field(default_factory=dict)
-    """By article, of those whose values are drawn from ranges."""
+    """Identity columns whose values are drawn from ranges, by article."""
     is_late: bool = False
-    """Without generations that are snapshots: a transaction has committed whose number a closed one holds already."""
+    """Whether a transaction has committed whose number is in a closed generation.
+
+    This occurs only if generations are not snapshots, as without that protection.
+    """
 
     def close(self) -> Generation:
-        """As its base; what was late has changed something, too."""
+        """See `ModelMergeNode.close`; a late transaction counts as a change."""
         if self.is_late:
             self.add_generation(self.newest.generation.number + 1, self.change)
             self.is_late = False
         return ModelMergeNode.close(self)
 
     def rewind(self, neighbour: str) -> None:
-        """As its base; from its ranges values were drawn that it does not know of, and it has allotted some perhaps."""
+        """See `ModelMergeNode.rewind`; identity ranges are withdrawn, and Subscribers must report theirs again.
+
+        Values may have been drawn, and ranges allotted, after the backup.
+        """
         ModelMergeNode.rewind(self, neighbour)
         for identity in self.identities.values():
             identity.withdraw()
@@ -95,7 +101,7 @@ class SiteKnowledge(ModelMergeNode):
     def take(
         self, artid: UUID, neighbour: str, incoming: Incoming, choice: Side | None = None
     ) -> MergeDecision:
-        """As its base, and a conflict is recorded."""
+        """See `ModelMergeNode.take`; conflicts are recorded."""
         held_by = self.encounter(artid, neighbour, incoming).held_by
         count = len(self.conflicts)
         made = ModelMergeNode.take(self, artid, neighbour, incoming, choice)
@@ -121,7 +127,7 @@ class SiteKnowledge(ModelMergeNode):
 
 
 def travelling(table: HeapTable, rowguid: str) -> tuple[int, ...]:
-    """The places of the columns that travel: not that by which a row is known, not those that nodes compute or have lost."""
+    """Return the places of the columns that are sent: without the rowguid, and computed and dropped columns."""
     return tuple(
         place
         for place, column in enumerate(table.columns)
@@ -133,8 +139,8 @@ class MergeSite:
     """One node.
 
     Args:
-        tables: each article's table.
-        rowguids: the column by which its rows are known.
+        tables: the table of each article.
+        rowguids: the rowguid column of each article.
     """
 
     def __init__(
@@ -152,7 +158,7 @@ class MergeSite:
         self._travelling = {
             artid: travelling(table, rowguids[artid]) for artid, table in tables.items()
         }
-        """Places of the columns that travel."""
+        """Places of the columns that are sent."""
         for artid, table in tables.items():
             knowledge.rows[artid] = {
                 self.rowguid(artid, row): self.values(artid, row) for row in table.rows()
@@ -160,7 +166,7 @@ class MergeSite:
         self.watch()
 
     def reshape(self, artid: UUID) -> None:
-        """A table's columns are others."""
+        """Adapt to changed columns of a table."""
         table, article = self.tables[artid], self.knowledge.articles[artid]
         self._travelling[artid] = tuple(table.at[name] for name in article.names)
         self.knowledge.rows[artid] = {
@@ -168,7 +174,7 @@ class MergeSite:
         }
 
     def draw_from(self, identity: ModelIdentity, artid: UUID) -> None:
-        """Have a table's identity column give its values out of ranges, and refuse those of others."""
+        """Have a table's identity column draw values from ranges, and refuse values outside them."""
         self.knowledge.identities[artid] = identity
         table = self.tables[artid]
         place = table.at[identity.column]
@@ -184,17 +190,17 @@ class MergeSite:
         )
 
     def watch(self) -> None:
-        """Write down what applications commit from now on."""
+        """Register the commits of applications from now on."""
         self.node.on_commit = self._committed
 
     def rowguid(self, artid: UUID, row: Values) -> UUID:
-        """By which a row is known everywhere."""
+        """Return the rowguid, which identifies a row at all nodes."""
         guid: Any = row[self._guid_at[artid]]
         assert isinstance(guid, UUID), "its column is uuid"
         return guid
 
     def values(self, artid: UUID, row: Values) -> MergeValues:
-        """What travels of a row: everything but the column by which it is known, and generated ones."""
+        """Return the values of a row that are sent: without the rowguid and computed columns."""
         columns = self.tables[artid].columns
         return tuple(
             row[place] if isinstance(row[place], _PLAIN) else columns[place].type.text(row[place])
@@ -202,23 +208,23 @@ class MergeSite:
         )
 
     def row(self, artid: UUID, rowguid: UUID, values: MergeValues) -> Values:
-        """The row that has these values."""
+        """Return the table's row with these values."""
         table = self.tables[artid]
         row: list[Any] = [None] * len(table.columns)
         row[self._guid_at[artid]] = rowguid
         for place, value in zip(self._travelling[artid], values, strict=True):
-            row[place] = table.columns[place].type.store(value)  # which may be narrower here
+            row[place] = table.columns[place].type.store(value)  # the type may be narrower here
         return self.node.generated(table, tuple(row))
 
     def key(self, artid: UUID, rowguid: UUID, values: MergeValues) -> Values:
-        """The primary key of such a row."""
+        """Return the primary key of a row with these values."""
         primary = self.tables[artid].primary
         assert primary is not None, "a table that is merged has a primary key"
         key: Values = primary.key(self.row(artid, rowguid, values))
         return key
 
     def _committed(self, top: TopXact) -> None:
-        """Write down what an application has committed."""
+        """Register the changes that an application has committed."""
         if top.session is not None and top.session.role == AGENT:
             return
         known = self.knowledge

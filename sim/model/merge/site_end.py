@@ -1,7 +1,7 @@
 """One end of a merge session at a node of the model; see `twopc.drivers.merge.ports.MergeEndPort`.
 
-What is decided is decided as in memory; here the rows are locked and written in a transaction of the node's, which may
-wait, and fail as on a server.
+Decisions are made as in memory; here, rows are locked and written in a transaction of the node, which may wait and
+fail as on a server.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from twopc.sim.model.values import RequestLostError, SqlError, Steps
 
 T = TypeVar("T")
 
-#: What is the caller's, and no fault of a row.
+#: Errors that do not depend on a row, and are raised to the caller.
 _OF_THE_CALLER = frozenset({"40P01", "40001", "55P03", "57014", "57P01"})
 _SAVEPOINT = "rows"
 _MALFORMED: Fault = "22P02", "malformed record literal"
@@ -43,8 +43,8 @@ class SiteMergeEnd(SiteRanges, ModelMergeEnd):
     """See `MergeEndPort`.
 
     Args:
-        agents: which neighbours an agent works for at this node; shared by all ends of the node.
-        shut: the nodes that let nobody in at present.
+        agents: neighbours for which an agent is working at this node; shared by all ends of the node.
+        shut: the nodes that refuse connections at present.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class SiteMergeEnd(SiteRanges, ModelMergeEnd):
         self._session: NodeSession | None = None
         self._shut = shut
         self.is_lost = False
-        """Its connection was ended by the node."""
+        """Whether the node has ended the connection."""
 
     async def open(self, *, alone: bool) -> None:
         """See `MergeEndPort`."""
@@ -99,12 +99,12 @@ class SiteMergeEnd(SiteRanges, ModelMergeEnd):
 
     @property
     def _without(self) -> Set[MergeProtection]:
-        """Protections that are left out here."""
+        """Protections that are switched off at this node."""
         return self._site.knowledge.without
 
     @property
     def pid(self) -> int:
-        """Its process at the node; 0 while it has none."""
+        """Pid of its session at the node; 0 if it has none."""
         return 0 if self._session is None else self._session.pid
 
     async def apply(
@@ -176,7 +176,7 @@ class SiteMergeEnd(SiteRanges, ModelMergeEnd):
             session.close()
 
     def _lock(self, tx: OpenTx, part: Slice) -> Steps[None]:
-        """Wait for applications that have changed these rows."""
+        """Lock the rows of a slice, waiting for applications that have changed them."""
         for row in part.rows:
             values = self.node.rows[part.artid].get(row.rowguid)
             if values is not None:
@@ -186,7 +186,7 @@ class SiteMergeEnd(SiteRanges, ModelMergeEnd):
     def _part(
         self, tx: OpenTx, part: Slice, judge: Judge | None, *, is_final: bool
     ) -> Steps[SliceOutcome]:
-        """The rows of a slice at once, if that works; else each by itself."""
+        """Apply the rows of a slice at once, or if that fails, each row separately."""
         if all(self._fits(part, row) for row in part.rows):
             before = self._known(part.artid)
             outcome = self._take(part, judge, is_final=is_final)
@@ -229,7 +229,10 @@ class SiteMergeEnd(SiteRanges, ModelMergeEnd):
         return SliceOutcome(rejected=int(undone.row is None))
 
     def _fits(self, part: Slice, row: MergeRow) -> bool:
-        """Whether a row has the columns of the table here; sessions that bring schema changes see to it."""
+        """Return whether a row has the columns of the table here.
+
+        Always true if sessions propagate schema changes.
+        """
         values = incoming_of(row).values if MergeProtection.SCHEMA in self._without else None
         return values is None or len(values) == self.node.articles[part.artid].columns
 
@@ -240,7 +243,7 @@ class SiteMergeEnd(SiteRanges, ModelMergeEnd):
         part: Slice,
         before: Mapping[UUID, MergeValues],
     ) -> Steps[SqlError | None]:
-        """What keeps these rows from being written, if anything; then nothing is."""
+        """Write rows in a subtransaction; roll it back and return the error if one occurs."""
         tx.savepoint(_SAVEPOINT)
         try:
             yield from write(tx, part, before)
@@ -254,7 +257,7 @@ class SiteMergeEnd(SiteRanges, ModelMergeEnd):
         return None
 
     def _write(self, tx: OpenTx, part: Slice, before: Mapping[UUID, MergeValues]) -> Steps[None]:
-        """The rows as they are known to be now."""
+        """Write rows with their present values."""
         site, artid = self._site, part.artid
         name = site.tables[artid].name
         for guid, was, now in self._changed(part, before):
@@ -267,7 +270,7 @@ class SiteMergeEnd(SiteRanges, ModelMergeEnd):
                 yield from tx.change(name, site.key(artid, guid, was), lambda _, new=new: new)  # type: ignore[misc] # a lambda's default
 
     def _replace(self, tx: OpenTx, part: Slice, before: Mapping[UUID, MergeValues]) -> Steps[None]:
-        """The same, of rows that take values from each other: all of them go first."""
+        """Write rows that exchange values of keys: delete all of them first."""
         site, artid = self._site, part.artid
         name = site.tables[artid].name
         changed = list(self._changed(part, before))
@@ -279,7 +282,7 @@ class SiteMergeEnd(SiteRanges, ModelMergeEnd):
                 yield from tx.insert(name, site.row(artid, guid, now))
 
     def _changed(self, part: Slice, before: Mapping[UUID, MergeValues]) -> list[Any]:
-        """The rows that are not as they were: each with its values before and now."""
+        """Return the changed rows, each with its values before and now."""
         rows = self.node.rows[part.artid]
         pairs = [(row.rowguid, before.get(row.rowguid), rows.get(row.rowguid)) for row in part.rows]
         return [each for each in pairs if each[1] != each[2]]
@@ -287,11 +290,11 @@ class SiteMergeEnd(SiteRanges, ModelMergeEnd):
     async def alter(self, change: SchemaChange) -> None:
         """See `MergeEndPort`."""
         self._refuse_if_lost()
-        if self._site.tables[change.artid].locks:  # as on servers, where it has waited for them
+        if self._site.tables[change.artid].locks:  # a server would wait, and time out
             raise psycopg.errors.LockNotAvailable("canceling statement due to lock timeout")
         make_change(self._site, change)
 
-    # -- what is known, and taken back ---------------------------------------------------------------
+    # -- saving and restoring metadata ---------------------------------------------------------------
 
     def _known(self, artid: UUID) -> dict[str, Any]:
         known = self._site.knowledge
@@ -317,7 +320,7 @@ class SiteMergeEnd(SiteRanges, ModelMergeEnd):
         *,
         is_pending: bool,
     ) -> None:
-        """Once for each row."""
+        """Record a change that could not be applied, once for each row."""
         known = self._site.knowledge
         is_upload = not known.neighbours[self._neighbour].is_publisher
         what = (

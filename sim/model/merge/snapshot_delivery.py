@@ -1,4 +1,4 @@
-"""Snapshots in files on a model, and their delivery; the meaning of `twopc.sim.merge.delivery`."""
+"""Snapshots in files on a model, and their delivery. Implements the effects of `twopc.sim.merge.delivery`."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ from twopc.sim.model.values import Steps, Values
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSnapshot:
-    """What a Publisher was when a snapshot of it was made."""
+    """The state of a Publisher when a snapshot was made."""
 
     knowledge: SiteKnowledge
     rows: Mapping[UUID, Sequence[tuple[UUID, Values]]]
-    """By article, each with what it is known by."""
+    """Rows by article, each with its rowguid."""
 
     def is_usable(self, above: SiteKnowledge) -> bool:
-        """Whether the Publisher can go on from it."""
+        """Return whether a Subscriber initialised with it can synchronise with the Publisher."""
         begun = self.knowledge.newest.generation
         return above.knows(begun) and above.cleaned <= begun.number
 
     def files(self, articles: Sequence[UUID]) -> list[tuple[SnapshotKind, UUID]]:
-        """What is delivered, in order: of each table a file of each kind; an empty one has no rows."""
+        """Return the files in the order of delivery: one of each kind for each table; no data file for an empty
+        table.
+        """
         return [
             (kind, artid)
             for kind in SnapshotKind
@@ -42,7 +44,7 @@ class ModelSnapshot:
 
 
 def snapshot_of(site: MergeSite) -> ModelSnapshot:
-    """A Publisher as it is at the close of a generation."""
+    """Close a generation, and return a snapshot of the Publisher."""
     site.knowledge.close()
     return ModelSnapshot(
         knowledge=copy.deepcopy(site.knowledge),
@@ -54,13 +56,13 @@ def snapshot_of(site: MergeSite) -> ModelSnapshot:
 
 
 class ModelSnapshotDelivery:
-    """A snapshot on its way to a Subscriber whose tables are empty. Begun again, it goes on at the next file.
+    """The delivery of a snapshot to a Subscriber with empty tables. A repeated run continues at the next file.
 
     Args:
         site: the Subscriber.
         publisher: the Publisher's name.
-        articles: in the order in which their tables are made: after those that they refer to.
-        without: protections that are left out.
+        articles: in the order of table creation: a table follows those to which it refers.
+        without: protections that are switched off.
     """
 
     def __init__(
@@ -79,13 +81,13 @@ class ModelSnapshotDelivery:
         self._points = points
         self._without = without
         self._done = 0
-        """So many files have been delivered."""
+        """Number of files that have been delivered."""
 
     async def run(self, above: SiteKnowledge) -> None:
-        """Deliver what is missing, and enter the Subscriber at both ends.
+        """Deliver the missing files, and register the subscription at both nodes.
 
         Args:
-            above: the Publisher's.
+            above: the Publisher's metadata.
         """
         known = copy.deepcopy(self._site.knowledge)
         kept = self._kept.knowledge

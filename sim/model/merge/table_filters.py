@@ -1,4 +1,4 @@
-"""Filters of tables that merge on a model: at the Publisher what belongs where, and at Subscribers what they may not write."""
+"""Filters of merged tables on a model: partitions at the Publisher, and restrictions on changes at Subscribers."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from twopc.sim.model.node.heap import HeapTable
 from twopc.sim.model.node.rows import visible
 from twopc.sim.model.values import RowChange, SqlError, Steps, TableSpec, Values
 
-#: Who makes copies, and whose work passes.
+#: Roles of agents and of initial copies, whose changes are not checked.
 _PASS = frozenset({AGENT, "postgres"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelMergedTable:
-    """A table and how its changes are merged."""
+    """A table, and how its changes are merged."""
 
     table: TableSpec
     rowguid: str
@@ -34,23 +34,23 @@ class ModelMergedTable:
     column_tracking: bool
     options: MergeOptions
     row_filter: str | None
-    """Which rows go to which Subscribers; see `twopc.publisher.merge.filters`."""
+    """Row filter that assigns rows to Subscribers; see `twopc.publisher.merge.filters`."""
     joins: Mapping[str, str]
-    """By parent the condition under which its rows go where the parent's go."""
+    """Join filters by parent."""
     option: PartitionOption = PartitionOption.FREE
     realigns: bool = True
     identity: IdentityRanges | None = None
-    """From which nodes draw the values of its identity column; None: Subscribers name them."""
+    """Identity ranges from which nodes draw; None if Subscribers must specify the values of the column."""
 
 
 def filters_of(
     site: MergeSite, tables: Mapping[UUID, ModelMergedTable]
 ) -> dict[UUID, ModelMergeFilter]:
-    """Which rows of a Publisher go to which Subscribers, by article; those whose rows go everywhere are not there.
+    """Return the filters of a Publisher, by article; articles without filters are left out.
 
     Raises:
-        twopc.sim.model.builder.BuildError: the node does not take a filter.
-        UnsupportedError: the model does not know something of one.
+        twopc.sim.model.builder.BuildError: the node refuses a filter.
+        UnsupportedError: the model does not support part of a filter.
     """
     names = {each.table.name: artid for artid, each in tables.items()}
     plans, filters = site.node.plans, dict[UUID, ModelMergeFilter]()
@@ -105,7 +105,8 @@ def _of_both(
 def guard_partition(
     site: MergeSite, tables: Mapping[UUID, ModelMergedTable], values: tuple[str, str]
 ) -> None:
-    """Refuse changes at a Subscriber that would leave a row outside its partition, where the partition option says so.
+    """Refuse changes at a Subscriber that would move a row outside its partition, if the partition option requires
+    it.
 
     Args:
         values: its host name, and its login.
@@ -117,7 +118,7 @@ def guard_partition(
 
 
 class _PartitionGuard:
-    """``msmerge_guard_<artid>``: a trigger of every INSERT and UPDATE."""
+    """``msmerge_guard_<artid>``: a trigger for INSERT and UPDATE."""
 
     when = "after statement"
     operations = frozenset({"ins", "upd"})
@@ -143,7 +144,7 @@ class _PartitionGuard:
         ]
 
     def fire(self, tx: Any, table: str, changes: Sequence[RowChange]) -> Steps[None]:
-        """A parent that is not here is in another partition. 44000"""
+        """Refuse rows that do not belong here; a parent that does not exist here is in another partition. 44000"""
         yield from ()
         if tx.session.role in _PASS:
             return
