@@ -1,5 +1,5 @@
-"""Faults that really happen: processes are killed, servers restarted, connections cut.
+"""Faults on real systems: processes are killed, servers restarted, connections cut.
 
-At which point of the protocol, on which occasion and until when a scenario file says (`twopc.sim.scenario.faults`);
-what should come of it others judge.
+A scenario file specifies at which protocol point, at which arrival and until when (`twopc.sim.scenario.faults`).
+Judging the consequences is left to other packages.
 """

@@ -1,6 +1,7 @@
-"""Which faults are armed, at which arrival each strikes, until when it lasts: decided alike on servers and in the model.
+"""The agenda of faults: which are armed, at which arrival each strikes, and when it heals; the same on servers and
+in the model.
 
-Pure: whoever performs faults tells who has arrived where, and is told what strikes and what is to be mended.
+Pure: the code that performs faults reports arrivals, and is told which faults strike and which heal.
 """
 
 from __future__ import annotations
@@ -15,22 +16,22 @@ from twopc.waits import link_name
 
 M = TypeVar("M")
 
-#: The names under which a healing point is armed: a fault's id cannot be like this.
+#: Prefix of the names under which healing points are armed, which no fault's id can have.
 _HEALS = "heals "
 
 
 class Occasions:
-    """Places at which something happens, each at the arrival that it speaks of."""
+    """Places with an event each, which happens at the specified arrival."""
 
     def __init__(self, places: Iterable[tuple[str, FaultPlace]] = ()) -> None:
         self._places: dict[str, FaultPlace] = {}
         self._left: dict[str, int] = {}
-        """How many arrivals that count are left."""
+        """Remaining number of matching arrivals, by name."""
         for name, place in places:
             self.add(name, place)
 
     def add(self, name: str, place: FaultPlace) -> None:
-        """Count arrivals from now on."""
+        """Count arrivals at a place from now on."""
         self._places[name] = place
         self._left[name] = place.nth
 
@@ -38,11 +39,13 @@ class Occasions:
         return bool(self._places)
 
     def at(self, point: str) -> bool:
-        """Whether an arrival at a point may matter."""
+        """Whether an arrival at a point may be counted."""
         return any(place.point == point for place in self._places.values())
 
     def comes(self, name: str, *, session: str | None, gid: str) -> bool:
-        """Whether the arrival of a transaction at this place is the one that it speaks of; then it is forgotten."""
+        """Count an arrival of a transaction at this place; if it is the specified one, return True and remove the
+        place.
+        """
         place = self._places.get(name)
         if place is None or not place.fits(session=session, gid=gid):
             return False
@@ -53,40 +56,40 @@ class Occasions:
         return True
 
     def arrived(self, point: str, *, session: str | None, gid: str) -> list[str]:
-        """What happens as a transaction arrives at a point."""
+        """Return the names of the events that happen when a transaction arrives at a point."""
         here = [name for name, place in self._places.items() if place.point == point]
         return [name for name in here if self.comes(name, session=session, gid=gid)]
 
 
 class Agenda(Generic[M]):
-    """The faults of one case; `M` is how something broken is mended."""
+    """The faults of one case; `M` is the type of an action that heals a fault."""
 
     def __init__(self, plans: Iterable[FaultPlan]) -> None:
         self.plans = {plan.id: plan for plan in plans}
         self.occasions = Occasions()
         self._armed: dict[str, FaultPlan] = {}
-        """Armed, and not happened yet."""
+        """Armed faults that have not struck yet."""
         self._awaiting: set[str] = set()
-        """Those whose place has been reached, and whose request has not come yet."""
+        """Faults whose place has been reached, and which strike the next request."""
         self._broken: dict[str, M] = {}
         self._fired: list[FaultStrike] = []
         self.missed: dict[str, str] = {}
-        """By fault, what it was to act on and has not found."""
+        """Object that a fault was to act on and that did not exist, by fault."""
 
-    # -- happening ---------------------------------------------------------------------------------
+    # -- striking ----------------------------------------------------------------------------------
 
     def arm(self, name: str) -> FaultPlan:
-        """Have a fault happen at the next arrival that counts."""
+        """Arm a fault for the next matching arrival."""
         plan = self._armed[name] = self.plans[name]
         self.occasions.add(name, plan.place)
         return plan
 
     def is_armed(self, name: str) -> bool:
-        """It is to happen, and has not happened yet."""
+        """Whether a fault is armed and has not struck yet."""
         return name in self._armed or name in self._awaiting
 
     def armed_at(self, points: Iterable[str]) -> tuple[tuple[str, FaultPlace], ...]:
-        """What is armed at points of these names."""
+        """Return the faults that are armed at points with these names."""
         return tuple(
             (name, plan.place) for name, plan in self._armed.items() if plan.place.name in points
         )
@@ -94,58 +97,58 @@ class Agenda(Generic[M]):
     def arrived(
         self, point: str, *, session: str | None, gid: str
     ) -> tuple[list[str], list[FaultPlan]]:
-        """What heals as a transaction comes to a point, and the faults that strike it there."""
+        """Return the faults that heal, and the faults that strike, when a transaction arrives at a point."""
         names = self.occasions.arrived(point, session=session, gid=gid)
         healed = [self.healed_by(name) for name in names if self.healed_by(name)]
         return healed, [self.plans[name] for name in names if name in self.plans]
 
     def strike(self, plan: FaultPlan) -> None:
-        """It happens now, once, or to the request that comes next."""
+        """Mark a fault as struck: now, or at the next request."""
         del self._armed[plan.id]
         if plan.strikes_later:
             self._awaiting.add(plan.id)
 
     def note(self, plan: FaultPlan, arrival: Arrival, no_effect: str = "") -> None:
-        """It has happened; `no_effect`: what it was to act on is not there."""
+        """Record a strike; `no_effect`: the object that it was to act on does not exist."""
         self._awaiting.discard(plan.id)
         if no_effect:
             self.missed[plan.id] = no_effect
         self._fired.append(FaultStrike(fault=plan.id, point=arrival.point, no_effect=no_effect))
 
     def fired(self) -> list[FaultStrike]:
-        """Those that have happened since this was asked last."""
+        """Return the strikes since the last call."""
         fired, self._fired = self._fired, []
         return fired
 
     # -- healing -----------------------------------------------------------------------------------
 
     def breaks(self, plan: FaultPlan, mend: M) -> None:
-        """What a fault has done lasts until it is mended."""
+        """Record how the effect of a fault is healed, which lasts until then."""
         self._broken[plan.id] = mend
 
     def heals_after_s(self, plan: FaultPlan) -> float | None:
-        """After how long it heals by itself; None: it does not, or nothing is broken."""
+        """Return the delay after which a fault heals; None: it has no delay, or no effect."""
         if plan.id in self._broken and plan.heal.when == "after":
             return plan.heal.after_ms / 1000
         return None
 
     def heals_at(self, plan: FaultPlan) -> tuple[tuple[str, FaultPlace], ...]:
-        """The place, and the name of that occasion, at which it heals; none: it does not so."""
+        """Return the place at which a fault heals, with the name of that event; empty: there is none."""
         if plan.id in self._broken and plan.heal.when == "at":
             return ((_HEALS + plan.id, FaultPlace(point=plan.heal.point)),)
         return ()
 
     @staticmethod
     def healed_by(occasion: str) -> str:
-        """The fault that heals on an occasion; empty: it is another one's."""
+        """Return the fault that an event heals; empty: the event is a strike."""
         return occasion.removeprefix(_HEALS) if occasion.startswith(_HEALS) else ""
 
     def mend(self, name: str) -> M | None:
-        """How something is mended, which is not broken from now on; None: it is not broken."""
+        """Remove and return the action that heals a fault; None: the fault has no effect now."""
         return self._broken.pop(name, None)
 
     def broken(self, *, for_good: bool = False) -> list[FaultPlan]:
-        """What is broken and heals at the end, if not before; `for_good`: what never does, too."""
+        """Return the faults in effect that heal by the end; `for_good`: including those that never heal."""
         return [
             self.plans[name]
             for name in self._broken
@@ -154,13 +157,13 @@ class Agenda(Generic[M]):
 
 
 class StruckSession(Protocol):
-    """What faults have to know of a session."""
+    """The properties of a session that faults need."""
 
     node: str
     nodes: tuple[str, ...]
-    """Where its transactions work."""
+    """Nodes at which the transactions have branches."""
     asks: str
-    """What it is doing: ``commit`` or anything else; empty: nothing."""
+    """Request in progress: ``commit`` or another; empty: none."""
 
     @property
     def gid(self) -> str:
@@ -169,12 +172,12 @@ class StruckSession(Protocol):
 
     @property
     def pids(self) -> Mapping[str, int]:
-        """Its process at each node that it works at."""
+        """PID of the session's backend at each of its nodes."""
         ...
 
 
 class SyncingSession(Protocol):
-    """A session that agents may work for."""
+    """A session for which agents may work."""
 
     synced: tuple[str, ...]
 
@@ -183,7 +186,7 @@ S = TypeVar("S", bound=StruckSession)
 
 
 def session_of_gid(sessions: Mapping[str, S], gid: str) -> tuple[str, S | None]:
-    """Whose transaction it is, by name."""
+    """Return the session of a global transaction, with its name."""
     results = ((name, each) for name, each in sessions.items() if gid and each.gid == gid)
     return next(results, ("", None))
 
@@ -191,7 +194,7 @@ def session_of_gid(sessions: Mapping[str, S], gid: str) -> tuple[str, S | None]:
 def session_of_process(
     sessions: Mapping[str, S], node: str, pid: int, application_name: str
 ) -> tuple[str, S | None]:
-    """Whom a process at a node serves: its own session, or its link."""
+    """Return the session for which a backend at a node works, directly or as its link, with its name."""
     for name, each in sessions.items():
         links = [link_name(*place) for place in each.pids.items()]
         if each.pids.get(node) == pid or application_name in links:
@@ -208,12 +211,12 @@ def waits_of_faults(
     stopped: Iterable[str],
     resting: Iterable[str],
 ) -> dict[str, Wait]:
-    """The sessions that wait for no lock, but for something that a fault has stopped.
+    """Return the sessions that wait not for a lock, but for something that a fault has stopped.
 
     Args:
-        silent: between whom an answer does not arrive.
+        silent: pairs between which an answer does not arrive.
         stopped: the sessions whose coordinator is stopped.
-        resting: the Subscribers whose agents are.
+        resting: the Subscribers whose agents are stopped.
     """
     results = {}
     silent, stopped, resting = [*silent], {*stopped}, {*resting}

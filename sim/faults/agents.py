@@ -1,4 +1,4 @@
-"""A distribution agent in a process of its own, which works when it is asked and halts at protocol points."""
+"""A distribution agent in a process of its own, which works on request and halts at protocol points."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from twopc.subscriber.distribution_agent import AgentProgress, DistributionAgent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSetup:
-    """The agent to be made."""
+    """The arguments of an agent's process."""
 
     subscriber: str
     publisher: str
@@ -27,7 +27,7 @@ class AgentSetup:
     subscriber_dsn: str = field(repr=False)
     profile: Profile | None
     armed: tuple[tuple[str, FaultPlace], ...] = ()
-    """Faults by their ids, and where each of them is."""
+    """Armed faults with their places, by id."""
 
 
 class _Delivering(CallServer):
@@ -57,16 +57,16 @@ async def _closed(agent: DistributionAgent) -> AsyncIterator[None]:
 
 
 def serve_agent(setup: AgentSetup, calls: Connection, halts: Connection) -> None:
-    """What the process does."""
+    """Run the agent's process."""
     log.configure(level="error", layout="text")
     asyncio.run(_Delivering(setup, calls, halts).run())
 
 
 class RemoteAgent:
-    """An agent as a topology drives it; whoever needs one that has died gets another.
+    """An agent that a topology drives; if its process has died, the next call uses a new one.
 
     Args:
-        living: the process that lives.
+        living: returns a running process for a Subscriber.
     """
 
     def __init__(self, subscriber: str, living: Callable[[str], Awaitable[RemoteProcess]]) -> None:
@@ -75,7 +75,7 @@ class RemoteAgent:
         self._process: RemoteProcess | None = None
 
     async def run_once(self, *, final: bool = True) -> AgentProgress:
-        """Deliver everything that is there. DeliveryError, also if the process dies of it."""
+        """Deliver everything that is stored. Raises DeliveryError, also if the process dies."""
         process = self._process = await self._living(self._subscriber)
         try:
             delivered = await process.call("", "run_once", final)
@@ -89,6 +89,6 @@ class RemoteAgent:
         return delivered
 
     async def close(self) -> None:
-        """End its process; idempotent."""
+        """End the process; idempotent."""
         if self._process is not None:
             await self._process.end()

@@ -1,8 +1,8 @@
 """A coordinator in a process of its own, which serves the sessions of a scenario and halts at protocol points.
 
-What it is asked comes over one pipe, what it is told where it stands over another: while it stands nothing
-goes on in it. It knows faults by their places only; what happens there is done from outside, or was said with
-the word to go on. It must not look at the databases, nor judge.
+Calls arrive over one pipe, halts are reported over another: while the process halts, nothing in it proceeds. The
+process knows only the places of faults; their effects are performed from outside, or are part of the order to
+resume. Independent of the content of databases, and of judging.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from twopc.sim.sessions.local import result_of
 from twopc.sim.sessions.results import Result
 from twopc.sim.sessions.servers import transaction_at
 
-#: Whose transaction the running code is about, and which; of a background task: nobody's.
+#: Session and global transaction of the running code; empty in background tasks.
 _AT_WORK: ContextVar[tuple[str, str]] = ContextVar("at_work", default=("", ""))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorSetup:
-    """The coordinator to be opened."""
+    """The arguments of a coordinator's process."""
 
     coordinator: str
     distribution: str = field(repr=False)
@@ -48,14 +48,14 @@ class CoordinatorSetup:
     in_doubt_after_s: float
     answer_timeout_s: float
     armed: tuple[tuple[str, FaultPlace], ...] = ()
-    """Faults by their ids, and where each of them is."""
+    """Armed faults with their places, by id."""
     off: frozenset[str] = frozenset()
     """Protections that are switched off in this process."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionCall:
-    """A session asks for something."""
+    """A request of a session."""
 
     number: int
     session: str
@@ -65,7 +65,7 @@ class SessionCall:
 
 @dataclass(frozen=True, slots=True)
 class CallReply:
-    """What came of a call."""
+    """The result of a call."""
 
     number: int
     value: Any = None
@@ -74,7 +74,7 @@ class CallReply:
 
 @dataclass(frozen=True, slots=True)
 class HaltNotice:
-    """It stands at a point until it gets a `ResumeOrder`."""
+    """Reports that the process halts at a point until it gets a `ResumeOrder`."""
 
     fault: str
     point: str
@@ -84,23 +84,23 @@ class HaltNotice:
 
 @dataclass(frozen=True, slots=True)
 class ResumeOrder:
-    """How it goes on from where it stands."""
+    """How the process resumes from where it halts."""
 
     delay_ms: int = 0
     arm: tuple[tuple[str, FaultPlace], ...] = ()
-    """Further places at which it shall halt."""
+    """Further places at which it is to halt."""
     lose: bool = False
-    """What stands there does not go on: an answer does not arrive, a statement fails."""
+    """Whether the halted operation fails: an answer does not arrive, or a statement raises an error."""
 
 
-#: The call that ends it, and those that are no session's.
+#: The call that ends the process, and the calls that belong to no session.
 END: Final = "end"
 ARM: Final = "arm"
 RECOVER: Final = "recover"
 
 
 class _HaltingPoints(Points):
-    """Points at which the process as a whole stands still, and says so."""
+    """Points at which the whole process halts and reports it."""
 
     __slots__ = ("_halts", "_occasions")
 
@@ -110,7 +110,7 @@ class _HaltingPoints(Points):
         self._occasions = Occasions()
 
     def put(self, fault: str, place: FaultPlace) -> None:
-        """Have a fault halt the process at its place."""
+        """Make a fault halt the process at its place."""
         self._occasions.add(fault, place)
         self.armed = True
 
@@ -126,7 +126,7 @@ class _HaltingPoints(Points):
         try:
             word: ResumeOrder = self._halts.recv()
         except (EOFError, ConnectionResetError):
-            os._exit(1)  # nobody is left who could say how it goes on
+            os._exit(1)  # no process is left that could send an order
         for fault, place in word.arm:
             self.put(fault, place)
         if word.delay_ms:
@@ -136,7 +136,7 @@ class _HaltingPoints(Points):
 class CallServer:
     """A process that answers calls until it is told to end.
 
-    What can be asked is a method of the same name with an underscore before it.
+    Each call is served by a method with the call's name and an underscore before it.
     """
 
     def __init__(
@@ -150,21 +150,21 @@ class CallServer:
         self._ended = asyncio.Event()
 
     async def run(self) -> None:
-        """Serve until the call `END`, or until the process that started this one is gone."""
+        """Serve until the call `END`, or until the process that started this one has ended."""
         asyncio.get_running_loop().add_reader(self._calls.fileno(), self._listen)
         async with self._serving():
             self._calls.send(CallReply(0))
             await self._ended.wait()
 
     def _serving(self) -> AbstractAsyncContextManager[Any]:
-        """What is open meanwhile."""
+        """Return a context manager that is entered while the process serves."""
         return nullcontext()
 
     def _listen(self) -> None:
         try:
             call: SessionCall = self._calls.recv()
         except (EOFError, ConnectionResetError):
-            os._exit(1)  # whoever has started it is dead: as it would be after a crash of both
+            os._exit(1)  # the parent process is dead: behave as if both had crashed
         if call.verb == END:
             self._ended.set()
             return
@@ -177,12 +177,12 @@ class CallServer:
             reply = CallReply(call.number, await self._answer(call))
         except (errors.TwopcError, psycopg.Error) as error:
             reply = CallReply(call.number, failure=error)
-        except Exception as error:  # a fault of ours: told there, where somebody reads it
+        except Exception as error:  # a bug of ours: reported where it is seen
             reply = CallReply(call.number, failure=_unexpected(error))
         try:
             self._calls.send(reply)
         except (TypeError, AttributeError, pickle.PicklingError) as error:
-            # nothing of it was sent: whoever waits is told why
+            # nothing was sent: report the reason to the waiting caller
             self._calls.send(CallReply(call.number, failure=_unexpected(error)))
 
     async def _answer(self, call: SessionCall) -> Any:
@@ -222,12 +222,12 @@ class _Coordinating(CallServer):
         _AT_WORK.set((call.session, transaction.gid if transaction is not None else ""))
         return await super()._answer(call)
 
-    # -- what can be asked -------------------------------------------------------------------------
+    # -- calls --------------------------------------------------------------------------------------
 
     async def _begin(
         self, session: str, subscribers: Sequence[str], level: str, role: str
     ) -> tuple[str, dict[str, int]]:
-        """Its gid, and its process at each Subscriber, that of its own node first."""
+        """Begin a transaction; return its gid, and the PID at each Subscriber, that of its own node first."""
         transaction = transaction_at(
             self._coordinator,
             subscribers,
@@ -259,15 +259,15 @@ class _Coordinating(CallServer):
 
 
 def _classes(setup: CoordinatorSetup) -> Implementation:
-    """The product's, but for the protections that are off."""
+    """Return the product's classes, or variants without the protections that are off."""
     if not setup.off:
         return PRODUCT
-    from twopc.sim.faults.removed_protections import without  # few twins need the model's plants
+    from twopc.sim.faults.removed_protections import without  # few twins need it
 
     return without(setup.off)
 
 
 def serve(setup: CoordinatorSetup, calls: Connection, halts: Connection) -> None:
-    """What the process does."""
-    log.configure(level="error", layout="text")  # that things fail is what it is here for
+    """Run the coordinator's process."""
+    log.configure(level="error", layout="text")  # failures are expected here
     asyncio.run(_Coordinating(setup, calls, halts).run())

@@ -1,6 +1,6 @@
-"""Which faults can be performed on real servers, and where; of those that cannot, why not.
+"""The faults that can be performed on real servers, with their points; and why others cannot.
 
-Loaded with every run: words only.
+Imported with every run, so it contains only constants.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from twopc.drivers.points import (
     SNAPSHOT_POINTS,
 )
 
-#: Of the coordinator's process, recovery among them.
+#: Points of the coordinator's process, those of recovery among them.
 COORDINATOR = frozenset(point.partition("(")[0] for point in POINTS)
 
-#: Where an answer arrives.
+#: Points at which an answer arrives.
 ANSWERS = frozenset({"reply.prepare", "reply.commit"})
-#: Points before a request whose answer can be told from others.
+#: Points before a request whose answer can be identified.
 REQUESTS = frozenset(
     {"coordinator.before_prepare", "coordinator.before_decision", "coordinator.before_commit"}
 )
-#: In the triggers at Subscribers, and in the Publisher's procedures.
+#: Points in the triggers at Subscribers, and in the Publisher's procedures.
 GATED = frozenset({"trigger.enter", "proc.before_compare", "proc.after_apply"})
-#: Of the agents' processes.
+#: Points of the agents' processes.
 AGENTS = frozenset(point.partition("(")[0] for point in AGENT_POINTS)
-#: Of who copies a Subscriber's rows.
+#: Points of the snapshot agent.
 COPIES = frozenset(SNAPSHOT_POINTS)
-#: Of merge sessions.
+#: Points of merge sessions.
 MERGE = frozenset(
     point.partition("(")[0] for point in (*MERGE_POINTS, *MERGE_RANGE_POINTS, *MERGE_SCHEMA_POINTS)
 )
-#: Of whoever delivers a snapshot to a Subscriber that merges.
+#: Points of the delivery of a snapshot in files to a Subscriber.
 MERGE_DELIVERY = frozenset(point.partition("(")[0] for point in MERGE_DELIVERY_POINTS)
 _WHEREVER = COORDINATOR | ANSWERS | GATED
 
-#: By first word of `do`, the points at which it is performed.
+#: Points at which a fault can be performed, by the first word of `do`.
 ON_POSTGRES: Mapping[str, frozenset[str]] = {
     "crash": _WHEREVER | AGENTS | MERGE | MERGE_DELIVERY,
     "pause": _WHEREVER | AGENTS | MERGE,
@@ -61,15 +61,15 @@ ON_POSTGRES: Mapping[str, frozenset[str]] = {
     "repeat": REQUESTS | ANSWERS,
 }
 
-#: As in the model, where clocks are ours too.
+#: The same for the model, where clocks are simulated too.
 ON_MODEL: Mapping[str, frozenset[str]] = {**ON_POSTGRES, "skew": _WHEREVER}
 
-#: Why others are not.
+#: Why other faults cannot be performed.
 WHY_NOT: Mapping[str, str] = {
     "skew": "a server takes the time of its machine",
 }
-#: Protections of the protocol, which are switched off in the process that coordinates: those that a scenario shows
-#: the need of on servers.
+#: Protections of the protocol whose need a scenario can show on servers; they are switched off in the coordinator's
+#: process.
 IN_PROCESS = frozenset(
     {
         "decision_before_finish",
@@ -80,7 +80,7 @@ IN_PROCESS = frozenset(
         "sites_asked",
     }
 )
-#: Of those that servers keep: why nothing in a file would come of it there.
+#: Protections that are not switched off on servers, each with why a scenario would show no effect there.
 WHY_ON: Mapping[str, str] = {
     "fence": "it keeps out a request that arrives after recovery, and there recovery ends the dead coordinator's "
     "sessions first, with whatever was sent to them",

@@ -1,8 +1,8 @@
-"""What faults do to real servers, each by its first word: to processes, servers, connections and what is kept.
+"""The actions of faults on real servers, by first word: on processes, servers, connections and stored data.
 
-What is not there to be acted on is told by `twopc.sim.faults.plans.NoEffectError`, before anything is done.
-Who is struck stands still meanwhile, or is one that nobody waits for. When it is time, and when it is mended, is
-said by `twopc.sim.faults.postgres`.
+If the object of an action does not exist, `twopc.sim.faults.plans.NoEffectError` is raised before anything is done.
+The struck process is halted meanwhile, or is one for which no other waits. When a fault strikes and heals is
+decided by `twopc.sim.faults.postgres`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Mend = Callable[[], Awaitable[None]]
 
 
 class Deeds:
-    """What can be done to a topology and to those who work on it."""
+    """Actions on a topology and on the processes that use it."""
 
     def __init__(
         self,
@@ -45,15 +45,15 @@ class Deeds:
         self._start_again = start_again
         """Starts another process of the coordinator."""
         self._agent_of = agent_of
-        """A Subscriber's agent, which is started if it does not run."""
+        """Returns a Subscriber's agent, started if it does not run."""
         self.sessions: dict[str, RemoteSession | StruckAnyClientSession] = {}
         self.coordinator: RemoteProcess | None = None
         self.agents: dict[str, RemoteProcess] = {}
-        """By Subscriber; none where nothing happens to agents."""
+        """Agents' processes by Subscriber; empty unless faults concern agents."""
         self.down: list[str] = []
-        """The nodes whose servers are stopped."""
+        """Nodes whose servers are stopped."""
         self._doomed: dict[str, list[str]] = {}
-        """By node, the processes that serve a coordinator that was killed."""
+        """Backends that serve a coordinator that was killed, by node."""
 
     @property
     def _deeds(self) -> dict[str, Callable[[FaultPlan, Arrival], Awaitable[ResumeOrder | None]]]:
@@ -78,10 +78,10 @@ class Deeds:
         }
 
     async def _do(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder | None:
-        """What a fault does; returns how whoever stands there goes on, None if he does not.
+        """Perform a fault's action; return how the process halted there resumes, None if it does not.
 
         Raises:
-            NoEffectError: there is nothing to act on, and nothing has been done.
+            NoEffectError: the object of the action does not exist; nothing has been done.
         """
         check_running(plan.deed, self.down)
         return await self._deeds[plan.deed.verb](plan, arrival)
@@ -99,7 +99,7 @@ class Deeds:
         return None
 
     async def _crash_agent(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder | None:
-        """Its next sync makes another one."""
+        """Kill the agent's process; the next sync starts a new one."""
         subscriber = plan.deed.node
         process = self.agents.get(subscriber)
         if process is None or not process.is_alive:
@@ -111,7 +111,7 @@ class Deeds:
 
     async def _pause(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder:
         of_agent = plan.deed.what == "agent"
-        # An agent that has not been needed yet is stopped, too: whoever needs it waits for it.
+        # An agent that has not been used yet is started and stopped, so that its users wait for it.
         process = await self._agent_of(plan.deed.node) if of_agent else self.coordinator
         if process is None or not process.is_alive or process.is_stopped:
             raise nothing_there(plan.deed)
@@ -204,7 +204,7 @@ class Deeds:
     async def _swallow(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder:
         (way, *_) = self._ways.of(plan)
         (wire,) = self._ways.wires([way])
-        forward = plan.deed.node == way[0]  # who talks first is named first
+        forward = plan.deed.node == way[0]  # the end that opens the connection is named first
         both = plan.deed.verb == "black"
         wire.swallow(requests=both or forward, answers=both or not forward)
 
@@ -218,7 +218,7 @@ class Deeds:
         return ResumeOrder(lose=True)
 
     async def _lose(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder:
-        """Of the answer that is here; or of that to the request that comes next."""
+        """Lose the answer that arrives here, or that to the next request."""
         if not plan.strikes_later:
             return ResumeOrder(lose=True)
 
@@ -228,7 +228,7 @@ class Deeds:
         return self._next_answer(plan, arrival, answered)
 
     async def _repeat(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder:
-        """A request arrives twice: the second time over another connection."""
+        """Send a request twice: the second time over another connection."""
         ((_, node), *_) = self._ways.of_answers(plan.place)
         dsn = self._topology.node(node).coordinator_dsn
 
@@ -253,7 +253,7 @@ class Deeds:
         return ResumeOrder()
 
     async def _leave(self, node: str) -> None:
-        """Nobody of ours is connected to a node's server any more."""
+        """Close all our connections to a node's server."""
         await self._topology.stop_agents()
         for name in strikes.on_server_of(self._topology, node):
             await self._observer.leave(name)

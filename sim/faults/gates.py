@@ -1,7 +1,7 @@
-"""Gates in procedures and triggers: whoever comes by while a gate is closed waits, and can be seen waiting.
+"""Gates in procedures and triggers: a session that reaches a closed gate waits, and its wait can be observed.
 
-A gate is a few lines in a routine of ours, created anew with them: an advisory lock that is taken and given back
-at once, so that nothing of it is held when the transaction prepares. Whoever closes the gate holds that lock.
+A gate is a few lines added to a routine of ours: an advisory lock that is taken and released at once, so that it is
+not held when the transaction prepares. While the gate is closed, the fault's connection holds that lock.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from twopc import names
 from twopc.publisher import publication
 from twopc.sim.topology import Topology
 
-#: The first half of our advisory locks' keys.
+#: The first key of our advisory locks.
 _CLASS = 7431
 _OPERATIONS = ("ins", "upd", "del")
-#: The first half of a key whose second half is a process: that one shall fail.
+#: The first key of a lock whose second key is the PID of the session that is to fail.
 _STRUCK = 7432
-#: The second lock tells whoever passes that he shall fail, and nobody who passes with him.
+#: The second lock makes one of the sessions that pass fail, and none of the others.
 _GATE = """
     declare
         is_struck boolean;
@@ -40,10 +40,10 @@ _GATE = """
         end if;
     end;
 """
-#: In which routine each point is.
+#: The routines that contain each point.
 _ROUTINES = {
     "trigger.enter": names.sync_trigger_function,
-    "proc.before_compare": names.change_function,  # which the procedure calls
+    "proc.before_compare": names.change_function,  # called by the procedure
     "proc.after_apply": names.sync_procedure,
 }
 _WAITING = """
@@ -60,21 +60,21 @@ where pronamespace = 'msrepl'::regnamespace and proname = any (%s)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateWait:
-    """Somebody waits at a gate."""
+    """A session waits at a gate."""
 
     node: str
     pid: int
     name: str
-    """Its application_name."""
+    """The session's application_name."""
 
 
 class FaultGate:
-    """The gate of one fault: at the Publisher's procedures, or at every Subscriber's triggers.
+    """The gate of one fault: in the Publisher's procedures, or in every Subscriber's triggers.
 
     Args:
-        number: of the fault, unique in its topology.
+        number: number of the fault, unique in its topology.
         point: ``trigger.enter``, ``proc.before_compare`` or ``proc.after_apply``.
-        state: the SQLSTATE of those that are to fail.
+        state: SQLSTATE of the error of a session that is to fail.
     """
 
     def __init__(self, topology: Topology, number: int, point: str, state: str) -> None:
@@ -83,19 +83,19 @@ class FaultGate:
         self._point = point
         self._state = state or "58000"
         self._keepers: dict[str, AsyncConnection[Any]] = {}
-        """By node, who holds the lock."""
+        """Connection that holds the lock, by node."""
         self._moving = asyncio.Lock()
-        """Held while it shuts or opens, at one node after the other."""
+        """Held while the gate closes or opens, at one node after the other."""
 
     @property
     def nodes(self) -> Sequence[str]:
-        """Where it is."""
+        """Nodes of the gate."""
         if self._point == "trigger.enter":
             return self._topology.subscribers
         return (self._topology.publisher,)
 
     async def build(self) -> None:
-        """Put it into the routines that are there now, and leave it open."""
+        """Add the gate to the existing routines, and leave it open."""
         topology = self._topology
         articles = await publication.articles(await topology.admin(topology.publisher))
         name_of = _ROUTINES[self._point]
@@ -128,7 +128,7 @@ class FaultGate:
         return definition[:at] + lines + definition[at:]
 
     async def shut(self) -> None:
-        """Whoever comes by from now on waits."""
+        """Close the gate: sessions that reach it wait from now on."""
         async with self._moving:
             for node in self.nodes:
                 if node not in self._keepers:
@@ -136,9 +136,9 @@ class FaultGate:
                 await self._hold(node, "lock")
 
     async def waiting(self) -> list[GateWait]:
-        """Who waits there now."""
+        """Return the sessions that wait at the gate."""
         results = []
-        for node, keeper in [*self._keepers.items()]:  # it may be about to shut
+        for node, keeper in [*self._keepers.items()]:  # a copy, since `shut` may be running
             if not keeper.closed:
                 cursor = await keeper.execute(_WAITING, (_CLASS, self._key))
                 results += [
@@ -147,12 +147,12 @@ class FaultGate:
         return results
 
     async def let_pass(self, node: str) -> None:
-        """Let those through who wait at a node, and nobody else."""
+        """Let the sessions pass that wait at a node, and no others."""
         await self._hold(node, "unlock")
         await self._hold(node, "lock")
 
     async def let_fail(self, node: str, pid: int) -> None:
-        """Let those through who wait at a node, and have one of them fail."""
+        """Let the sessions pass that wait at a node, and make one of them fail."""
         struck = (_STRUCK + self._key, pid)
         await self._hold(node, "lock", struck)
         await self.let_pass(node)
@@ -164,7 +164,7 @@ class FaultGate:
         )
 
     async def open(self) -> None:
-        """End every wait at this gate; idempotent, also after the server has gone."""
+        """End every wait at this gate; idempotent, also after the server has stopped."""
         async with self._moving:
             keepers, self._keepers = self._keepers, {}
             for keeper in keepers.values():

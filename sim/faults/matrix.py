@@ -1,7 +1,7 @@
-"""The crash matrix of a scenario: what happens at every point that a run without faults comes by.
+"""The crash matrix of a scenario: a fault at every point that a run without faults reaches.
 
-A cell is one fault of the scenario language, added to one of the file's orders. What the order expects of its
-steps does not hold then; its invariants do, and nothing may be prepared after recovery.
+A cell is one fault of the scenario language, added to one of the file's orders. The order's expectations of its
+steps are not checked then; its invariants are, and nothing may be prepared after recovery.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from twopc.sim.scenario.stage import Theatre
 from twopc.sim.scenario.theatres import TheatreOptions, played, theatre
 from twopc.sim.scenario.values import Capabilities, Case, Selection
 
-#: The id of a cell's fault: no file's fault is called so.
+#: The id of a cell's fault, which no file's fault has.
 _FAULT = "cell"
 _ARRIVALS_MAX = 3
-#: Of a node's, first words, and whether each node is struck or the coordinator alone. What only takes time,
-#: or lets a person do harm, is no crash.
+#: Faults of nodes, and below those of the coordinator or of a request. Faults that only delay, or in which an
+#: operator does harm, are not crashes.
 _OF_NODES = (
     "terminate backend {node}",
     "cancel backend {node}",
@@ -49,10 +49,11 @@ _OF_NODES = (
     "cut coordinator-{node}",
 )
 _OF_ALL = ("crash coordinator", "pause coordinator", "lose reply", "repeat request")
-#: Points that no order of a clean run tells of: whether they are reached is seen when they are struck.
+#: Points that a run without faults does not report: whether they are reached is known only when a fault is armed
+#: there.
 _ONCE = ("trigger.enter", "proc.before_compare", "proc.after_apply")
 
-#: Who says that a branch is not settled yet, and in which words; and what is said of the node that is in the way.
+#: Loggers of warnings that a branch is not settled yet, and the messages of these and of unreachable nodes.
 _LOGGERS = ("twopc.drivers.hub", "twopc.drivers.recovery", "twopc.drivers.peers")
 _NOT_SETTLED = "branch not settled yet"
 _UNREACHED = "recovery cannot reach a node"
@@ -67,7 +68,7 @@ class MatrixCell:
     nth: int
     do: str
     commit: str = ""
-    """The variant of two-phase commit, where it is not the file's; `order` names it then."""
+    """Variant of two-phase commit, if it is not the file's; part of `order` then."""
 
     def __str__(self) -> str:
         repeated = f" #{self.nth}" if self.nth > 1 else ""
@@ -76,49 +77,49 @@ class MatrixCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatrixResult:
-    """What came of a cell."""
+    """The result of a cell."""
 
     cell: MatrixCell
     broken: tuple[str, ...] = ()
-    """Which invariants do not hold; empty: all do."""
+    """Violated invariants; empty: all hold."""
     struck: bool = True
-    """False: the run has not come by there, or the fault had nothing to act on."""
+    """Whether the run has reached the point, and the fault had an object to act on."""
     outcomes: str = ""
-    """``alice committed, bob in doubt``."""
+    """Outcome of each session's transaction: ``alice committed, bob in doubt``."""
     seconds: float = 0.0
     unsettled: int = 0
-    """How often a coordinator has said that it could not settle a branch yet."""
+    """Number of warnings of a coordinator that a branch could not be settled yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatrixSetup:
-    """What a process needs to play cells of a scenario."""
+    """The arguments of a process that plays cells of a scenario."""
 
     path: str
     on: str
     options: TheatreOptions
     selection: Selection
     commits: tuple[str, ...] = ()
-    """Variants of two-phase commit, each of which every order is played in; none: the file's own."""
+    """Variants of two-phase commit in which every order is played; none: the file's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Derive:
-    """The job to find out the cells of an order."""
+    """The job of finding the cells of an order."""
 
     order: str
 
 
-# -- what there is ---------------------------------------------------------------------------------
+# -- cases ---------------------------------------------------------------------------------------
 
 
 def cases(
     loaded: LoadedScenario, selection: Selection, commits: Sequence[str] = ()
 ) -> Iterator[Case]:
-    """A case for each order, in each cell of the file's own matrix; of generated ones the first.
+    """Yield a case for each order, in each cell of the file's own matrix; the first case of generated orders.
 
     Args:
-        commits: variants of two-phase commit, a case in each, as far as the scenario allows it.
+        commits: variants of two-phase commit, with a case for each that the scenario allows.
     """
     for case in _cases(loaded, selection):
         if not commits:
@@ -132,7 +133,7 @@ def cases(
 def left_out(
     loaded: LoadedScenario, selection: Selection, commits: Sequence[str]
 ) -> dict[str, str]:
-    """The cases that no stage could play, each with why."""
+    """Return the cases that no stage could play, each with the reason."""
     return {
         made.name: why
         for case in _cases(loaded, selection)
@@ -151,9 +152,9 @@ def _cases(loaded: LoadedScenario, selection: Selection) -> Iterator[Case]:
 
 
 def in_variant(loaded: LoadedScenario, case: Case, commit: str) -> tuple[Case, str]:
-    """The case in another variant of two-phase commit, and why that cannot be; empty: it can.
+    """Return the case in another variant of two-phase commit, and why it is impossible; empty: it is possible.
 
-    Where the file's own matrix says the variant, it is not changed.
+    If the file's own matrix sets the variant, it is not changed.
     """
     topology = case.scenario.topology
     if any(path_of(key) == ["topology", "commit"] for key, _ in case.cell.values):
@@ -168,7 +169,7 @@ def in_variant(loaded: LoadedScenario, case: Case, commit: str) -> tuple[Case, s
 
 
 def with_faults(case: Case, faults: tuple[Fault, ...]) -> Case:
-    """The case, with faults that are armed from its beginning beside its own."""
+    """Return the case with additional faults that are armed from its beginning."""
     names = tuple(fault.id for fault in faults)
     order = case.order.model_copy(update={"faults": (*case.order.faults, *names)})
     scenario = case.scenario.model_copy(update={"faults": (*case.scenario.faults, *faults)})
@@ -180,14 +181,14 @@ def _fault(name: str, point: str, nth: int, do: str) -> Fault:
 
 
 def _nodes(case: Case) -> list[str]:
-    """The Publisher, and the nodes of the sessions that the order has."""
+    """Return the Publisher, and the nodes of the order's sessions."""
     named = [case.scenario.steps[item.step][0] for item in case.items if item.step]
     homes = [case.scenario.sessions[name].node for name in named]
     return list(dict.fromkeys((case.scenario.topology.publisher, *homes)))
 
 
 def _points(scenario: Scenario, possible: Capabilities, nodes: list[str]) -> Iterator[str]:
-    """Every point that a fault can be at, at every node that it may be of."""
+    """Yield every point at which a fault can strike, for every node that it may have."""
     if scenario.merges:
         nodes = [node for node in nodes if node in scenario.topology.subscribers]
     for template in sorted(points()):
@@ -207,7 +208,7 @@ def _points(scenario: Scenario, possible: Capabilities, nodes: list[str]) -> Ite
 
 
 def deeds(possible: Capabilities, nodes: list[str], point: str) -> Iterator[str]:
-    """What can be done at a point."""
+    """Yield the faults that are possible at a point."""
     name, _, node = point.rstrip(")").partition("(")
     if name in MERGE or name in MERGE_DELIVERY:
         yield f"crash agent {node}"
@@ -232,7 +233,7 @@ class CellPlayer:
         self._timeout_ms = setup.selection.step_timeout_ms
 
     async def derive(self, order: str) -> list[MatrixCell]:
-        """The cells of an order: from a run in which it only stands for a moment wherever it comes by."""
+        """Return the cells of an order, from a run with a short delay at every point."""
         case = self._cases[order]
         possible, nodes = self._theatre.capabilities, _nodes(case)
         probes = {
@@ -272,9 +273,8 @@ class CellPlayer:
         try:
             with _unsettled() as report:
                 history = await self._play(with_faults(case, (fault,)), str(cell))
-        except (
-            Exception
-        ) as error:  # one that cannot be played is broken, and the others are not its victims
+        # a cell that cannot be played is broken, and must not stop the others
+        except Exception as error:
             took = time.monotonic() - began
             return MatrixResult(cell=cell, broken=(f"not played: {error!r}",), seconds=took)
         runs, expected = Runs(history.records), CaseExpectations(case)
@@ -300,12 +300,12 @@ class CellPlayer:
         )
 
     async def _play(self, case: Case, name: str) -> OrderHistory:
-        """Play a case and return what happened."""
+        """Play a case and return its history."""
         clock = None
         if self._theatre.capabilities.is_virtual:
             loop = asyncio.get_running_loop()
             now = getattr(loop, "virtual_time", loop.time)
-            clock = lambda: round(now() * 1_000_000_000)  # noqa: E731 -- the one place
+            clock = lambda: round(now() * 1_000_000_000)  # noqa: E731 -- used once
         own = History().of(name, clock=clock)
         async with self._theatre.stage(case) as stage:
             await Runner(case, stage, own, step_timeout_ms=self._timeout_ms).play()
@@ -314,19 +314,19 @@ class CellPlayer:
 
 
 def _somebody_guessed(case: Case, records: Sequence[HistoryRecord]) -> bool:
-    """Whether a fault of the file's own has finished a branch by hand: right once, and wrong in this cell, maybe."""
+    """Whether a fault of the file has finished a branch manually, with an outcome that may be wrong in this cell."""
     by_hand = {one.id for one in case.scenario.faults if one.do.startswith("finish ")}
     return any(_has_struck(one, by_hand) for one in records)
 
 
 def _has_struck(record: HistoryRecord, faults: Collection[str]) -> bool:
-    """Whether one of these faults has happened, and had something to act on."""
+    """Whether a record is of a strike of one of these faults that had an effect."""
     data = record.data or {}
     return record.kind == "fault" and data.get("id") in faults and "no_effect" not in data
 
 
 def _is_confessed(failure: FailedCheck, records: Sequence[HistoryRecord]) -> bool:
-    """Whether it is damage that no protocol can mend, and the application was not told that all is well."""
+    """Whether a failure is damage that no protocol can prevent, and the application got no false confirmation."""
     unknown = [one.gid for one in records if one.kind == "in_doubt"]
     if failure.check == "atomic":
         return any(f": {gid} took effect at " in failure.message for gid in unknown)
@@ -334,12 +334,12 @@ def _is_confessed(failure: FailedCheck, records: Sequence[HistoryRecord]) -> boo
 
 
 def serve(setup: MatrixSetup, wire: Connection) -> None:
-    """Play what comes over the wire until its end; for `twopc.sim.faults.matrix_pool`."""
+    """Play the jobs that arrive over the wire until its end; for `twopc.sim.faults.matrix_pool`."""
     played(setup.on, _serve(setup, wire))
 
 
 async def _serve(setup: MatrixSetup, wire: Connection) -> None:
-    # Between two cells nothing goes on here, so it may stand where it listens.
+    # Between two cells nothing runs on this event loop, so a blocking receive is possible.
     async with theatre(setup.on, setup.options) as place:
         stand = CellPlayer(setup, place)
         while (job := wire.recv()) is not None:
@@ -350,25 +350,25 @@ async def _serve(setup: MatrixSetup, wire: Connection) -> None:
 
 
 def needs_a_server_each(cell: MatrixCell, scenario: Scenario) -> bool:
-    """Whether it is played on servers of its own, which cells of one kind share."""
+    """Whether a cell is played on servers of its own, which cells of one kind share."""
     own = scenario.model_copy(update={"faults": (_fault(_FAULT, cell.point, cell.nth, cell.do),)})
     return needs_servers(own) is not None
 
 
 class _Unsettled(logging.Filter):
-    """How often it was said that a branch is not settled yet."""
+    """Counts and suppresses warnings that a branch is not settled yet."""
 
     count = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Keep what is something else."""
+        """Suppress these warnings and count them; pass all others."""
         self.count += record.msg == _NOT_SETTLED
         return record.msg not in (_NOT_SETTLED, _UNREACHED)
 
 
 @contextmanager
 def _unsettled() -> Iterator[_Unsettled]:
-    """Within the block those warnings are counted, and nobody else hears of them."""
+    """Count these warnings within the block, and suppress them."""
     result = _Unsettled()
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     for each in loggers:

@@ -1,6 +1,6 @@
-"""Results of cells as a table on one page, and as CSV. The page is one file and needs no network.
+"""Results of cells as a table on an HTML page, and as CSV. The page is one file and needs no network.
 
-Knows squares, and not how they are played.
+Independent of how cells are played.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-#: States, their signs and what they mean; the worst last.
+#: States with their signs and meanings; the worst last.
 SIGNS = {
     "empty": ("·", "nothing to strike"),
     "ok": ("✓", "all invariants hold"),
@@ -24,24 +24,24 @@ _ORDER = [*SIGNS]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Square:
-    """A cell as it is shown; several may be in one place of the table."""
+    """A cell as it is shown; the table may show several in one place."""
 
     row: str
-    """``M1 the coordinator``."""
+    """Title of the row: ``M1 the coordinator``."""
     column: str
-    """``coordinator.decision_logged``."""
+    """Title of the column: ``coordinator.decision_logged``."""
     name: str
     state: str
-    """Of `SIGNS`."""
+    """One of `SIGNS`."""
     outcome: str
     seconds: float
     broken: tuple[str, ...]
     command: str
-    """Plays it again."""
+    """Command that plays the cell again."""
 
 
 def write_csv(path: Path, squares: Sequence[Square]) -> None:
-    """Every cell, a line each."""
+    """Write every cell as one line."""
     names = ("row", "column", "name", "state", "outcome", "seconds", "broken", "command")
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
@@ -61,14 +61,14 @@ def write_page(
     seconds: float,
     missing: Sequence[tuple[str, str]] = (),
 ) -> None:
-    """The table: faults by points.
+    """Write the page with the table of faults by points.
 
     Args:
         path: of the file.
-        title: what was played.
-        squares: in the order in which rows and columns shall stand.
-        seconds: how long all of it took.
-        missing: rows that have no squares, and where they are played instead.
+        title: title of what was played.
+        squares: in the order of rows and columns.
+        seconds: duration of the whole matrix.
+        missing: rows without squares, each with where it is played instead.
     """
     path.write_text(
         page(title=title, squares=squares, seconds=seconds, missing=missing), encoding="utf-8"
@@ -82,7 +82,7 @@ def page(
     seconds: float,
     missing: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """The page's text; see `write_page`."""
+    """Return the page's text; see `write_page`."""
     rows = list(dict.fromkeys(square.row for square in squares))
     columns = list(dict.fromkeys(square.column for square in squares))
     places: dict[tuple[str, str], list[int]] = {}
@@ -112,7 +112,7 @@ def page(
 
 
 def figures(squares: Sequence[Square], seconds: float) -> str:
-    """How many were played, how many are broken, how long it took."""
+    """Return the numbers of cells by state, and the duration, as text."""
     counts = {state: sum(square.state == state for square in squares) for state in SIGNS}
     return (
         f"{len(squares)} cells: {counts['broken']} broken, {counts['ok']} hold,"

@@ -1,7 +1,6 @@
-"""Jobs over several processes, each with whatever it works on: servers, or a model.
+"""A pool of processes for jobs, each with its own servers or model.
 
-A process works on one job at a time and gets the next when it has answered. What a job is, is the server's
-business.
+A process works on one job at a time and gets the next when it has answered. Jobs are opaque to the pool.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 
 from twopc.errors import ServerError
 
-#: Runs in a process of its own: answers what comes over the wire until it is `END`.
+#: Runs in a process of its own: answers the jobs that arrive over the wire until `END`.
 Serve = Callable[[Any, Connection], None]
 END = None
 _END_S = 60
@@ -22,12 +21,12 @@ _context = multiprocessing.get_context("spawn")
 
 
 class ProcessPool:
-    """So many processes; a context manager that leaves none behind.
+    """A number of processes; a context manager that leaves none behind.
 
     Args:
-        serve: what each of them runs; a function of a module.
-        setup: its first argument, which can be sent.
-        workers: how many.
+        serve: function that each process runs; of a module.
+        setup: its first argument, which must be picklable.
+        workers: number of processes.
     """
 
     def __init__(self, serve: Serve, setup: Any, workers: int) -> None:
@@ -53,10 +52,10 @@ class ProcessPool:
             wire.close()
 
     def results(self, jobs: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-        """Each job with its answer, as they come.
+        """Yield each job with its answer, in the order of completion.
 
         Raises:
-            ServerError: a process has ended by itself.
+            ServerError: a process has ended unexpectedly.
         """
         left = iter(jobs)
         busy: dict[Connection, Any] = {}
@@ -90,7 +89,8 @@ class ProcessPool:
 
     def _start(self) -> Connection:
         wire, other = _context.Pipe()
-        # No daemon: it has processes of its own, and ends when this one does, as its wire then ends.
+        # Not a daemon, since it has child processes; when this process ends, its wire ends, and so does the
+        # process.
         process = _context.Process(target=_run, args=(self._serve, self._setup, other))
         process.start()
         other.close()
@@ -102,4 +102,4 @@ def _run(serve: Serve, setup: Any, wire: Connection) -> None:
     try:
         serve(setup, wire)
     except (EOFError, KeyboardInterrupt, BrokenPipeError):
-        return  # whoever wanted to know is gone
+        return  # the parent process is gone

@@ -1,7 +1,7 @@
 """Faults of merge sessions: what strikes an agent at its protocol points, on servers and in the model.
 
-The agent is a task of ours, so what ends or stops it is raised, or waited for, at the point itself; its two
-connections are then closed, as those of a process that has died are.
+The agent is a task of this process, so a crash is an exception raised at the point, and a pause is waiting there;
+the agent's two connections are then closed, like those of a process that has died.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from twopc.sim.sessions.waits import Wait, Waits
 
 
 class AgentCrashedError(psycopg.OperationalError):
-    """The agent's process is gone, and its connections with it."""
+    """The agent's process has died, and its connections are lost."""
 
 
 class MergeFaults:
     """The faults of one case.
 
     Args:
-        points: of the sessions.
-        plans: what the case arms, sooner or later.
+        points: protocol points of the sessions.
+        plans: all faults that the case arms.
     """
 
     def __init__(self, points: Points, plans: Iterable[FaultPlan]) -> None:
         self._points = points
         self._agenda: Agenda[asyncio.Event] = Agenda(plans)
         self._paused: dict[str, asyncio.Event] = {}
-        """By Subscriber what its agent waits for."""
+        """Event for which an agent waits, by Subscriber."""
 
     def arm(self, name: str) -> None:
-        """Have a fault happen at the next arrival at its point that counts."""
+        """Arm a fault for the next matching arrival at its point."""
         self._watch(self._agenda.arm(name).place.point)
 
     def _watch(self, point: str) -> None:
@@ -55,16 +55,16 @@ class MergeFaults:
             await self._strike(plan, point)
 
     def fired(self) -> list[FaultStrike]:
-        """The faults that have happened since this was asked last."""
+        """Return the strikes since the last call."""
         return self._agenda.fired()
 
     def heal(self) -> None:
-        """Mend all that heals at the end."""
+        """Heal all faults that are in effect."""
         for plan in self._agenda.broken(for_good=True):
             self._go_on(plan.id)
 
     def with_paused(self, waits: Waits, sessions: Mapping[str, SyncingSession]) -> Waits:
-        """Who waits, those among them for whom a stopped agent works."""
+        """Return the waits, including those of sessions for which a stopped agent works."""
         stopped = {
             name: Wait(
                 session=name, on="", node=each, lock=f"the agent of {each}, which is stopped"
@@ -82,7 +82,7 @@ class MergeFaults:
         if deed.verb == "crash":
             raise AgentCrashedError(f"the merge agent of {deed.node} has crashed at {point}")
         if deed.verb == "delay":
-            with suppress(TimeoutError):  # nobody tells when it is over
+            with suppress(TimeoutError):  # the event is never set: this waits for the whole delay
                 await asyncio.wait_for(asyncio.Event().wait(), deed.ms / 1000)
             return
         going_on = self._paused[deed.node] = asyncio.Event()

@@ -1,7 +1,7 @@
-"""Performs a scenario's faults on a model: each when its place is reached, mended when it heals.
+"""Performs a scenario's faults in the model: each strikes when its place is reached, and heals as specified.
 
-What `twopc.sim.faults.postgres` does to real servers. Whoever comes to a fault's place waits there until it has
-happened; it happens beside him, so that he can be killed as everybody else.
+The equivalent of `twopc.sim.faults.postgres` for real servers. A process that reaches a fault's place waits there
+until the fault has been performed; the fault runs in another process, so that it can kill the waiting one.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Mend = Callable[[], Steps[None]]
 
 
 class ModelPerformer:
-    """Faults of one case."""
+    """Performs the faults of one case."""
 
     def __init__(self, model: System, plans: Sequence[FaultPlan]) -> None:
         self._model = model
@@ -55,22 +55,22 @@ class ModelPerformer:
         self._agenda: Agenda[Mend] = Agenda(plans)
         self.sessions: dict[str, CoordinatedSession] = {}
         self.down: list[str] = []
-        """The nodes whose servers are stopped."""
+        """Nodes whose servers are stopped."""
         self.resting: set[str] = set()
-        """The Subscribers whose agents are stopped."""
+        """Subscribers whose agents are stopped."""
         self._silent: dict[str, tuple[str, str]] = {}
-        """By fault, between whom nothing is heard."""
+        """Ends of a silent connection, by fault."""
         self._struck: list[NodeSession] = []
-        """Those that were ended or cancelled last."""
+        """Sessions that were terminated or cancelled last."""
         self._under_way: list[simpy.Event] = []
         self._is_paused = False
-        """The coordinator is stopped."""
+        """Whether the coordinator is stopped."""
         self._ends = False
 
     # -- arming ------------------------------------------------------------------------------------
 
     def arm(self, name: str) -> None:
-        """Have a fault happen at the next arrival that counts."""
+        """Arm a fault for the next matching arrival."""
         plan = self._agenda.arm(name)
         if plan.place.name in ANSWERS:
             self._await_answer(plan)
@@ -81,11 +81,11 @@ class ModelPerformer:
         self._model.points.arm(point, self._arrived)
 
     def fired(self) -> list[FaultStrike]:
-        """Those that have happened since this was asked last."""
+        """Return the strikes since the last call."""
         return self._agenda.fired()
 
     async def _arrived(self, point: str) -> None:
-        """Somebody has come to a point: what is armed there happens, what heals there is mended."""
+        """Handle an arrival at a point: perform the faults armed there, heal those that heal there."""
         name, session = self._who(point)
         gid, pids = (session.gid, session.begun) if session is not None else ("", {})
         healed, struck = self._agenda.arrived(point, session=name, gid=gid)
@@ -98,7 +98,7 @@ class ModelPerformer:
             await AwaitableSteps(self._wait_for(plan, arrival))
 
     def _who(self, point: str) -> tuple[str, CoordinatedSession | None]:
-        """Whose transaction has come to a point."""
+        """Return the session whose transaction has reached a point, with its name."""
         if point in GATED:
             there = self._model.reaching
             return session_of_process(
@@ -113,7 +113,7 @@ class ModelPerformer:
     def _await_answer(self, plan: FaultPlan) -> None:
         def answered(text: str) -> Steps[bool]:
             if not self._agenda.is_armed(plan.id):
-                return False  # it has happened where another connection's answer arrived
+                return False  # it has struck the answer of another connection
             gid = gid_in(text)
             name, session = session_of_gid(self.sessions, gid)
             if not self._agenda.occasions.comes(plan.id, session=name, gid=gid):
@@ -139,10 +139,10 @@ class ModelPerformer:
         ways = ways_of_answers(plan.place, model.spec.publisher, model.subscribers, log=LOG)
         return [(own if who == COORDINATOR else who, node) for who, node in ways]
 
-    # -- happening ---------------------------------------------------------------------------------
+    # -- striking ----------------------------------------------------------------------------------
 
     def _wait_for(self, plan: FaultPlan, arrival: Arrival) -> Steps[None]:
-        """Until it has happened; whoever waits may be killed by it."""
+        """Wait until the fault has been performed, which may kill the waiting process."""
         standing = self._model.reaching if plan.place.name in GATED else None
         done = self._kernel.event()
         self._under_way.append(done)
@@ -167,7 +167,7 @@ class ModelPerformer:
         if not plan.strikes_later:
             self._agenda.note(plan, arrival, no_effect)
         if not no_effect:
-            with suppress(RequestLostError):  # meanwhile it has gone
+            with suppress(RequestLostError):  # the connection was lost meanwhile
                 yield from self._deeds(plan, arrival)
         self._plan_healing(plan)
         if self._ends and plan.heal.when == "end" and plan.deed.verb != "crash":
@@ -176,7 +176,7 @@ class ModelPerformer:
         done.succeed()
 
     def _check(self, deed: FaultAction, arrival: Arrival) -> None:
-        """NoEffectError: what it is to act on is not there."""
+        """Raise NoEffectError if the object of the fault does not exist."""
         check_running(deed, self.down)
         model = self._model
         match deed.verb, deed.what:
@@ -254,7 +254,7 @@ class ModelPerformer:
                 yield from model.finish_by_hand(deed.node, gid, outcome)
             case "fill", _:
                 node = model.nodes[deed.node]
-                # nodes of one server share its room
+                # nodes of one server share its slots
                 taken = node.slots_taken()
                 before, node.prepared_max = node.prepared_max, max(1, taken)
                 if not taken:
@@ -271,14 +271,14 @@ class ModelPerformer:
                 yield from self._repeat(plan, arrival.text)
 
     def _at_request(self, plan: FaultPlan, arrival: Arrival, text: str) -> Steps[bool]:
-        """The request has come that is struck; returns whether its answer is lost."""
+        """Perform a fault that strikes a request; return whether the answer is lost."""
         self._agenda.note(plan, arrival)
         if plan.deed.verb == "repeat":
             yield from self._repeat(plan, text)
         return plan.deed.verb == "lose"
 
     def _repeat(self, plan: FaultPlan, text: str) -> Steps[None]:
-        """The same request, over another connection; nobody hears what is answered."""
+        """Send the same request over another connection, and discard the answer."""
         ((_, node), *_) = self._of_answers(plan)
         if node != LOG:
             session = self._model.nodes[node].connect("postgres", "again")
@@ -314,7 +314,7 @@ class ModelPerformer:
             session.close()
 
     def _backends(self, node: str, arrival: Arrival) -> list[NodeSession]:
-        """As `twopc.sim.faults.strikes.backends`."""
+        """See `twopc.sim.faults.strikes.backends`."""
         here = self._model.nodes[node].sessions
         if arrival.point in COPIES:
             return [one for one in here.values() if one.application_name == "msrepl snapshot"]
@@ -346,7 +346,7 @@ class ModelPerformer:
         self._agenda.breaks(plan, mend)
 
     def waits(self, sessions: Mapping[str, VirtualSession]) -> dict[str, Wait]:
-        """The sessions that wait for what a fault has stopped."""
+        """Return the sessions that wait for something that a fault has stopped."""
         return waits_of_faults(
             self.sessions,
             sessions,
@@ -381,15 +381,15 @@ class ModelPerformer:
             yield from mend()
 
     def heal(self) -> Steps[None]:
-        """Mend whatever is broken and does not stay so for good; what breaks from now on is mended at once."""
+        """Heal every fault in effect that heals; faults that strike from now on heal at once."""
         self._ends = True
-        for done in [*self._under_way]:  # whoever waited for it may have died of it
+        for done in [*self._under_way]:  # the process that waited for the fault may have died
             yield from wait(done)
         for plan in self._agenda.broken():
             yield from self._mend(plan.id)
 
     def recover(self) -> Steps[None]:
-        """One pass of recovery in the coordinator's process, which may die of it."""
+        """Run one pass of recovery in the coordinator's process, which may be killed meanwhile."""
         process = self._seat.process
         if not process.alive:
             return
@@ -427,7 +427,7 @@ def _markers_of(node: ModelNode, gid: str) -> list[str]:
 
 
 def _forget(session: NodeSession, gid: str) -> Steps[None]:
-    """Delete what a node remembers of a transaction."""
+    """Delete a transaction's branch markers at a node."""
     gids = _markers_of(session.node, gid)
 
     def delete(tx: OpenTx, params: Any) -> Steps[StatementResult]:

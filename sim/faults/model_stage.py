@@ -1,4 +1,4 @@
-"""A stage on a model on which faults happen; see `twopc.sim.scenario.stage.Stage`."""
+"""A stage of the model with faults; see `twopc.sim.scenario.stage.Stage`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from twopc.sim.sessions.waits import Waits
 
 
 class FaultyModelStage(ModelStage):
-    """Faults happen at the protocol's points in the model."""
+    """A stage on which faults strike at the protocol points of the model."""
 
     def __init__(self, model: System, case: Case, recorder: NullRecorder) -> None:
         super().__init__(model, case.scenario, recorder)
@@ -41,11 +41,11 @@ class FaultyModelStage(ModelStage):
         return self._performer.fired()
 
     async def recover(self) -> None:
-        """Mend what heals, then one pass of recovery."""
+        """Heal the faults that heal, then run one pass of recovery."""
         await self._do(self._performer.heal())
-        with suppress(psycopg.Error):  # the log, or a node, cannot be reached
+        with suppress(psycopg.Error):  # the decision log, or a node, cannot be reached
             await self._do(self._performer.recover())
-        await self._do(self._performer.heal())  # what recovery itself has met
+        await self._do(self._performer.heal())  # faults that have struck recovery itself
 
     async def waits(self) -> Waits:
         looked = await super().waits()

@@ -1,6 +1,6 @@
-"""What a fault of a scenario file says, taken apart: values that every stage reads alike.
+"""Parsed faults of a scenario file: values that have the same meaning on every stage.
 
-The text itself was checked by `twopc.sim.scenario.faults_meaning`; no stage is known here.
+The text was checked by `twopc.sim.scenario.faults_meaning`. Independent of stages.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from twopc.sim.scenario.parts import duration_ms
 from twopc.sim.scenario.values import Case
 
 COORDINATOR = "coordinator"
-#: First words of what concerns a whole server, and everybody on it.
+#: First words of faults that concern a whole server, with all its sessions.
 _OF_SERVERS = frozenset({"kill", "restart", "stop", "fill"})
-#: First words of what is done to a server that runs.
+#: First words of faults that need a running server.
 _OF_RUNNING = _OF_SERVERS | {"terminate", "cancel", "finish"}
 _POINT = re.compile(r"(?P<name>[a-z_.]+)(?:\((?P<node>[^()]*)\))?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultAction:
-    """What happens."""
+    """The action of a fault."""
 
     verb: str
-    """The first word, as in `twopc.sim.scenario.faults_meaning.DEEDS`."""
+    """First word, as in `twopc.sim.scenario.faults_meaning.DEEDS`."""
     what: str = ""
-    """``coordinator``, ``backend``, ``node``, ``agent``, ``marker`` …, if the word has an object."""
+    """Object of the action, if any: ``coordinator``, ``backend``, ``node``, ``agent``, ``marker`` …"""
     node: str = ""
     other: str = ""
     """The other end of a connection."""
     how: str = ""
-    """``immediate``, an SQLSTATE, ``commit`` or ``rollback``."""
+    """Manner: ``immediate``, an SQLSTATE, ``commit`` or ``rollback``."""
     ms: int = 0
-    """Of a delay, or by how much a clock is wrong."""
+    """Duration of a delay, or offset of a clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heal:
-    """When what was broken is mended."""
+    """When a fault heals."""
 
     when: Literal["end", "never", "after", "at"] = "end"
     after_ms: int = 0
@@ -71,7 +71,7 @@ class FaultPlace:
         return self.point[len(self.name) :].strip("()")
 
     def fits(self, *, session: str | None, gid: str) -> bool:
-        """Whether an arrival counts; one that no session can be told of always does (None)."""
+        """Whether an arrival counts; an arrival of which no session is known (None) always does."""
         return session is None or (self.session in ("", session) and self.gid in ("", gid))
 
 
@@ -86,31 +86,31 @@ class FaultPlan:
 
     @property
     def strikes_later(self) -> bool:
-        """It strikes the request that comes next after its place, if one comes."""
+        """Whether the fault strikes the next request after its place, if there is one."""
         return self.deed.verb in ("lose", "repeat") and not self.place.name.startswith("reply.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """A transaction has come to a fault's place."""
+    """A transaction's arrival at a fault's place."""
 
     point: str
     session: str = ""
     gid: str = ""
     pids: Mapping[str, int] = field(default_factory=dict)
-    """The process of its session at each of its Subscribers."""
+    """PID of the session's backend at each of its Subscribers."""
     text: str = ""
-    """The request whose answer arrives, if that is where it stands."""
+    """The request whose answer arrives, if the place is an answer's."""
     at: str = ""
-    """The node where it stands, if it does at one."""
+    """Node of the arrival, if it has one."""
 
 
 class NoEffectError(Exception):
-    """A fault has nothing to act on; the message says what is not there, alike on every stage."""
+    """The object of a fault does not exist; the message names it, in the same words on every stage."""
 
 
 def nothing_there(deed: FaultAction) -> NoEffectError:
-    """What to raise where a fault has nothing to act on."""
+    """Return the error for a fault whose object does not exist."""
     process = f"the agent of {deed.node}" if deed.what == "agent" else "the coordinator"
     match deed.verb, deed.what:
         case "crash", _:
@@ -131,26 +131,26 @@ def nothing_there(deed: FaultAction) -> NoEffectError:
 
 
 def check_running(deed: FaultAction, down: Collection[str]) -> None:
-    """Look whether a server runs to which something is to be done.
+    """Check that the server runs on which a fault is to act.
 
     Args:
         down: the nodes whose servers are stopped.
 
     Raises:
-        NoEffectError: it is stopped.
+        NoEffectError: the server is stopped.
     """
     if deed.node in down and deed.verb in _OF_RUNNING:
         raise NoEffectError(f"the server of {deed.node} is stopped")
 
 
 def point_name(point: str) -> str:
-    """``coordinator.before_commit(pub)`` without ``(pub)``."""
+    """Return a point without its node: ``coordinator.before_commit(pub)`` without ``(pub)``."""
     match = _POINT.fullmatch(point)
     return match["name"] if match is not None else point
 
 
 def plan_of(fault: Fault, scenario: Scenario) -> FaultPlan:
-    """A fault of a file, taken apart."""
+    """Return the plan of a file's fault."""
     return FaultPlan(
         id=fault.id,
         place=FaultPlace(
@@ -165,13 +165,13 @@ def plan_of(fault: Fault, scenario: Scenario) -> FaultPlan:
 
 
 def plans_of(case: Case) -> tuple[FaultPlan, ...]:
-    """The faults that a case arms, sooner or later, in the file's order."""
+    """Return the plans of all faults that a case arms, in the file's order."""
     armed = case.faults
     return tuple(plan_of(each, case.scenario) for each in case.scenario.faults if each.id in armed)
 
 
 def needs_servers(scenario: Scenario) -> int | None:
-    """The first fault that strikes a whole server, by its place; None: nobody else is disturbed."""
+    """Return the index of the first fault that strikes a whole server; None: no other topology on it is affected."""
     for place, fault in enumerate(scenario.faults):
         if fault.do.split()[0] in _OF_SERVERS:
             return place
@@ -179,7 +179,7 @@ def needs_servers(scenario: Scenario) -> int | None:
 
 
 def deed_of(text: str, nodes: Collection[str]) -> FaultAction:
-    """What `do` says; `nodes` are those that a connection may lie between."""
+    """Parse `do`; `nodes` are the possible ends of a connection."""
     verb, *rest = text.split()
     match verb, rest:
         case "cut", [ends]:
@@ -207,7 +207,7 @@ def deed_of(text: str, nodes: Collection[str]) -> FaultAction:
 
 
 def ends_of(ends: str, nodes: Collection[str]) -> tuple[str, str]:
-    """The two ends with a dash between them, which may be in their names too; empty if they are none."""
+    """Return the two ends separated by a dash, which their names may contain too; empty if there are none."""
     for at, letter in enumerate(ends):
         if letter in "-–" and ends[:at] in nodes and ends[at + 1 :] in nodes:
             return ends[:at], ends[at + 1 :]
@@ -215,7 +215,7 @@ def ends_of(ends: str, nodes: Collection[str]) -> tuple[str, str]:
 
 
 def heal_of(text: str) -> Heal:
-    """What `heal` says."""
+    """Parse `heal`."""
     word, _, rest = text.partition(" ")
     if word == "never":
         return Heal(when="never")

@@ -1,8 +1,8 @@
-"""Performs a scenario's faults on real servers: each when its place is reached, mended when it heals.
+"""Performs a scenario's faults on real servers: each strikes when its place is reached, and heals as specified.
 
-Where a transaction stands is heard from the coordinator's process (`twopc.sim.faults.remote`), from the wires between
-the nodes (`twopc.sim.faults.wires`), and from the gates in procedures and triggers (`twopc.sim.faults.gates`); what is done
-then is in `twopc.sim.faults.deeds`. Nothing relies on time: whoever is struck stands still meanwhile.
+A transaction's arrivals are reported by the coordinator's process (`twopc.sim.faults.remote`), by the wires between
+the nodes (`twopc.sim.faults.wires`), and by the gates in procedures and triggers (`twopc.sim.faults.gates`); the
+actions are in `twopc.sim.faults.deeds`. Nothing depends on timing: the struck process is halted meanwhile.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from twopc.sim.sessions.servers import PostgresSession
 from twopc.sim.sessions.waits import Observer, Wait
 from twopc.sim.topology import Topology
 
-#: Longer than anything lasts.
+#: Longer than any run.
 _NEVER_S = 3600.0
 
 
 class Performer(Deeds):
-    """Faults of one case.
+    """Performs the faults of one case.
 
     Args:
         plans: the faults that the case arms; others are unknown here.
-        step_ms: how long a step may take: an outcome is looked for during half of it.
-        off: the protections that it is without.
-        settled: gets what recovery settles.
+        step_ms: timeout of a step; an unknown outcome is queried for half of it.
+        off: the protections that are switched off.
+        settled: receives the branches that recovery settles.
     """
 
     def __init__(
@@ -63,21 +63,21 @@ class Performer(Deeds):
         self._off = off
         self._settled = settled
         self.turn = asyncio.Lock()
-        """Held while a fault happens or is mended: nobody looks at the nodes meanwhile."""
+        """Held while a fault is performed or healed, so that nodes are not observed meanwhile."""
         self._timers: list[asyncio.TimerHandle] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._gates: dict[str, FaultGate] = {}
-        """By the faults that happen there."""
+        """Gates by the faults that strike there."""
         self._standing = 0
-        """The process that stands at the gate where something has happened last."""
+        """PID of the backend at the gate where the last fault has struck."""
         self._starting = asyncio.Lock()
         self._copying = CopyPoints(topology, agenda, self._at_copy)
 
     async def add(self, plan: FaultPlan) -> None:
-        """Know one more fault.
+        """Add a fault.
 
         Raises:
-            ConfigurationError: it is about a connection that is there already.
+            ConfigurationError: the fault concerns a connection that is open already.
         """
         if self.coordinator is not None and not self._ways.has(plan):
             raise ConfigurationError(
@@ -88,15 +88,15 @@ class Performer(Deeds):
         await self._ways.add(plan)
 
     async def open(self) -> None:
-        """Lay the wires that faults need, and build the gates.
+        """Open the wires that faults need, and build the gates.
 
-        A case before this one may have had its coordinator in this process: it would recover beside the one that
-        is struck, and its sessions be taken for sessions of the dead.
+        A previous case may have had its coordinator in this process. That coordinator is stopped: it would recover
+        in parallel with the one that is struck, and its sessions be taken for those of the dead process.
         """
         await self._topology.stop_coordinator()
         await self._ways.open()
         if any(_is_of_agents(plan) for plan in self._agenda.plans.values()):
-            await self._topology.stop_agents()  # those of this process
+            await self._topology.stop_agents()  # stop the agents of this process
             self._topology.agents.make_driven = partial(RemoteAgent, living=self._living_agent)
         for number, plan in enumerate(self._agenda.plans.values()):
             if plan.place.name in GATED:
@@ -107,7 +107,7 @@ class Performer(Deeds):
     # -- the coordinator's process -----------------------------------------------------------------
 
     async def living(self) -> RemoteProcess | None:
-        """The coordinator's process, started at its first use; None: it is dead, and nobody has mended that."""
+        """Return the coordinator's process, started at the first use; None: it is dead and not healed."""
         async with self._starting:
             if self.coordinator is None:
                 await self._start()
@@ -115,7 +115,7 @@ class Performer(Deeds):
         return process if process is not None and process.is_alive else None
 
     async def _start(self) -> None:
-        """Start a process, which recovers what others have left; it may die of that."""
+        """Start a process, which recovers what others have left, and may be killed meanwhile."""
         topology = self._topology
         setup = CoordinatorSetup(
             coordinator=topology.name,
@@ -134,12 +134,11 @@ class Performer(Deeds):
         await self.coordinator.start()
 
     def _patience_s(self) -> float:
-        """After how long without an answer a connection is given up: where silence ends by itself, never."""
+        """Return the timeout after which a connection without answers is given up: if its silence ends, never."""
         for plan in self._agenda.plans.values():
             if plan.deed.verb in ("black", "one") and plan.heal.when == "never":
-                return (
-                    self._topology.wiring.lock_timeout_ms / 1000 + 1
-                )  # longer than anybody waits for a lock
+                # longer than any wait for a lock
+                return self._topology.wiring.lock_timeout_ms / 1000 + 1
         return _NEVER_S
 
     async def _another(self) -> None:
@@ -147,7 +146,7 @@ class Performer(Deeds):
             await self._start()
 
     async def _living_agent(self, subscriber: str) -> RemoteProcess:
-        """A Subscriber's agent; started if there is none, or if it has died."""
+        """Return a Subscriber's agent; start it if there is none, or if it has died."""
         process = self.agents.get(subscriber)
         if process is not None and process.is_alive:
             return process
@@ -167,7 +166,7 @@ class Performer(Deeds):
 
     async def _agent_halted(self, subscriber: str, note: HaltNotice) -> ResumeOrder | None:
         if not self._agenda.is_armed(note.fault):
-            return ResumeOrder()  # it has happened to another Subscriber's agent
+            return ResumeOrder()  # it has struck another Subscriber's agent
         return await self.happen(note.fault, Arrival(point=note.point, at=subscriber))
 
     async def _halted(self, note: HaltNotice) -> ResumeOrder | None:
@@ -183,7 +182,7 @@ class Performer(Deeds):
     # -- arming ------------------------------------------------------------------------------------
 
     async def arm(self, name: str) -> None:
-        """Have a fault happen at the next arrival that counts."""
+        """Arm a fault for the next matching arrival."""
         plan = self._agenda.arm(name)
         if plan.place.name in ANSWERS:
             self._await_answers(plan)
@@ -199,7 +198,7 @@ class Performer(Deeds):
             await self.coordinator.call("", ARM, name, plan.place)
 
     def _await_answers(self, plan: FaultPlan) -> None:
-        """Stand where an answer arrives: it is held back meanwhile."""
+        """Watch for the answer at which the fault strikes; the answer is held back meanwhile."""
 
         async def answered(text: str) -> Fate:
             gid = gid_in(text)
@@ -220,21 +219,21 @@ class Performer(Deeds):
             wire.watch(REQUESTS[plan.place.name], answered)
 
     async def at_gates(self) -> bool:
-        """Let happen what happens to those who wait at gates; False if nobody does."""
+        """Perform the faults of sessions that wait at gates; return False if no session does."""
         is_anybody = False
         for name, gate in self._gates.items():
             standing = await gate.waiting() if self._agenda.is_armed(name) else []
             is_anybody = is_anybody or bool(standing)
             for waiting in standing:
                 if await self._at_gate(self._agenda.plans[name], waiting):
-                    break  # the others go on with him
+                    break  # the gate is open now: the others pass, too
             else:
                 for node in dict.fromkeys(waiting.node for waiting in standing):
                     await gate.let_pass(node)
         return is_anybody
 
     async def _at_gate(self, plan: FaultPlan, waiting: GateWait) -> bool:
-        """Whether it has happened to somebody who stands at a gate; it may not be his turn."""
+        """Perform a fault on a session that waits at its gate, if the arrival counts; return whether it does."""
         name, session = session_of_process(self.sessions, waiting.node, waiting.pid, waiting.name)
         gid, pids = (session.gid, session.begun) if session is not None else ("", {})
         if not self._agenda.occasions.comes(plan.id, session=name, gid=gid):
@@ -250,7 +249,7 @@ class Performer(Deeds):
             await _pass(word.delay_ms / 1000)
 
     def waits(self, sessions: Mapping[str, PostgresSession]) -> dict[str, Wait]:
-        """The sessions that wait for what a fault has stopped."""
+        """Return the sessions that wait for something that a fault has stopped."""
         return waits_of_faults(
             self.sessions,
             sessions,
@@ -261,26 +260,26 @@ class Performer(Deeds):
         )
 
     def is_armed(self, name: str) -> bool:
-        """It is to happen, and has not happened yet."""
+        """Whether a fault is armed and has not struck yet."""
         return self._agenda.is_armed(name)
 
     def no_effect(self, name: str) -> str:
-        """What it was to act on and has not found; empty: it has acted, or has not happened yet."""
+        """Return the missing object of a fault; empty: the fault has had an effect, or has not struck yet."""
         return self._agenda.missed.get(name, "")
 
     def fired(self) -> list[FaultStrike]:
-        """Those that have happened since this was asked last."""
+        """Return the strikes since the last call."""
         return self._agenda.fired()
 
-    # -- happening ---------------------------------------------------------------------------------
+    # -- striking ----------------------------------------------------------------------------------
 
     async def happen(self, name: str, arrival: Arrival) -> ResumeOrder | None:
-        """It happens now; returns how whoever stands there goes on, None if he does not."""
+        """Perform a fault now; return how the process halted there resumes, None if it does not."""
         plan = self._agenda.plans[name]
         of_agent = plan.deed.what == "agent"
         self._agenda.strike(plan)
         async with self.turn:
-            # Not before: what struck last may have been followed by a new process.
+            # Read only now: a new process may have been started after the last strike.
             struck = self.agents.get(plan.deed.node) if of_agent else self.coordinator
             self._observer.is_disturbed = True
             no_effect = ""
@@ -300,7 +299,7 @@ class Performer(Deeds):
     async def _leave_gate(
         self, gate: FaultGate, word: ResumeOrder | None, arrival: Arrival
     ) -> None:
-        """What happened at a gate has happened: it stays open."""
+        """Let the sessions at a gate resume after its fault; the gate stays open."""
         if word is not None and word.delay_ms:
             await _pass(word.delay_ms / 1000)
         if word is not None and word.lose:
@@ -312,7 +311,7 @@ class Performer(Deeds):
     # -- healing -----------------------------------------------------------------------------------
 
     def _plan_healing(self, plan: FaultPlan, word: ResumeOrder | None) -> ResumeOrder | None:
-        """Have mended in time what has been broken; where it heals is said with the word to go on."""
+        """Schedule the healing of a fault; a point at which it heals becomes part of the order to resume."""
         after_s, places = self._agenda.heals_after_s(plan), self._agenda.heals_at(plan)
         if after_s is not None:
             later = partial(self._begin_mending, plan.id)
@@ -329,26 +328,26 @@ class Performer(Deeds):
         if mend is None:
             return
         try:
-            if plan.deed.verb == "crash":  # of the coordinator
+            if plan.deed.verb == "crash":  # a crash of the coordinator
                 async with self.turn:
-                    pass  # the old one is buried
-                # without a turn: at a point of recovery something may happen to the new one
+                    pass  # wait until the old process is buried
+                # without `turn`, since a fault may strike the new process at a point of recovery
                 await mend()
                 return
             async with self.turn:
                 await mend()
         except BaseException:
-            self._agenda.breaks(plan, mend)  # it is broken still: closing mends it
+            self._agenda.breaks(plan, mend)  # still in effect: `close` heals it
             raise
 
     async def heal(self) -> None:
-        """Mend whatever is broken and does not stay so for good, and what breaks of that."""
+        """Heal every fault in effect that heals, and the faults that strike meanwhile."""
         while broken := self._agenda.broken():
             for plan in broken:
                 await self._mend(plan.id)
 
     async def close(self) -> None:
-        """Mend everything that others would stumble over, and end the coordinator's process."""
+        """Heal everything that would affect later cases, and end the coordinator's process."""
         for timer in self._timers:
             timer.cancel()
         for task in [*self._tasks]:
@@ -376,16 +375,16 @@ def _is_of_agents(plan: FaultPlan) -> bool:
 
 
 async def _pass(seconds: float) -> None:
-    """Let time pass: that is what the fault is."""
+    """Wait for the duration of a delay, which is the fault itself."""
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(asyncio.Event().wait(), seconds)
 
 
 class CopyPoints:
-    """The points of who copies, of one topology.
+    """The protocol points of a topology's snapshot agent.
 
     Args:
-        happen: has a fault happen to whoever has come to its place.
+        happen: performs a fault on the snapshot agent that has reached the fault's place.
     """
 
     def __init__(
@@ -410,12 +409,12 @@ class CopyPoints:
             await self._happen(plan, await self._arrival(point))
 
     async def _arrival(self, point: str) -> Arrival:
-        """Who copies works by the administrator's connections."""
+        """Return the arrival; the snapshot agent uses the administrator's connections."""
         topology = self._topology
         nodes = (topology.publisher, topology.copies.subscriber)
         pids = {name: (await topology.admin(name)).info.backend_pid for name in nodes}
         return Arrival(point=point, pids=pids, at=topology.copies.subscriber)
 
     def close(self) -> None:
-        """Nothing happens any more."""
+        """Disarm all points."""
         self._topology.copies.points.disarm()

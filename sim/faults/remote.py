@@ -1,6 +1,6 @@
-"""A process from outside, on an event loop: ask it, hear where it stands, stop it, kill it.
+"""Control of a child process from an event loop: call it, receive its halts, stop it, kill it.
 
-It must not know what faults do, nor scenarios.
+Independent of scenarios, and of the actions of faults.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ _PRELOAD = [
     *(["pytest"] if "pytest" in sys.modules else []),
 ]
 
-#: Far longer than an end in order takes; then it is killed.
+#: Time allowed for a clean exit, before the process is killed.
 _END_S = 15
 
-#: What is done while it stands; returns how it goes on, or None if it does not live any more.
+#: Called while the process halts; returns how it resumes, or None if it is dead.
 OnHalt = Callable[[HaltNotice], Awaitable[ResumeOrder | None]]
 
 
 class DeadError(Exception):
-    """The process has ended, and what it was asked it will not answer."""
+    """The process has died, and does not answer."""
 
 
 class RemoteProcess:
     """One process; `start` it once, and `end` or `kill` it.
 
     Args:
-        serve: what it does, with what: of `twopc.sim.faults.call_server` or `twopc.sim.faults.agents`.
-        on_halt: is called when it stands at a point.
-        settled: gets what its recovery settles.
+        serve: function that it runs with `setup`: of `twopc.sim.faults.call_server` or `twopc.sim.faults.agents`.
+        on_halt: called when it halts at a point.
+        settled: receives the branches that its recovery settles.
     """
 
     def __init__(
@@ -64,18 +64,18 @@ class RemoteProcess:
         self._halting: set[asyncio.Task[None]] = set()
         self.is_alive = False
         self.is_stopped = False
-        """Stopped by SIGSTOP."""
+        """Whether it is stopped by SIGSTOP."""
 
     @property
     def is_busy(self) -> bool:
-        """It owes somebody an answer."""
+        """Whether a call is not answered yet."""
         return bool(self._waiting)
 
     async def start(self) -> bool:
-        """Start it; False if it has died before it was ready.
+        """Start the process; return False if it has died before it was ready.
 
         Raises:
-            ServerError: it cannot be opened.
+            ServerError: it cannot be started.
         """
         self._calls, other = _context.Pipe()
         self._halts, theirs_too = _context.Pipe()
@@ -96,10 +96,10 @@ class RemoteProcess:
         return True
 
     async def call(self, session: str, verb: str, *arguments: Any) -> Any:
-        """Ask something, and wait for the answer.
+        """Call a function of the process, and wait for its answer.
 
         Raises:
-            DeadError: it has died, and does not answer.
+            DeadError: the process has died, and does not answer.
         """
         if not self.is_alive:
             raise DeadError
@@ -125,7 +125,7 @@ class RemoteProcess:
         assert isinstance(note, CallReply)
         answer = self._waiting.pop(note.number, None)
         if answer is None or answer.done():
-            return  # who asked has not waited
+            return  # the caller was cancelled
         if note.failure is not None:
             answer.set_exception(note.failure)
         else:
@@ -144,33 +144,33 @@ class RemoteProcess:
     async def _stand(self, note: HaltNotice) -> None:
         try:
             word = await self._on_halt(note)
-        except Exception as error:  # it stands there for good: who waits for it is told why
+        except Exception as error:  # the process halts forever: report the error to waiting callers
             self._fail(error)
             return
         if word is not None and self.is_alive:
             self._halts.send(word)
 
-    # -- its end -----------------------------------------------------------------------------------
+    # -- ending ------------------------------------------------------------------------------------
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """PID of the process."""
         assert self._process is not None and self._process.pid is not None
         return self._process.pid
 
     def stop(self) -> None:
-        """SIGSTOP it."""
+        """Stop the process with SIGSTOP."""
         os.kill(self.pid, signal.SIGSTOP)
         self.is_stopped = True
 
     def go_on(self) -> None:
-        """SIGCONT it; harmless if it goes on already."""
+        """Resume the process with SIGCONT; no effect if it is not stopped."""
         if self.is_alive and self.is_stopped:
             os.kill(self.pid, signal.SIGCONT)
         self.is_stopped = False
 
     async def kill(self) -> None:
-        """SIGKILL it; who waits for an answer is not told yet: `bury` does that."""
+        """Kill the process with SIGKILL; waiting callers are not notified until `bury`."""
         if self._process is None:
             return
         if self.is_alive:
@@ -180,7 +180,7 @@ class RemoteProcess:
         self.is_alive = self.is_stopped = False
 
     def bury(self) -> None:
-        """Let everybody know that it is dead who still waits for an answer."""
+        """Raise DeadError in all waiting callers, and release the process."""
         self._fail(DeadError())
         if self._process is not None:
             if self._process.exitcode is None:
@@ -192,7 +192,7 @@ class RemoteProcess:
             self._halts.close()
 
     async def end(self) -> None:
-        """End it in order if it has nothing to do, else kill it; idempotent."""
+        """End the process cleanly if it is idle, otherwise kill it; idempotent."""
         if self._process is None:
             return
         self.go_on()
@@ -209,7 +209,7 @@ class RemoteProcess:
         loop.remove_reader(self._halts.fileno())
 
     def _gone(self) -> None:
-        """It has ended by itself: something is wrong with it, and was written to stderr."""
+        """Handle an unexpected end of the process, whose cause is on stderr."""
         if not self.is_alive:
             return
         self._deaf()

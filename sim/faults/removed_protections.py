@@ -1,7 +1,7 @@
 """A coordinator without some of the protocol's protections, for twins on real servers.
 
-What is put in their places are the planted bugs of the model (`twopc.sim.model.plants`): they are made of the product's own
-drivers and recovery, and so they work on real servers, too.
+Their replacements are the planted bugs of the model (`twopc.sim.model.plants`): they are made of the product's own
+drivers and recovery, and therefore work on real servers, too.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from twopc.sim.model.plants.recovery import MissingTaken, TakesMissing
 
 
 class TrustedParticipant(MissingTaken, ServerParticipant):
-    """A server at which a branch that is not there is taken to be finished as it should be."""
+    """A participant at which a missing branch is assumed to have been finished correctly."""
 
 
 def without(names: Collection[str]) -> Implementation:
-    """What such a coordinator is made of.
+    """Return the classes of a coordinator without these protections.
 
     Raises:
         ConfigurationError: there is no such protection.

@@ -1,6 +1,6 @@
-"""Sessions at a Subscriber that faults can strike: with a coordinator in a process of its own, and any client's.
+"""Sessions at a Subscriber that faults can strike: with a coordinator in a process of its own, and of any client.
 
-See `twopc.sim.sessions.interface.ClientSession` for what each method does.
+See `twopc.sim.sessions.interface.ClientSession` for the methods.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class RemoteSession(PostgresSession):
     """Coordinated transactions of a Subscriber.
 
     Args:
-        living: the coordinator's process that new transactions go to; None while there is none.
-        also: further Subscribers at which its transactions work, too.
+        living: returns the coordinator's process for new transactions; None while there is none.
+        also: further Subscribers of its transactions.
         place, name, options: see `twopc.sim.sessions.servers.PostgresSession`.
     """
 
@@ -38,12 +38,12 @@ class RemoteSession(PostgresSession):
         super().__init__(*place, name=name, **options)
         self.nodes: tuple[str, ...] = (self.node, *also)
         self.begun: Mapping[str, int] = {}
-        """Its process at each node when its last transaction had begun."""
+        """PID at each node at the beginning of the last transaction."""
         self._living = living
         self._process: RemoteProcess | None = None
-        """The coordinator's process that the open transaction is in."""
+        """The coordinator's process with the open transaction."""
         self.asks = ""
-        """What it has asked and is not answered yet."""
+        """Request that is not answered yet; empty: none."""
 
     @property
     def pids(self) -> Mapping[str, int]:
@@ -51,12 +51,12 @@ class RemoteSession(PostgresSession):
 
     @property
     def is_pending(self) -> bool:
-        """Its transaction is in a process that lives."""
+        """Whether the transaction's process is alive."""
         return self._process is not None and self._process.is_alive
 
     @property
     def is_stopped(self) -> bool:
-        """The process that its transaction is in stands still."""
+        """Whether the transaction's process is stopped."""
         return self._process is not None and self._process.is_stopped
 
     async def begin(self, level: str, role: str = "") -> None:
@@ -105,7 +105,7 @@ class RemoteSession(PostgresSession):
             if self.is_pending:
                 await self._call("rollback")
         except DeadError:
-            pass  # and the session with it: rolled back it is
+            pass  # the server rolls back when the connection is lost
         finally:
             self._forget()
 
@@ -134,20 +134,20 @@ class RemoteSession(PostgresSession):
 
 
 class StruckAnyClientSession(AnyClientSession):
-    """Any client's session, which gates and wires can tell from others."""
+    """A session of any client, which gates and wires can identify."""
 
     is_stopped = False
-    """No coordinator works for it."""
+    """False, since there is no coordinator."""
 
     def __init__(self, *place: Any, **options: Any) -> None:
         super().__init__(*place, **options)
         self.nodes: tuple[str, ...] = (self.node,)
         self.asks = ""
-        """What it has asked and is not answered yet."""
+        """Request that is not answered yet; empty: none."""
 
     @property
     def begun(self) -> Mapping[str, int]:
-        """Its process at its node."""
+        """PID at the session's node."""
         return self.pids
 
     async def send(self, query: Any, params: Any = None) -> Result:

@@ -1,6 +1,6 @@
-"""A stage on real servers on which faults happen; see `twopc.sim.scenario.stage.Stage`.
+"""A stage on real servers with faults; see `twopc.sim.scenario.stage.Stage`.
 
-What happens when is the runner's business, what is done the performer's.
+The runner decides when steps are started; the performer performs faults.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from twopc.sim.sessions.waits import Waits
 
 
 class FaultyStage(PostgresStage):
-    """The sessions' coordinator is a process of its own, so that it can be struck."""
+    """A stage whose sessions have their coordinator in a process of its own, so that faults can strike it."""
 
     def __init__(self, prepared: PreparedTopology, case: Case) -> None:
         super().__init__(prepared)
@@ -42,7 +42,7 @@ class FaultyStage(PostgresStage):
         )
 
     async def begin(self) -> None:
-        """Before anybody connects."""
+        """Open wires and gates, before any session connects."""
         await self._performer.open()
 
     async def _coordinated(self, session: str, node: str, also: Sequence[str]) -> PostgresSession:
@@ -69,7 +69,7 @@ class FaultyStage(PostgresStage):
         return self._performer.fired()
 
     async def recover(self) -> None:
-        """Mend what heals, then one pass of recovery in the coordinator's process."""
+        """Heal the faults that heal, then run one pass of recovery in the coordinator's process."""
         performer = self._performer
         await performer.heal()
         process = await performer.living()
@@ -82,21 +82,21 @@ class FaultyStage(PostgresStage):
                 raise refused(error, node="", gid="") from error
 
     async def close(self) -> None:
-        """Nothing is broken afterwards that others would stumble over."""
+        """Heal everything that would affect later cases."""
         await self._performer.close()
 
     async def at_gates(self) -> bool:
-        """Let happen what happens to those who stand within triggers and procedures; False: nobody does.
+        """Perform the faults of sessions that wait in triggers and procedures; return False if no session does.
 
-        For whoever does not look who waits for whom, and so does not come by here.
+        For callers that do not call `waits`, which does this too.
         """
         return await self._performer.at_gates()
 
-    # -- looking: while a fault happens there is nothing to be seen --------------------------------
+    # -- observation, which waits until no fault is being performed ---------------------------------
 
     async def waits(self) -> Waits:
         if await self._performer.at_gates():
-            return Waits(waits={})  # who has just stood there has not come to rest yet
+            return Waits(waits={})  # the session that was at the gate is running again
         async with self._performer.turn:
             looked = await super().waits()
         waits = {**self._performer.waits(self._sessions), **looked.waits}

@@ -1,7 +1,7 @@
-"""What can be done to real servers and to the processes in them: end, restart, fill, finish by hand.
+"""Actions on real servers and their backends: end, restart, fill, finish manually.
 
-Each is done when it returns: whoever was ended is gone, whoever was restarted lets people in again. It knows
-nodes and processes, and neither points nor scenarios.
+An action is complete when its function returns: ended backends are gone, a restarted server accepts connections.
+Independent of protocol points and scenarios.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from twopc.waits import link_name
 
 Seen = TypeVar("Seen")
 
-#: Gone in milliseconds, but on a machine that has other work the server gets to it when it can.
+#: Backends exit within milliseconds, except on a busy machine.
 _GONE_S = 30
 _UP_S = 30
-#: A process is its number and when it began: the number may be another one's by the time that it is looked for.
+#: A backend is identified by PID and start time, since a PID may be reused.
 _OURS = """
 select pid, pid || ' ' || extract(epoch from backend_start) from pg_stat_activity
 where datname = current_database() and application_name like %s and right(application_name, length(%s)) = %s
@@ -42,7 +42,7 @@ _NAMED = """
 select pid, pid || ' ' || extract(epoch from backend_start) from pg_stat_activity
 where datname = current_database() and application_name = any (%s)
 """
-#: A process that waits for a lock does not notice that its client has gone.
+#: A backend that waits for a lock does not notice that its client is gone.
 _STILL = """
 select pid, application_name, state, wait_event, query from pg_stat_activity
 where pid || ' ' || extract(epoch from backend_start) = any (%s) and wait_event_type is distinct from 'Lock'
@@ -51,19 +51,19 @@ _FILLER = "by_hand_"
 
 
 async def until(look: Callable[[], Seen], what: str, timeout_s: float = _GONE_S) -> Seen:
-    """Wait until `look`, which may block, returns something true."""
+    """Wait until `look`, which may block, returns a true value; return that value."""
     return await asyncio.to_thread(wait_for, look, what=what, timeout_s=timeout_s)
 
 
 def fetch(node: Node, query: str, params: Any = None) -> list[tuple[Any, ...]]:
-    """Rows, over a connection of its own: servers come and go."""
+    """Return a query's rows, over a connection of its own, since servers are restarted."""
     with psycopg.connect(node.dsn, autocommit=True) as connection:
         cursor = connection.execute(query.encode(), params)
         return cursor.fetchall() if cursor.description else []
 
 
 async def ask(node: Node, query: str, params: Any = None) -> list[tuple[Any, ...]]:
-    """As `fetch`, beside the event loop."""
+    """Run `fetch` in a thread, without blocking the event loop."""
     return await asyncio.to_thread(fetch, node, query, params)
 
 
@@ -71,9 +71,9 @@ async def ask(node: Node, query: str, params: Any = None) -> list[tuple[Any, ...
 
 
 async def processes_of(topology: Topology, *, down: Iterable[str] = ()) -> dict[str, list[str]]:
-    """By node, the processes that serve the topology's coordinators, and the links of their sessions.
+    """Return the backends that serve the topology's coordinators, and the links of their sessions, by node.
 
-    There must be no coordinator but the one that is struck: processes do not say which of them they serve.
+    There must be no coordinator except the one that is struck: backends do not show which coordinator they serve.
     """
     name = f" {topology.name}"
     results: dict[str, list[str]] = {}
@@ -90,16 +90,16 @@ async def processes_of(topology: Topology, *, down: Iterable[str] = ()) -> dict[
 
 
 async def processes_of_agent(topology: Topology, subscriber: str) -> dict[str, list[str]]:
-    """Those that serve a Subscriber's agent there."""
+    """Return the backends that serve a Subscriber's agent at the Subscriber."""
     node = topology.node(subscriber)
     rows = await ask(node, _OF_ROLE, (node.agent_role,))
     return {subscriber: [process for (process,) in rows]}
 
 
 async def until_gone(topology: Topology, processes: Mapping[str, list[str]]) -> None:
-    """Wait until those have ended whose client is gone; who waits for a lock is left.
+    """Wait until backends whose client is gone have exited, except those that wait for a lock.
 
-    Raises TimeoutError with what is left.
+    Raises TimeoutError with a note that lists the remaining ones.
     """
     for name, own in processes.items():
         node = topology.node(name)
@@ -116,9 +116,10 @@ def _are_gone(node: Node, processes: list[str]) -> bool:
 
 
 async def backends(topology: Topology, node: str, pids: Mapping[str, int]) -> list[int]:
-    """The processes at a node that work for a transaction which has these sessions, by Subscriber.
+    """Return the PIDs at a node that work for a transaction with these sessions, by Subscriber.
 
-    At a Subscriber that session; at the Publisher their links, and those by which their coordinator finishes.
+    At a Subscriber, that of its session; at the Publisher, those of links, and those with which the coordinator
+    finishes.
     """
     if node in pids:
         there = await ask(topology.node(node), _THERE, (pids[node],))
@@ -131,9 +132,9 @@ async def backends(topology: Topology, node: str, pids: Mapping[str, int]) -> li
 
 
 async def kill_backends(node: Node, pids: list[int]) -> None:
-    """SIGKILL: the server takes all its sessions down, recovers and is up again on return."""
+    """Kill backends with SIGKILL; on return, the server has ended all sessions, recovered and accepts connections."""
     for pid in pids:
-        with suppress(ProcessLookupError):  # it has just ended
+        with suppress(ProcessLookupError):  # it has exited meanwhile
             os.kill(pid, signal.SIGKILL)
 
     def is_up_again() -> bool:
@@ -146,13 +147,13 @@ async def kill_backends(node: Node, pids: list[int]) -> None:
 
 
 async def terminate_backends(node: Node, pids: list[int]) -> None:
-    """pg_terminate_backend, and wait until they are gone."""
+    """Terminate backends with pg_terminate_backend, and wait until they have exited."""
     for pid in pids:
         await ask(node, "select pg_terminate_backend(%s, 5000)", (pid,))
 
 
 async def cancel_backends(node: Node, pids: list[int]) -> None:
-    """pg_cancel_backend; an idle one takes no notice."""
+    """Cancel statements with pg_cancel_backend; no effect on idle backends."""
     for pid in pids:
         await ask(node, "select pg_cancel_backend(%s)", (pid,))
 
@@ -161,37 +162,37 @@ async def cancel_backends(node: Node, pids: list[int]) -> None:
 
 
 def on_server_of(topology: Topology, node: str) -> list[str]:
-    """All nodes on a node's server."""
+    """Return all nodes on a node's server."""
     server = topology.node(node).server
     return [name for name, each in topology.nodes.items() if each.server is server]
 
 
 async def stop_server(node: Node, how: str) -> None:
-    """Shut it down: in order (``fast``), or as it falls (``immediate``)."""
+    """Shut the server down cleanly (``fast``) or by a simulated crash (``immediate``)."""
     assert isinstance(node.server, EmbeddedServer), "only a server of ours is stopped"
     await asyncio.to_thread(node.server.crash if how == "immediate" else node.server.shut_down)
 
 
 async def start_server(node: Node) -> None:
-    """Start it again; harmless if it runs."""
+    """Start the server again; no effect if it runs."""
     assert isinstance(node.server, EmbeddedServer), "only a server of ours is started"
     if not node.server.is_running():
         await asyncio.to_thread(node.server.restart)
 
 
 async def repeat(dsn: str, text: str) -> None:
-    """Send a request once more, over a connection of its own; whatever is answered nobody hears."""
+    """Send a request again, over a connection of its own, and discard the answer."""
     statement = text.rstrip("\0")
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
         with suppress(psycopg.Error):
             await connection.execute(statement.encode())
 
 
-# -- by hand ---------------------------------------------------------------------------------------
+# -- manual actions --------------------------------------------------------------------------------
 
 
 async def forget_markers(topology: Topology, gid: str, *, down: Iterable[str] = ()) -> bool:
-    """Delete what every node remembers of a transaction that it has committed; False if that is nothing."""
+    """Delete a transaction's branch markers at every node; return False if there were none."""
     delete = sql.SQL("delete from {} where starts_with(gid, %s) returning gid").format(
         sql.Identifier(SCHEMA, "branch_marker")
     )
@@ -205,7 +206,7 @@ async def forget_markers(topology: Topology, gid: str, *, down: Iterable[str] = 
 
 
 async def finish(topology: Topology, node: str, gid: str, outcome: str) -> bool:
-    """Finish a transaction's branch at a node as an operator does who knows no better; False if none is there."""
+    """Finish a transaction's branch at a node as an uninformed operator would; return False if it does not exist."""
     branch = branch_gid(gid, node)
     prepared = await ask(
         topology.node(node), "select 1 from pg_prepared_xacts where gid = %s", (branch,)
@@ -218,7 +219,7 @@ async def finish(topology: Topology, node: str, gid: str, outcome: str) -> bool:
 
 
 async def fill_slots(node: Node) -> bool:
-    """Prepare transactions of nobody's until the server has room for no more; False if it has none now."""
+    """Prepare transactions until the server has no free slot for another; return False if it had none before."""
     rows = await ask(
         node,
         "select current_setting('max_prepared_transactions')::int - count(*) from pg_prepared_xacts",
@@ -236,7 +237,7 @@ async def fill_slots(node: Node) -> bool:
 
 
 async def free_slots(node: Node) -> None:
-    """Take back what `fill_slots` has prepared."""
+    """Roll back the transactions that `fill_slots` has prepared."""
 
     def free() -> None:
         with psycopg.connect(node.dsn, autocommit=True) as connection:
@@ -252,7 +253,9 @@ async def free_slots(node: Node) -> None:
 
 
 async def lose_decisions(topology: Topology) -> bool:
-    """Empty the decision log of decisions, as a restore of an old copy does; epochs stay. False if it has none."""
+    """Delete all decisions from the decision log, like a restore of an old backup; epochs stay. Return False if
+    there are none.
+    """
     delete = sql.SQL("delete from {} where coordinator = %s returning epoch").format(
         sql.Identifier(SCHEMA, "decision")
     )

@@ -1,7 +1,7 @@
 """The ways between a topology's nodes, led through wires where a fault needs one.
 
-A coordinator talks to each node; a Subscriber's sessions talk to the Publisher by their links. Two Subscribers
-have nothing to say to each other.
+A coordinator communicates with each node; a Subscriber's sessions communicate with the Publisher over their links.
+There is no communication between two Subscribers.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from twopc.sim.faults.wires import ServerWire
 from twopc.sim.topology import Topology
 from twopc.subscriber.objects import SERVER
 
-#: Who talks, and to which node.
+#: The end that connects, and the node that it connects to.
 Way = tuple[str, str]
 
-#: First words of what concerns connections.
+#: First words of faults that concern connections.
 _OF_WAYS = frozenset({"cut", "black", "one"})
 _OF_ANSWERS = frozenset({"lose", "repeat"})
-#: In the text of the request that is sent next at a point, or was sent before it.
+#: Text that identifies the request sent after a point, or the request whose answer arrives at it.
 REQUESTS = {
     "coordinator.before_prepare": b"prepare transaction",
     "coordinator.before_decision": b"log_decisions",
@@ -36,7 +36,7 @@ _GID = re.compile(r"twopc:[A-Za-z0-9_.:/-]+")
 
 
 class Ways:
-    """Wires of one topology."""
+    """The wires of one topology."""
 
     def __init__(self, topology: Topology, plans: Sequence[FaultPlan]) -> None:
         self._topology = topology
@@ -44,16 +44,16 @@ class Ways:
         self._wires: dict[Way, ServerWire] = {}
 
     def has(self, plan: FaultPlan) -> bool:
-        """Whether the wires that a fault needs are there."""
+        """Whether the wires that a fault needs are open."""
         return {*self.of(plan)} <= self._wires.keys()
 
     async def add(self, plan: FaultPlan) -> None:
-        """Lead through wires what one more fault needs."""
+        """Open the wires that one more fault needs."""
         self._required |= {*self.of(plan)}
         await self.open()
 
     async def open(self) -> None:
-        """Lead through wires what shall go there; sessions that are open already go as they went."""
+        """Open the missing wires; existing connections are not led through them."""
         for way in sorted(self._required - self._wires.keys()):
             who, node = way
             wire = self._wires[way] = ServerWire(self._topology.node(node).dsn)
@@ -62,7 +62,7 @@ class Ways:
                 await self._lead_link(who, wire)
 
     async def close(self) -> None:
-        """Cut every wire."""
+        """Close every wire."""
         for wire in self._wires.values():
             await wire.close()
 
@@ -92,7 +92,7 @@ class Ways:
         await self._topology.execute(subscriber, alter.as_string(None))
 
     def address(self, name: str) -> ParticipantAddress:
-        """How the coordinator reaches a node."""
+        """Return the connection strings with which the coordinator reaches a node."""
         plain = self._topology.address(name)
         wire = self._wires.get((COORDINATOR, name))
         if wire is None:
@@ -104,14 +104,14 @@ class Ways:
         )
 
     def distribution(self) -> str:
-        """How the coordinator reaches the decision log."""
+        """Return the connection string with which the coordinator reaches the decision log."""
         name = self._topology.distribution
         dsn = self._topology.node(name).coordinator_dsn
         wire = self._wires.get((COORDINATOR, name))
         return dsn if wire is None else wire.through(dsn)
 
     def of(self, plan: FaultPlan) -> list[Way]:
-        """The ways that a fault is about."""
+        """Return the ways that a fault concerns."""
         deed = plan.deed
         ways: list[Way] = []
         if deed.verb in _OF_WAYS:
@@ -121,25 +121,27 @@ class Ways:
         return ways
 
     def of_answers(self, place: FaultPlace) -> list[Way]:
-        """By which ways the answer comes that a point is about."""
+        """Return the ways over which the answer of a point arrives."""
         topology = self._topology
         return ways_of_answers(
             place, topology.publisher, topology.subscribers, log=topology.distribution
         )
 
     def silent(self) -> list[Way]:
-        """The ways on which somebody waits for what does not come."""
+        """Return the ways on which a message was swallowed."""
         return [way for way, wire in self._wires.items() if wire.has_swallowed]
 
     def wires(self, ways: Sequence[Way]) -> list[ServerWire]:
-        """The wires of these ways."""
+        """Return the wires of these ways."""
         return [self._wires[way] for way in ways]
 
 
 def ways_of_answers(
     place: FaultPlace, publisher: str, subscribers: Sequence[str], *, log: str
 ) -> list[Way]:
-    """By which ways the answer comes that a point is about: a Subscriber has the Publisher prepare."""
+    """Return the ways over which the answer of a point arrives; the Publisher's PREPARE is requested by
+    Subscribers.
+    """
     if place.name == "coordinator.before_decision":
         return [(COORDINATOR, log)]
     prepares = place.name in ("coordinator.before_prepare", "reply.prepare")
@@ -149,16 +151,16 @@ def ways_of_answers(
 
 
 def ends(deed: FaultAction, publisher: str) -> Way:
-    """Who talks, and to which node, on the way between a fault's two ends."""
+    """Return the way between a fault's two ends, the connecting end first."""
     one, other = deed.node, deed.other
     swapped = other == COORDINATOR or one == publisher
     return (other, one) if swapped else (one, other)
 
 
 def gid_in(text: str) -> str:
-    """The global transaction that a request is about, without a branch; empty if it names none.
+    """Return the global transaction that a request names, without a branch; empty if it names none.
 
-    It may name the transaction itself, too, as the call before a Subscriber's PREPARE does.
+    The request may name a branch, or the transaction itself, as the call before a Subscriber's PREPARE does.
     """
     for gid in _GID.findall(text):
         branch = BranchId.parse(gid)

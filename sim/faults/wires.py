@@ -1,8 +1,9 @@
-"""What lies between two ends of a connection: a proxy that knows PostgreSQL's messages.
+"""A proxy between the two ends of a connection, which parses PostgreSQL's messages.
 
-It can be cut, swallow what is sent in one direction or in both, tear a message in its middle, and hold back the
-answer to a request: to lose it, or to let something happen before it arrives. Requests are told by their text; the world is a connection, so
-a message never gets lost alone: either it arrives, or the connection is cut. It must not know who talks.
+It can cut connections, swallow messages in one direction or both, tear a message in its middle, and hold back the
+answer to a request: to lose it, or to run code before it arrives. Requests are identified by their text. A
+connection is reliable, so a single message is never lost: either it arrives, or the connection is cut. Independent
+of the ends.
 """
 
 from __future__ import annotations
@@ -20,26 +21,26 @@ from psycopg import conninfo
 
 from twopc.together import together
 
-#: Codes in place of a protocol version, with one byte for an answer: may it be encrypted?
+#: Codes of encryption requests in place of a protocol version, which are answered with one byte.
 _ENCRYPT = (80877103, 80877104)
 _CANCEL = 80877102
-#: Messages of a client after which the server answers up to ReadyForQuery.
+#: Messages of a client that the server answers up to ReadyForQuery.
 _ENDS_REQUEST = b"QSF"
 _READY = b"Z"
 _LENGTH = struct.Struct("!I")
 
-#: What becomes of an answer that was waited for.
+#: What is done with a watched answer.
 Fate = Literal["pass", "lose"]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class WireWatch:
-    """Somebody waits for the answer to a request."""
+    """A watch for the answer to a request."""
 
     words: bytes
-    """In its text."""
+    """Text that identifies the request."""
     answered: Callable[[str], Awaitable[Fate]]
-    """Called with the request's text when the server has answered, before anybody hears of it."""
+    """Called with the request's text when the server has answered, before the client receives the answer."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -51,10 +52,10 @@ class _Line:
     asked: deque[tuple[tuple[WireWatch, ...], str]] = field(default_factory=deque)
     """Requests without an answer; the first is the start of the session."""
     torn: set[str] = field(default_factory=set)
-    """``requests`` and ``answers``: the next of these is torn in its middle."""
+    """``requests`` and ``answers``: directions in which the next message is torn in its middle."""
 
     async def tear(self, end: asyncio.StreamWriter, message: bytes) -> None:
-        """Let half of a message through, and nothing more."""
+        """Send the first half of a message."""
         end.write(message[: len(message) // 2])
         await end.drain()
 
@@ -66,12 +67,12 @@ class _Line:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Whichever way ends first, and however, ends the other."""
+        """Close both directions when either ends, for any reason."""
         self.cut()
 
 
 class ServerWire:
-    """A way to one server; whoever shall take it connects to `host` and `port`."""
+    """A proxy for one server; its users connect to `host` and `port`."""
 
     host = "127.0.0.1"
 
@@ -84,17 +85,17 @@ class ServerWire:
         self._watches: list[WireWatch] = []
         self.port = 0
         self.has_swallowed = False
-        """Somebody waits for what does not come."""
+        """Whether a message was swallowed, so that an end waits."""
         self._is_cut = False
         self._is_silent = {"requests": False, "answers": False}
 
     async def open(self) -> None:
-        """Begin to listen."""
+        """Start to listen."""
         self._server = await asyncio.start_server(self._connected, self.host, 0)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
-        """Cut everything and listen no more."""
+        """Cut all connections and stop listening."""
         for line in self._lines:
             line.cut()
         self._server.close()
@@ -102,35 +103,35 @@ class ServerWire:
         await self._server.wait_closed()
 
     def through(self, dsn: str) -> str:
-        """A connection string that leads through here, without encryption."""
+        """Return a connection string that leads through this wire, without encryption."""
         return conninfo.make_conninfo(
             dsn, host=self.host, port=self.port, sslmode="disable", gssencmode="disable"
         )
 
     def watch(self, words: bytes, answered: Callable[[str], Awaitable[Fate]]) -> None:
-        """Wait for the next request that contains these words."""
+        """Watch for the answer to the next request that contains these words."""
         self._watches.append(WireWatch(words=words, answered=answered))
 
-    # -- what goes wrong ---------------------------------------------------------------------------
+    # -- faults ------------------------------------------------------------------------------------
 
     def cut(self) -> None:
-        """Cut what is open, and let nobody through any more."""
+        """Cut open connections, and refuse new ones."""
         self._is_cut = True
         for line in self._lines:
             line.cut()
 
     def swallow(self, *, requests: bool, answers: bool) -> None:
-        """From now on nothing arrives, and nobody is told."""
+        """Swallow all messages of these directions from now on, without notice to either end."""
         self._is_silent = {"requests": requests, "answers": answers}
 
     def tear(self, *, requests: bool, answers: bool) -> None:
-        """Of the next message on each connection that is open now, half the bytes arrive; then it is cut."""
+        """Send only the first half of the next message on each open connection, then cut the connection."""
         torn = {name for name, on in (("requests", requests), ("answers", answers)) if on}
         for line in self._lines:
             line.torn |= torn
 
     def mend(self) -> None:
-        """Let everything through again; a connection that has lost something is cut."""
+        """Let all messages through again; a connection that has lost a message is cut."""
         for line in self._lines:
             line.torn.clear()
         if any(self._is_silent.values()):
@@ -155,7 +156,7 @@ class ServerWire:
         except OSError:
             writer.close()
             return
-        if self._is_cut:  # meanwhile
+        if self._is_cut:  # cut meanwhile
             writer.close()
             to_there.close()
             return
@@ -178,13 +179,13 @@ class ServerWire:
     async def _begin(
         self, line: _Line, reader: asyncio.StreamReader, there: asyncio.StreamReader
     ) -> bool:
-        """The first message, which has no type; False if that was all."""
+        """Forward the first message, which has no type; return False if the connection ends with it."""
         while True:
             length = await reader.readexactly(4)
             body = await reader.readexactly(_LENGTH.unpack(length)[0] - 4)
             code = _LENGTH.unpack(body[:4])[0]
             if code in _ENCRYPT:
-                line.client.write(b"N")  # what is encrypted could not be told apart
+                line.client.write(b"N")  # encrypted messages could not be parsed
                 continue
             line.server.write(length + body)
             if code == _CANCEL:
@@ -242,7 +243,7 @@ class ServerWire:
 
 
 async def _message(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
-    """The next message: its type, and all of it."""
+    """Read the next message; return its type, and the whole message."""
     head = await reader.readexactly(5)
     rest = await reader.readexactly(_LENGTH.unpack(head[1:])[0] - 4)
     return head[:1], head + rest
