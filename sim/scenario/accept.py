@@ -1,7 +1,9 @@
-"""Expectations that take what has happened: edits a scenario's text in place, comments and all.
+"""Acceptance of results as expectations: edits a scenario's text in place, and keeps its comments.
 
-Pure: a document and failures in, text out. Only what differs is written anew. What may never be blessed
-(an invariant, a twin, a count over many orders, a hang, what is in doubt) is refused with the reason.
+The functions are pure: they take a document and failures, and return text. Only what differs is rewritten. Results
+that
+must not become expectations (of an invariant, a twin, a count over many orders, a hang, or in doubt) are refused
+with the reason.
 """
 
 from __future__ import annotations
@@ -21,10 +23,10 @@ from twopc.sim.scenario.judging.runs import Runs, StepRun
 from twopc.sim.scenario.text import Document, Map
 from twopc.sim.scenario.values import Case, Path
 
-#: Checks of which what has happened may become what is expected; each has a name after it.
+#: Prefixes of the checks whose results may become expectations; a name follows.
 _BLESSED = ("steps.", "sessions.", "tables.")
 _WIDTH_MAX = 100
-#: What JSON leaves as it is, and YAML does not read, or takes for the end of a line.
+#: Characters that JSON does not escape, and that YAML refuses or reads as a line break.
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _PLAIN = re.compile(r"(?!-(?: |$)|---|\.\.\.)[\w+./-]+(?: [\w+./-]+)*")
 _NULLS = ("null", "Null", "NULL")
@@ -33,7 +35,7 @@ _INDENT = 2
 
 @dataclass(slots=True)
 class _TargetValue:
-    """What shall stand at a place: a value, or more below it."""
+    """The requested value of a place, or of places below it."""
 
     value: Any = None
     is_set: bool = False
@@ -42,7 +44,7 @@ class _TargetValue:
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Edit:
-    """A part of the text and what comes instead."""
+    """A range of the text and its replacement."""
 
     start: int
     end: int
@@ -50,7 +52,7 @@ class _Edit:
 
 
 def refusals(failures: Sequence[FailedCheck]) -> list[str]:
-    """Why these failures cannot be accepted, one sentence for each that cannot."""
+    """Return the reasons why failures cannot be accepted, one sentence for each."""
     results = []
     for failure in failures:
         why = _why_not(failure)
@@ -78,10 +80,10 @@ def _why_not(failure: FailedCheck) -> str:
 
 
 def accepted(document: Document, failures: Sequence[FailedCheck]) -> str:
-    """The file's text, expecting what has happened.
+    """Return the file's text with expectations that match the results.
 
     Raises:
-        ScenarioError: some of it cannot be accepted, or not at its place in this file.
+        ScenarioError: a result cannot be accepted, or not at its place in this file.
     """
     refused = refusals(failures)
     root = _TargetValue()
@@ -98,9 +100,9 @@ def accepted(document: Document, failures: Sequence[FailedCheck]) -> str:
 
 
 def unsaid(case: Case, records: Sequence[HistoryRecord]) -> list[FailedCheck]:
-    """What happened in steps of which the file says that they may end as they like (``otherwise: any``).
+    """Return the outcomes of steps without an expectation in a file with ``otherwise: any``.
 
-    As failures, for `accepted`. Of a twin, and of an order that is one of many, there is none.
+    They are failures for `accepted`. The result is empty for a twin and for a generated order.
     """
     expected, runs = CaseExpectations(case), Runs(records)
     if case.twin is not None or case.is_generated or not expected.anything_goes:
@@ -120,7 +122,7 @@ def unsaid(case: Case, records: Sequence[HistoryRecord]) -> list[FailedCheck]:
 
 
 def step_expectation(case: Case, run: StepRun, ended: HistoryRecord) -> Any:
-    """How a step came to its end, as an expectation; None if that cannot be said."""
+    """Return the expectation that a step's outcome fulfils; None if there is none."""
     actual = as_expected(ended)
     if actual == "ok" and ended.rows is not None and len(ended.rows) == ended.rowcount:
         actual = {"rows": as_rows(ended.rows, None)}
@@ -132,15 +134,15 @@ def step_expectation(case: Case, run: StepRun, ended: HistoryRecord) -> Any:
 
 
 def with_order(document: Document, name: str, steps: Sequence[str]) -> str:
-    """The file's text with one more order, behind those that it has.
+    """Return the file's text with another order after the existing ones.
 
     Args:
-        document: of a scenario without mistakes.
-        name: the new order's; a number is put behind it if there is one of that name.
-        steps: its items, as they are written.
+        document: document of a scenario without errors.
+        name: name of the new order; a number is appended if another order has that name.
+        steps: items of the order, in the notation of a file.
 
     Raises:
-        ScenarioError: its orders come from another file.
+        ScenarioError: the orders are in another file.
     """
     orders = _at(document, ("orders",))
     if orders is _ABSENT or not orders or _by_alias(document, ("orders", len(orders) - 1)):
@@ -169,16 +171,16 @@ def with_only(
     more: Mapping[str, Sequence[Mapping[str, Any]]],
     without: Sequence[str] = (),
 ) -> str:
-    """The file's text with one order in place of its orders, twins and matrix.
+    """Return the file's text with a single order instead of its orders, twins and matrix.
 
     Args:
-        document: of a scenario without mistakes.
-        values: what else stands at its place.
-        more: further keys of the file, each a list, in place of what it has.
-        without: keys of the file that are left out.
+        document: document of a scenario without errors.
+        values: new values by place.
+        more: further keys of the file, each a list, which replace existing ones.
+        without: keys of the file that are removed.
 
     Raises:
-        ScenarioError: something of it comes from another file.
+        ScenarioError: a place of `values` is in another file.
     """
     root, editor, text = _TargetValue(), _Editor(document), document.text
     for path, value in values.items():
@@ -209,7 +211,7 @@ def with_only(
 
 
 def _want(root: _TargetValue, document: Document, failure: FailedCheck) -> Iterator[str]:
-    """Note what a failure asks for; yields why that cannot be."""
+    """Record the value that a failure requests. Yield the reason if that is not possible."""
     path = _home(failure)
     here = root
     for part in path:
@@ -234,7 +236,7 @@ def _want(root: _TargetValue, document: Document, failure: FailedCheck) -> Itera
 
 
 def _home(failure: FailedCheck) -> Path:
-    """Where the expectation belongs: what is not expected explicitly is said of its order."""
+    """Return the place for the expectation: that of its order if the file has no explicit one."""
     kind, _, name = failure.check.partition(".")
     path = failure.path
     if path[:1] == ("orders",) and "expect" not in path:
@@ -243,7 +245,7 @@ def _home(failure: FailedCheck) -> Path:
 
 
 def _by_alias(document: Document, path: Path) -> bool:
-    """Whether something on the way to `path` is only referred to, so that changing it changes more."""
+    """Return whether a value on the way to `path` is an alias, so that an edit would change other places too."""
     return any(
         _at(document, path[:length]) is not _ABSENT and document.span(path[:length]) is None
         for length in range(1, len(path) + 1)
@@ -254,7 +256,7 @@ _ABSENT = object()
 
 
 def _at(document: Document, path: Path) -> Any:
-    """The value at `path`, or `_ABSENT`; one that stands without its list is the first of it."""
+    """Return the value at `path`, or `_ABSENT`. A single value without its list counts as the list's first item."""
     here: Any = document.root
     for part in path:
         if isinstance(here, Map) and part in here:
@@ -267,14 +269,14 @@ def _at(document: Document, path: Path) -> Any:
 
 
 class _Editor:
-    """Finds the smallest edits that make a text say what is wanted."""
+    """Computes the smallest edits that give a text the requested values."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
         self._text = document.text
 
     def edits(self, path: Path, requested: _TargetValue) -> Iterator[_Edit]:
-        """What to change at `path` and below."""
+        """Yield the edits at `path` and below."""
         if requested.is_set:
             yield from self._value(path, requested.value)
             return
@@ -292,7 +294,7 @@ class _Editor:
                 yield self._replace(path, missing)
 
     def _value(self, path: Path, value: Any) -> Iterator[_Edit]:
-        """Make the value at `path` another one, leaving alone what is right already."""
+        """Yield the edits that change the value at `path`, and keep the parts that are already equal."""
         old = _at(self._document, path)
         if _same(old, value):
             return
@@ -314,7 +316,7 @@ class _Editor:
         old = _at(self._document, path)
         column = self.column(start)
         if isinstance(old, list) and self._text[start] == "-" and isinstance(value, list) and value:
-            lines = [f"- {flow(item)}" for item in value]  # a list with dashes stays one
+            lines = [f"- {flow(item)}" for item in value]  # a list with dashes keeps that form
             return _Edit(start, end, ("\n" + " " * column).join(lines))
         if isinstance(old, Map) and not old.flow and isinstance(value, Mapping) and value:
             lines = [
@@ -323,21 +325,21 @@ class _Editor:
             return _Edit(start, end, "\n".join(lines).lstrip())
         key = self._document.span(path, key=True)
         if isinstance(old, Map) and not old.flow and key is not None:
-            # a mapping over several lines becomes a word on the line of its key
+            # a mapping over several lines is replaced by a value on the line of its key
             colon = self._text.index(":", key[1]) + 1
             beside = self._text[colon : self._text.index("\n", colon)]
             return _Edit(colon, end, f" {flow(value)}{beside}")
         return _Edit(start, end, self._fitting(value, column))
 
     def _fitting(self, value: Any, column: int) -> str:
-        """The value on one line, or a list broken after its items if that were too long."""
+        """Return the value on one line, or a list broken after its items if the line would be too long."""
         line = flow(value)
         if column + len(line) <= _WIDTH_MAX or not isinstance(value, list):
             return line
         return "[" + (",\n" + " " * (column + 1)).join(flow(item) for item in value) + "]"
 
     def _insert(self, path: Path, here: Map, added: Mapping[str, Any]) -> _Edit:
-        """Add keys to a mapping that has some, in its own manner."""
+        """Return the edit that adds keys to a mapping, in the style of its existing keys."""
         last = self.end((*path, list(here)[-1]))
         if here.flow:
             text = "".join(f", {_scalar(key)}: {flow(value)}" for key, value in added.items())
@@ -353,13 +355,13 @@ class _Editor:
         return _Edit(line_end, line_end, text)
 
     def start(self, path: Path) -> int:
-        """Where the value at `path` begins."""
+        """Return the offset at which the value at `path` begins."""
         span = self._document.span(path)
         assert span is not None, path
         return span[0]
 
     def end(self, path: Path) -> int:
-        """Where the value at `path` ends, without the comments after it."""
+        """Return the offset at which the value at `path` ends, without the comments after it."""
         span = self._document.span(path)
         assert span is not None, path
         value = _at(self._document, path)
@@ -369,19 +371,19 @@ class _Editor:
         return span[0] + len(self._text[span[0] : span[1]].rstrip())
 
     def column(self, offset: int) -> int:
-        """How far from the beginning of its line, from 0."""
+        """Return the column of an offset, counted from 0."""
         return offset - self._text.rfind("\n", 0, offset) - 1
 
 
 def _whole(requested: _TargetValue) -> Any:
-    """The value of a place that is not there yet, with all that is wanted below it."""
+    """Return the value for a place that does not exist yet, with all requested values below it."""
     if requested.is_set:
         return requested.value
     return {str(part): _whole(inner) for part, inner in requested.below.items()}
 
 
 def _same(old: Any, new: Any) -> bool:
-    """Whether the file says this already; numbers and truth values are text in it."""
+    """Return whether the file already has this value; it holds numbers and Booleans as text."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         return old.keys() == new.keys() and all(_same(old[key], new[key]) for key in old)
     if isinstance(old, (list, tuple)) and isinstance(new, (list, tuple)):
@@ -392,7 +394,7 @@ def _same(old: Any, new: Any) -> bool:
 
 
 def block_lines(key: str, value: Any, indent: str) -> list[str]:
-    """A key and its value as YAML, on lines of their own: several mappings one below the other."""
+    """Return a key and its value as YAML, on separate lines, with nested mappings below each other."""
     line = f"{indent}{_scalar(key)}: {flow(value)}"
     if not isinstance(value, Mapping) or not value:
         return [line]
@@ -405,7 +407,7 @@ def block_lines(key: str, value: Any, indent: str) -> list[str]:
 
 
 def flow(value: Any) -> str:
-    """A value as YAML on one line."""
+    """Return a value as YAML on one line."""
     if isinstance(value, Mapping):
         inner = ", ".join(f"{_scalar(str(key))}: {flow(each)}" for key, each in value.items())
         return f"{{{inner}}}"

@@ -1,7 +1,8 @@
-"""Waiting for what sessions do, without sleeping: until all is quiet, until one is over, or for ever.
+"""Waiting for sessions without fixed delays: until all are quiet, or until one has ended.
 
-It waits for a step to end, and whenever none has for a few milliseconds it looks at the wait graph. What is
-launched when is decided elsewhere.
+The code waits for the end of a step, and reads the wait graph whenever no step has ended for a few milliseconds.
+When
+steps are launched is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ from twopc.sim.scenario.steps import OF_AGENTS
 from twopc.sim.scenario.values import Case
 from twopc.sim.sessions.waits import LOOK_EVERY_S, RepeatedLook, Wait, Waits
 
-#: How long a cancelled step may take to end before its session is given up.
+#: Time limit in seconds for the end of a cancelled step; then its session is abandoned.
 CANCEL_S = 3.0
-#: A server drops a request to cancel that comes before the statement: so it is made again.
+#: Interval in seconds between cancel requests: a server ignores one that arrives before the statement.
 _CANCEL_EVERY_S = 0.2
-#: Kinds of rejection, and errors, that end a wait for which nobody else does anything.
+#: Kinds of rejections, and errors, that end a wait without an action of another session.
 _END_BY_THEMSELVES = frozenset({"lock_timeout", "deadlock"})
 _ENDS_BY_ITSELF = frozenset({"55P03", "40P01", "57014"})
 
 
 class StuckError(Exception):
-    """Nothing that is left in the order can end a wait; the message tells who waits for whom."""
+    """No remaining item of the order can end a wait; the message names the waiting sessions and their holders."""
 
 
 class CaseSessions:
-    """The sessions of one case, and who of them waits for whom."""
+    """The sessions of one case and the waits between them."""
 
     def __init__(
         self, case: Case, stage: Stage, history: OrderHistory, *, step_timeout_ms: int | None = None
@@ -55,17 +56,17 @@ class CaseSessions:
         self._lanes: dict[str, Lane] = {}
         self._launches = 0
         self._queued: list[Lane] = []
-        """Whose steps wait until their session is free, in the order of the case."""
+        """Lanes with steps that wait until their session is free, in the order of the case."""
         self._paused: list[str] = []
-        """The Subscribers whose agents rest."""
+        """Subscribers whose agents are paused."""
         self._looked = RepeatedLook()
         self._cyclic = False
-        """At the last look somebody waited in a cycle."""
+        """Whether the last look found a cycle of waits."""
         self._as_tester = self._scenario.runner == "isolationtester"
         self._grace_s = CANCEL_S if self._as_tester else 0.0
-        """For how long what seems stuck may still come to an end: such orders wait for what they have cancelled."""
+        """Seconds for which stuck sessions may still end: with this runner, orders wait for cancelled steps."""
         self._struck = 0
-        """How many faults have happened."""
+        """Number of faults that have struck."""
 
     @property
     def _busy(self) -> list[Lane]:
@@ -89,7 +90,7 @@ class CaseSessions:
     # -- waiting -----------------------------------------------------------------------------------
 
     async def _until_quiet(self) -> None:
-        """Until every session has nothing to do or is blocked by one that has nothing to do."""
+        """Wait until every session is idle, or blocked by an idle one."""
         while self._busy:
             if await self._one_end(LOOK_EVERY_S):
                 continue
@@ -97,10 +98,10 @@ class CaseSessions:
                 return
 
     async def _until_done(self, lanes: Mapping[str, Lane], only: str = "") -> None:
-        """Until these sessions have nothing to do, or `only` is over.
+        """Wait until these sessions are idle, or until the step `only` has ended.
 
         Raises:
-            StuckError: they wait for something that is left to nobody.
+            StuckError: the sessions wait for an event that no session can cause.
         """
         quiet_s = now_s()
         while True:
@@ -120,11 +121,11 @@ class CaseSessions:
                 self._stuck(busy)
 
     async def _mended(self) -> bool:
-        """Whether what keeps the sessions from going on was mended just now."""
+        """Return whether the cause of a wait has just been removed."""
         return False
 
     async def _one_end(self, timeout_s: float) -> bool:
-        """Wait for a step to end and write down how; False if none has."""
+        """Wait for a step to end and record its outcome. Return False if none has ended in time."""
         try:
             ended = await asyncio.wait_for(self._ends.get(), timeout_s)
         except TimeoutError:
@@ -148,7 +149,7 @@ class CaseSessions:
             await state_after(self._scenario, self._stage, self._history, lane.nodes)
         if ended.play.step.action in OF_AGENTS:
             there = ended.play.subscribers or (lane.node,)
-            if self._scenario.merges:  # a republisher is the Publisher of those below it
+            if self._scenario.merges:  # a republisher is the Publisher of its own Subscribers
                 above = self._scenario.topology.publishers
                 there = (*there, *(above[each] for each in there if each in above))
             await state_after(self._scenario, self._stage, self._history, there)
@@ -156,10 +157,11 @@ class CaseSessions:
         return True
 
     def _start_queued(self) -> bool:
-        """Start the step that was queued first and can go on; False if none can now.
+        """Start the first queued step whose session is free. Return False if there is none.
 
-        As any other it waits until what was launched before it is over or provably blocked: the commit
-        that has let its session go on may be over at its node before we are told.
+        As with any other step, all earlier steps must have ended or be provably blocked: the commit that has
+        released the
+        session may have completed at its node before its result arrives here.
         """
         if any(lane.wait is None for lane in self._busy):
             return False
@@ -171,7 +173,7 @@ class CaseSessions:
         return True
 
     async def _note_ended(self, lane: Lane, play: StepPlay) -> None:
-        """What a step has brought about besides its own outcome."""
+        """Record the effects of a step other than its own outcome."""
         lane.session.collect()
         self._note_messages(lane, play)
         for subscriber, on in ((play.step.pause, True), (play.step.resume, False)):
@@ -179,7 +181,7 @@ class CaseSessions:
                 await self._pause(subscriber, on=on)
 
     def _note_messages(self, lane: Lane, play: StepPlay) -> None:
-        """Write the notices and notifications that have come to a session since this was done last."""
+        """Record the notices and notifications that a session has received since the last call."""
         came = lane.session.messages[lane.recorded :]
         if not came:
             return
@@ -208,7 +210,7 @@ class CaseSessions:
         write_settled(self._stage, self._history)
 
     async def _pause(self, subscriber: str, *, on: bool) -> None:
-        """Have an agent rest: whoever syncs leaves it out."""
+        """Pause or resume an agent; syncs omit paused agents."""
         if (subscriber in self._paused) == on:
             return
         await self._stage.pause_agent(subscriber, on=on)
@@ -225,7 +227,7 @@ class CaseSessions:
                 raise StuckError(name)
 
     async def _cancel(self) -> None:
-        """Cancel what still runs."""
+        """Cancel all running steps."""
         until = now_s() + CANCEL_S
         while self._busy and now_s() < until:
             for lane in self._busy:
@@ -233,7 +235,7 @@ class CaseSessions:
             await self._drain("cancelled", _CANCEL_EVERY_S)
 
     async def _drain(self, why: str, within_s: float = CANCEL_S) -> None:
-        """Wait, for a bounded time, until nothing runs any more."""
+        """Wait, for a limited time, until no step is running."""
         until = now_s() + within_s
         while self._busy and now_s() < until:
             try:
@@ -249,7 +251,7 @@ class CaseSessions:
     # -- looking -----------------------------------------------------------------------------------
 
     async def _all_blocked(self) -> bool:
-        """Whether all that runs is blocked for good: two looks saw the same, and no cycle."""
+        """Return whether all running steps are blocked permanently: two looks found the same waits, and no cycle."""
         looked = await self._stage.waits()
         if not self._ends.empty():
             return False
@@ -270,10 +272,11 @@ class CaseSessions:
         return all(lane.wait is not None for lane in self._busy)
 
     def _counts(self, lane: Lane, wait: Wait) -> bool:
-        """Whether a wait may last until another item of the order ends it.
+        """Return whether a wait may last until another item of the order ends it.
 
-        isolationtester sees no wait for a prepared transaction: without a time limit of the session's own it would
-        wait as long as it lets any step, and nobody means that.
+        isolationtester does not detect a wait for a prepared transaction. Without a timeout of the session itself,
+        it would wait
+        for its limit of a step, which is never intended.
         """
         if not self._as_tester or wait.on in self._lanes:
             return True
@@ -286,7 +289,7 @@ class CaseSessions:
                 continue
             if (
                 wait is not None
-            ):  # of one that goes on they are noted at its end, whenever it was looked at
+            ):  # messages of a step that continues are recorded at its end, independent of the time of looks
                 self._note_messages(lane, play)
             if wait == lane.wait:
                 continue
@@ -300,7 +303,7 @@ class CaseSessions:
             self._write("blocked", lane, play, wait=text, data=late)
 
     async def _break_cycle(self, looked: Waits) -> None:
-        """Cancel the youngest step of a cycle that no server can see; others PostgreSQL breaks."""
+        """Cancel the youngest step of a cycle that no server can detect; PostgreSQL breaks the others."""
         for sessions, report in looked.cycles:
             lanes = [self._lanes[name] for name in sessions if name in self._lanes]
             lanes = [lane for lane in lanes if lane.running is not None]
@@ -319,9 +322,12 @@ class CaseSessions:
     # -- what cannot end ---------------------------------------------------------------------------
 
     def _ends_by_itself(self, lane: Lane) -> bool:
-        """Whether a wait may end without us: the scenario expects a time limit or a deadlock to end
-        it, a plain session speaks of a limit of its own, a server will break a cycle, or somebody holds the
-        lock who is not in the scenario."""
+        """Return whether a wait may end without another item of the order.
+
+        That is so if the scenario expects a timeout or a deadlock to end it, if a plain session sets a timeout of
+        its own, if a
+        server will break a cycle, or if a session outside of the scenario holds the lock.
+        """
         if self._cyclic or (lane.wait is not None and lane.wait.on not in self._lanes):
             return True
         session = self._scenario.sessions.get(lane.name)
@@ -330,7 +336,7 @@ class CaseSessions:
         name = lane.running.name if lane.running is not None else ""
         expected = CaseExpectations(self._case)
         if _END_BY_THEMSELVES & expected.rejected().keys():
-            return True  # one of them, whichever it is
+            return True  # any of the steps may be the one
         result = expected.step(name, of_order=True)
         if result is None:
             return False
@@ -348,7 +354,7 @@ class CaseSessions:
         return f": it waits at {lane.wait.node} for {holder.name} ({holder.holding})"
 
     def _stuck(self, busy: list[Lane]) -> None:
-        """Write down why nothing goes on."""
+        """Record why the sessions cannot continue, and raise StuckError."""
         chain: list[str] = []
         for lane in busy:
             assert lane.running is not None
@@ -368,11 +374,11 @@ class CaseSessions:
 
 
 def now_s() -> float:
-    """The running loop's time: the only clock here."""
+    """Return the time of the running loop, the only clock used here."""
     return asyncio.get_running_loop().time()
 
 
 def _speaks_of_limits(session: Session) -> bool:
-    """It may have set lock_timeout, statement_timeout or another of the kind."""
+    """Return whether a session may set lock_timeout, statement_timeout or a similar setting."""
     steps = [text for _, step in session.named_steps for text in (step.script, *step.statements)]
     return any("_timeout" in (text or "").lower() for text in (*session.setup, *steps))

@@ -1,9 +1,9 @@
-"""From a file to a scenario that can be played, or to all that is wrong with it.
+"""From a file to a scenario that can be played, or to all of its errors.
 
-Passes over one document: YAML (`text`), what it takes from other files (`sources`), shapes (`model`),
-meaning (`meaning`), and the last two again for each cell of a matrix (`matrix`). Each notes its problems
-with their places. Where a shape is wrong a hole is left and the rest is examined, so that all is said at
-once. Nothing here knows how a scenario is played.
+One document passes through several stages: YAML (`text`), included files (`sources`), shapes (`model`),
+meaning (`meaning`), and the last two again for each cell of a matrix (`matrix`). Each stage records problems with
+their places. A part of a wrong shape is replaced by a hole and the rest is checked, so that all errors are
+reported at once. This module does not depend on how a scenario is played.
 """
 
 from __future__ import annotations
@@ -28,36 +28,37 @@ from twopc.sim.scenario.values import Cell
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedScenario:
-    """A scenario and the file it came from, which knows where everything stands."""
+    """A scenario and its document, which holds the place of every value."""
 
     document: Document
     scenario: Scenario
-    """Without the values of a matrix."""
+    """The scenario without the values of a matrix."""
     cells: tuple[tuple[Cell, Scenario], ...]
-    """Each combination of a matrix with its scenario; without a matrix the scenario itself."""
+    """Each cell of the matrix with its scenario; without a matrix, a single cell with the scenario itself."""
 
 
 def load(path: str | Path) -> LoadedScenario:
-    """The scenario in a file: of ``-`` in standard input, of ``*.spec`` the one that a spec stands for.
+    """Return the scenario in a file; ``-`` is standard input, and ``*.spec`` is converted from an isolationtester
+    spec.
 
     Raises:
-        ScenarioError: it cannot be read or played; the message holds every mistake with its place.
+        ScenarioError: the file cannot be read or played; the message holds every error with its place.
     """
     return _without_errors(*examine(path))
 
 
 def parse(source: str, path: str = "scenario") -> LoadedScenario:
-    """As `load`, of text."""
+    """Return the scenario in a text. See `load`."""
     return _without_errors(*examine_text(source, path))
 
 
 def from_document(document: Document) -> LoadedScenario:
-    """As `load`, of values that somebody else has read."""
+    """Return the scenario of a document that has already been read. See `load`."""
     return _without_errors(document, _loaded(document))
 
 
 def examine(path: str | Path) -> tuple[Document, LoadedScenario | None]:
-    """The file with all problems found in it, and what can be played if its shapes are right.
+    """Return the document of a file with all its problems, and the scenario; None if its shapes are wrong.
 
     Raises:
         ScenarioError: the file cannot be read.
@@ -67,13 +68,15 @@ def examine(path: str | Path) -> tuple[Document, LoadedScenario | None]:
 
 
 def examine_text(source: str, path: str) -> tuple[Document, LoadedScenario | None]:
-    """As `examine`, of text; `path` is what messages call it, and what it takes from others stands beside."""
+    """Return document and scenario of a text as `examine` does. Messages name `path`, and included files are
+    relative to it.
+    """
     document = text.parse(source, path)
     return document, _loaded(document)
 
 
 def _spec(path: str | Path) -> Document:
-    from twopc.sim.scenario.spec import convert  # most files are none
+    from twopc.sim.scenario.spec import convert  # few files are specs
 
     return convert.document(scenario_files.content(path), str(path))
 
@@ -97,7 +100,7 @@ def _loaded(document: Document) -> LoadedScenario | None:
 
 
 def _cells(document: Document, scenario: Scenario | None) -> tuple[tuple[Cell, Scenario], ...]:
-    """Each cell with its scenario; what is wrong in a cell only is noted with its name."""
+    """Return each cell with its scenario. Errors found in a single cell are recorded with the cell's name."""
     assert document.root is not None
     if "matrix" not in document.root:
         if scenario is None:
@@ -125,7 +128,7 @@ def _cells(document: Document, scenario: Scenario | None) -> tuple[tuple[Cell, S
 
 
 def _needed(document: Document) -> None:
-    """Note which keys are missing that only some files may leave out."""
+    """Record missing keys that only some kinds of files may omit."""
     root = document.root
     if root is None:
         return
@@ -140,7 +143,7 @@ def _needed(document: Document) -> None:
 
 
 def _scenario(document: Document) -> Scenario | None:
-    """The scenario, with holes where shapes are wrong; None if the rest means nothing without them."""
+    """Return the scenario, with holes at wrong shapes; None if nothing is left without them."""
     values: Any = document.root
     while values is not None:
         try:
@@ -159,10 +162,10 @@ def _scenario(document: Document) -> Scenario | None:
 
 
 def _path(values: Any, loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
-    """Where in the file an error lies.
+    """Return the place in the file of one of pydantic's errors.
 
-    Pydantic marks what is wrong with a key by one part more, and counts where a single value stands
-    without a list.
+    Pydantic adds a part to the location of an error in a key, and an index where a single value stands without a
+    list.
     """
     results: list[str | int] = []
     here = values
@@ -175,9 +178,9 @@ def _path(values: Any, loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
 
 
 def _dig(values: Any, path: tuple[str | int, ...]) -> Any:
-    """A copy of `values` with a hole at `path`, or above it if there is one already.
+    """Return a copy of `values` with a hole at `path`, or at its nearest parent that is not a hole already.
 
-    None once that would be everything.
+    None is returned if the hole would replace all values.
     """
     while path:
         parent = values
@@ -203,7 +206,7 @@ def _with_hole(value: Any, path: tuple[str | int, ...]) -> Any:
 
 
 def _note(document: Document, error: dict[str, Any]) -> None:
-    """Add one of pydantic's errors, in our words and at its place."""
+    """Record one of pydantic's errors in the wording of this project, at its place."""
     path = _path(document.root, error["loc"])
     if error["type"] == "missing":
         document.missing(path[:-1], str(path[-1]))
@@ -217,7 +220,7 @@ def _note(document: Document, error: dict[str, Any]) -> None:
 
 
 def _stands_deeper(path: tuple[str | int, ...], error: dict[str, Any]) -> str:
-    """Whether what stands for a part is called as a key of such a part is: it is indented too little."""
+    """Return a hint that a key is not indented enough: a part has the name of one of its own keys."""
     what = re.fullmatch(r"(.*) is a mapping, not .*", str(error["msg"]))
     name = str(path[-1]) if path else ""
     if what is None or name not in keys_of(what[1]):
@@ -245,7 +248,7 @@ def _in_words(error: dict[str, Any]) -> str:
 
 
 def _as_list(value: object) -> str:
-    """How a list of `value` would be written."""
+    """Return a hint how to write `value` as a list."""
     if isinstance(value, dict):
         return "; each of its items begins with '- '"
     return f"; write [{value}]" if isinstance(value, str) and "," not in value else ""

@@ -1,9 +1,11 @@
-"""What PostgreSQL is free to choose: which session of a deadlock is its victim, and which serializable transaction is
-refused.
+"""Choices that PostgreSQL leaves open: which session is the victim of a deadlock, and which serializable
+transaction is refused.
 
-The victim of a deadlock is whoever looks first, once `deadlock_timeout` has passed: a matter of milliseconds. Which of
-several serializable transactions is refused, and at which statement, depends on plans too. Two plays that differ in
-nothing else agree. Pure functions of the records.
+The victim of a deadlock is the session that checks first after `deadlock_timeout`, a matter of milliseconds. Which
+of
+several serializable transactions is refused, and at which statement, also depends on query plans. Two runs that
+differ
+only in these choices agree. The functions are pure and take records.
 """
 
 from __future__ import annotations
@@ -12,24 +14,28 @@ from collections.abc import Sequence
 
 from twopc.sim.report.history import HistoryRecord
 
-#: By the kind of refusal, what is chosen.
+#: By kind of refusal, a description of the choice.
 _CHOSEN = {
     "deadlock": "the victim of a deadlock",
     "serialization_failure": "which serializable transaction it refuses",
 }
-#: In the message of what only SERIALIZABLE refuses; a row that is changed already is refused to whoever is second.
+#: Part of the message of a failure that only SERIALIZABLE raises; a concurrently changed row fails deterministically.
 _DEPENDENCIES = "read/write dependencies"
 
 
 def chosen(records: Sequence[HistoryRecord]) -> dict[str, dict[str, str]]:
-    """By kind of refusal the steps of one order, with their sessions, that were refused where others might have been."""
+    """Return, by kind of refusal, the refused steps of one order, with their sessions, where others might have been
+    refused.
+    """
     order = next((each.data or {} for each in records if each.kind == "order"), {})
     serializable = {
         name
         for name, node in (order.get("sessions") or {}).items()
         if (order.get("isolation") or {}).get(node) == "serializable"
     }
-    own = {each.step for each in records if each.kind == "deadlock"}  # those are told who it is
+    own = {
+        each.step for each in records if each.kind == "deadlock"
+    }  # the scenario's player has chosen the victim
     results: dict[str, dict[str, str]] = {}
     for each in records:
         kind = str((each.conflict or {}).get("kind"))
@@ -41,12 +47,14 @@ def chosen(records: Sequence[HistoryRecord]) -> dict[str, dict[str, str]]:
 
 
 def note(records: Sequence[HistoryRecord]) -> str:
-    """That an order came to something that PostgreSQL may choose otherwise; empty if it did not."""
+    """Return a note on the choices of PostgreSQL on which an order's result depends; empty if there are none."""
     return "; ".join(f"PostgreSQL may choose either: {_CHOSEN[kind]}" for kind in chosen(records))
 
 
 def either(one: Sequence[HistoryRecord], other: Sequence[HistoryRecord]) -> str:
-    """What two plays of an order chose differently, in words; empty if they chose alike, or not among the same."""
+    """Return a description of the different choices in two runs of an order; empty if there is no difference, or
+    not among the same candidates.
+    """
     own, others = chosen(one), chosen(other)
     for kind in own.keys() & others.keys():
         here, there = own[kind], others[kind]
@@ -61,7 +69,7 @@ def either(one: Sequence[HistoryRecord], other: Sequence[HistoryRecord]) -> str:
 
 
 def _waiting(records: Sequence[HistoryRecord]) -> set[str]:
-    """The sessions that waited, and those for which they did."""
+    """Return the sessions that waited, and those for which they waited."""
     waits = [each for each in records if each.kind == "blocked"]
     return {each.session for each in waits} | {
         str((each.wait or {}).get("session")) for each in waits

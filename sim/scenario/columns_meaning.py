@@ -1,6 +1,6 @@
-"""Columns that an order adds, drops and widens: what tables have at each of its places, and what cannot be.
+"""Checks of columns that an order adds, drops and widens: columns of tables at each point, and impossible changes.
 
-Part of `twopc.sim.scenario.meaning`. It knows what the file says; the Publisher checks the rest.
+Part of `twopc.sim.scenario.meaning`. Only the file's text is checked here; the Publisher checks the rest.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.tables import ScenarioTable
 from twopc.sim.scenario.text import suggestion
 
-#: With these words a column's constraints begin, behind its type.
+#: Words that begin a column's constraints after its type.
 _CONSTRAINTS = frozenset(
     {"not", "null", "primary", "unique", "references", "check", "default", "generated", "constraint", "collate"}
 )  # fmt: skip
@@ -23,17 +23,17 @@ _AGAIN = "declare the table as it is to be"
 
 
 class ColumnWalk:
-    """The columns of tables, as an order comes by."""
+    """Columns of the tables at the present point of an order."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._tables = scenario.tables
         self._columns = {name: dict(table.columns) for name, table in scenario.tables.items()}
-        """By table and column its type and constraints."""
+        """Type and constraints, by table and column."""
         self.changed = ""
-        """The word of the last change, if there was one."""
+        """The word of the last change; empty if there was none."""
 
     def change(self, change: ColumnChange) -> None:
-        """Go on as if it was made."""
+        """Apply a change to the columns."""
         self.changed = change.word
         columns = self._columns.get(change.table, {})
         if isinstance(change, DroppedColumn):
@@ -42,7 +42,7 @@ class ColumnWalk:
             columns[change.column] = change.type
 
     def problems(self, change: ColumnChange) -> Iterator[tuple[str, str]]:
-        """Why a change cannot be made, each with the key at which it is said."""
+        """Yield the reasons why a change is impossible, each with the key at which it is reported."""
         columns = self._columns.get(change.table)
         if columns is None:
             yield "table", f"no table '{change.table}'{suggestion(change.table, self._tables)}"
@@ -80,7 +80,7 @@ class ColumnWalk:
                 )
 
     def _filters(self, name: str) -> Iterator[str]:
-        """The conditions that may name a table's columns."""
+        """Yield the conditions that may name a table's columns."""
         yield self._tables[name].merge.filter or ""
         yield from self._tables[name].merge.join.values()
         for other in self._tables.values():
@@ -108,7 +108,7 @@ def _names(text: str, column: str) -> bool:
 
 
 def _type_of(text: str) -> str:
-    """The type of a column that is declared so."""
+    """Return the type in a column's definition."""
     written = []
     for token in tokens(text):
         if token.word in _CONSTRAINTS:

@@ -1,6 +1,6 @@
-"""Faults, as a file describes them: where in the protocol, on which occasion, what happens, until when.
+"""Models of a scenario file for faults: point, occasion, action, and end.
 
-Shapes only, as in `twopc.sim.scenario.model`; nothing here makes anything fail.
+They check shapes only, as in `twopc.sim.scenario.model`; this module does not inject faults.
 """
 
 # ruff: noqa: RUF012 -- pydantic copies the defaults of fields, and the other mappings are constants
@@ -11,29 +11,29 @@ from twopc.sim.scenario.parts import Name, Part, Whole
 
 
 class ArrivalSelection(Part):
-    """On which of the arrivals at its point a fault happens."""
+    """The arrival at its point at which a fault strikes."""
 
     what = "an occasion"
     blank = {}
     session: str | None = None
-    """Only arrivals of this session's transactions."""
+    """Only arrivals in transactions of this session count."""
     nth: Whole = 1
-    """Which of them, from 1."""
+    """Number of the arrival, from 1."""
     gid: str | None = None
-    """Only arrivals of this global transaction."""
+    """Only arrivals of this global transaction count."""
 
 
 class Fault(Part):
-    """Something that goes wrong at a named point of the protocol."""
+    """A failure injected at a named protocol point."""
 
     what = "a fault"
     blank = {"id": "", "at": "", "do": ""}
     id: Name
-    """By which an order arms it."""
+    """Name by which an order arms the fault."""
     at: str
-    """The point: ``coordinator.decision_logged``, ``coordinator.before_commit(pub)`` …"""
+    """Protocol point: ``coordinator.decision_logged``, ``coordinator.before_commit(pub)`` …"""
     when: ArrivalSelection = ArrivalSelection()
     do: str
     """``crash coordinator``, ``kill backend pub``, ``cut pub-sub1`` …"""
     heal: str = "at end"
-    """``after 1s``, ``at <point>``, ``at end`` or ``never``."""
+    """When the effect ends: ``after 1s``, ``at <point>``, ``at end`` or ``never``."""

@@ -1,6 +1,7 @@
-"""Faults and load: do their points, nodes, keys and transactions exist, and is what they say possible?
+"""Checks of faults and of a load's faults: whether their points, nodes and sessions exist and their actions are
+possible.
 
-Part of `twopc.sim.scenario.meaning`; notes problems in the `Document` and changes nothing.
+Part of `twopc.sim.scenario.meaning`; records problems in the `Document` and changes nothing else.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from twopc.sim.scenario.text import Document, suggestion
 
 Path = tuple[str | int, ...]
 
-#: Points of what happens within a server, or on the way back: for scenarios only.
+#: Points within a server or at its replies, which only scenarios use.
 SCENARIO_POINTS = (
     "trigger.enter",
     "proc.before_compare",
@@ -25,11 +26,11 @@ SCENARIO_POINTS = (
     "reply.prepare(node)",
 )
 COORDINATOR = "coordinator"
-#: What these do is mended before the end is looked at.
+#: Actions that must be healed before the final state can be read.
 _MUST_HEAL = ("stop node", "pause coordinator")
 _POINT = re.compile(r"([a-z_.]+)(?:\(([^()]*)\))?")
 _SQLSTATE = re.compile(r"[0-9A-Z]{5}")
-#: By its first word, how a fault's `do` is written.
+#: Notation of a fault's `do`, by its first word.
 DEEDS = {
     "crash": "crash coordinator, crash agent sub1",
     "pause": "pause coordinator, pause agent sub1",
@@ -54,14 +55,14 @@ DEEDS = {
 
 @cache
 def points() -> frozenset[str]:
-    """Every point that a fault may be at; ``(node)`` stands for a node's name."""
-    from twopc.drivers.points import KNOWN  # with all drivers, which a check does not need
+    """Return every point at which a fault may strike; ``(node)`` stands for a node's name."""
+    from twopc.drivers.points import KNOWN  # imports all drivers, which a check does not need
 
     return frozenset((*KNOWN, *SCENARIO_POINTS))
 
 
 def check_faults(document: Document, scenario: Scenario) -> None:
-    """Note what is wrong with the faults, and which of them no order arms."""
+    """Record the errors of the faults, and warn of those that no order arms."""
     seen: dict[str, str] = {}
     for place, fault in enumerate(scenario.faults):
         at: Path = ("faults", place)
@@ -131,7 +132,7 @@ def _is_deed(scenario: Scenario, text: str) -> bool:
 
 
 def is_deed(text: str, publisher: str, subscribers: Sequence[str]) -> bool:
-    """Whether it is written as something that a fault does, and the nodes are there."""
+    """Return whether a text is a valid action of a fault, with existing nodes."""
     nodes = (publisher, *subscribers) if publisher else tuple(subscribers)
     match text.split():
         case ["crash" | "pause", "coordinator"] | ["forget", "marker" | "decisions"]:
@@ -158,7 +159,9 @@ def is_deed(text: str, publisher: str, subscribers: Sequence[str]) -> bool:
 
 
 def _cuts(ends: str, nodes: tuple[str, ...], publisher: str) -> bool:
-    """Two ends with a dash between them, which may be in their names too; two Subscribers are not connected."""
+    """Return whether a text names two connected nodes separated by a dash, which node names may contain too; two
+    Subscribers are not connected.
+    """
     for at, letter in enumerate(ends):
         pair = {ends[:at], ends[at + 1 :]}
         if letter in "-–" and len(pair) == 2 and pair <= {*nodes}:

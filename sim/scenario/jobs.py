@@ -1,7 +1,8 @@
-"""Plays the cases of a run: group by group, several at a time if wanted, all of them again if wanted.
+"""Runs the cases of a run: group by group, optionally several at a time, and repeatedly.
 
-All in one event loop, each case on a stage of its own. What has become of them is told in the order in
-which they were begun, whoever was first to end.
+All cases run in one event loop, each on its own stage. Their outcomes are reported in the order in which the cases
+were
+started, not in that of their ends.
 """
 
 from __future__ import annotations
@@ -15,24 +16,24 @@ from twopc.sim.scenario.cases import CaseGroup
 from twopc.sim.scenario.judging import OrderVerdict
 from twopc.sim.scenario.values import Case, CaseLesson
 
-#: How often everything is played at most when it is played until something fails.
+#: Maximum number of repetitions of a run that repeats until a failure.
 UNTIL_FAIL_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseOutcome:
-    """What has become of a case."""
+    """Outcome of a case."""
 
     case: Case
     learned: CaseLesson
     verdict: OrderVerdict | None
-    """None: it is infeasible, and nothing was judged."""
+    """None if the case is infeasible and was not judged."""
     records: Sequence[HistoryRecord]
 
 
 @dataclass(slots=True)
 class Series:
-    """One course and what became of it each time that it was played."""
+    """A course with the outcome of each time that it was played."""
 
     group: CaseGroup
     rank: int
@@ -41,17 +42,17 @@ class Series:
 
     @property
     def is_infeasible(self) -> bool:
-        """It cannot be played as written."""
+        """Whether the course cannot be played as written."""
         return any(outcome.verdict is None for outcome in self.outcomes)
 
     @property
     def failed(self) -> int:
-        """How many times it failed."""
+        """Number of failures."""
         return sum(bool(each.verdict and each.verdict.kind) for each in self.outcomes)
 
     @property
     def behaviours(self) -> int:
-        """In how many ways it went."""
+        """Number of different behaviours."""
         return len({each.verdict.behaviour for each in self.outcomes if each.verdict})
 
 
@@ -61,14 +62,14 @@ Over = Callable[[CaseGroup, Sequence[Series]], None]
 
 
 class Jobs:
-    """Plays groups.
+    """Runner of groups of cases.
 
     Args:
-        play: plays one case on a stage of its own.
-        tell: is told of each outcome, in the order in which the cases were begun.
-        over: is told of each group with its series, once all its outcomes have been told.
-        at_once: so many cases at a time.
-        seed: the run's, which every case knows.
+        play: plays one case on its own stage.
+        tell: receives each outcome, in the order in which the cases were started.
+        over: receives each group with its series, after all of its outcomes.
+        at_once: number of cases that run concurrently.
+        seed: seed of the run, passed to every case.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Jobs:
     async def run(
         self, groups: Sequence[CaseGroup], *, repeat: int = 1, until_fail: bool = False
     ) -> list[Series]:
-        """Play every course of every group, and all of it again as often as wanted."""
+        """Play every course of every group, and repeat all of them as requested."""
         times = repeat if repeat > 1 or not until_fail else UNTIL_FAIL_MAX
         first = _FirstPass(groups, seed=self._seed, over=self._over if times == 1 else None)
         await self._all(first)
@@ -98,7 +99,7 @@ class Jobs:
         return first.series
 
     async def _all(self, course: _FirstPass | _RepeatPass) -> None:
-        """Play what there is, so many at a time, until there is nothing more and nothing is played."""
+        """Play all courses, a limited number at a time, until there are no more and none is running."""
         running: dict[asyncio.Task[CaseOutcome], tuple[int, Series]] = {}
         ended: dict[int, tuple[Series, CaseOutcome]] = {}
         begun = text = 0
@@ -126,7 +127,7 @@ class Jobs:
 
 
 class _FirstPass:
-    """Every course of every group once; each may spare others."""
+    """First pass over every course of every group; a result may make other courses unnecessary."""
 
     def __init__(self, groups: Sequence[CaseGroup], *, seed: int, over: Over | None) -> None:
         self.series: list[Series] = []
@@ -134,7 +135,7 @@ class _FirstPass:
         self._seed = seed
         self._over = over
         self._dry: set[int] = set()
-        """Groups that had nothing more when they were asked last."""
+        """Groups that had no further course at the last request."""
         self._announced = 0
 
     def next(self) -> tuple[Series, Case] | None:
@@ -153,7 +154,7 @@ class _FirstPass:
         self._dry.clear()
 
     def settle(self) -> None:
-        """Tell of the groups that are over, in their order."""
+        """Report the completed groups in order."""
         while self._over is not None and self._announced in self._dry:
             group = self._groups[self._announced]
             own = [each for each in self.series if each.group is group]
@@ -164,7 +165,7 @@ class _FirstPass:
 
 
 class _RepeatPass:
-    """Every series once more."""
+    """Another pass over every series."""
 
     def __init__(self, series: Sequence[Series], number: int, *, seed: int) -> None:
         self._left = iter(series)
@@ -178,14 +179,14 @@ class _RepeatPass:
         return one, one.group.case(one.rank, one.case.items, repeat=self._number, seed=self._seed)
 
     def learn(self, series: Series, outcome: CaseOutcome) -> None:
-        """Nothing that is not known."""
+        """Do nothing: a repetition provides no new information."""
 
     def settle(self) -> None:
-        """What is over is told at the very end."""
+        """Do nothing: repeated groups are reported after the last pass."""
 
 
 async def _end(tasks: Sequence[asyncio.Task[CaseOutcome]]) -> None:
-    """End what is still being played, and let it clean up."""
+    """Cancel the running cases and wait for their cleanup."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""What a node on a server knows of generations and lineages, in one look."""
+"""Query for the generations and lineages of a node on a server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from msrepl.msmerge_replica as r
 
 
 async def read_knowledge(connection: AsyncConnection[Any]) -> NodeKnowledge:
-    """What an administrator's connection finds."""
+    """Read the merge metadata of a node over an administrator's connection."""
     row = await (await connection.execute(_SEEN)).fetchone()
     assert row is not None, "the node merges"
     replicas, newest, marks, lineages = row

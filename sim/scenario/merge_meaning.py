@@ -1,6 +1,6 @@
-"""Which keys go with which kind of replication, and what merge replication says of priorities and conflicts.
+"""Checks of keys that belong to one kind of replication only, and of priorities and conflicts in merge replication.
 
-Part of `twopc.sim.scenario.meaning`; notes problems in the `Document` and changes nothing.
+Part of `twopc.sim.scenario.meaning`; records problems in the `Document` and changes nothing else.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Path = tuple[str | int, ...]
 _OF_UPDATING = "goes with 'replication: updating', and this scenario merges"
 _OF_MERGE = "goes with 'topology: {replication: merge}'"
 _PROTECTIONS = frozenset(map(str, MergeProtection))
-#: What orders do where changes are merged.
+#: Items of orders that exist in merge replication only.
 _ITEMS = ("age", "backup", "restore_backup", "add_column", "drop_column", "widen_column")
-#: Keys of tables and of expectations that mean nothing where changes are merged.
+#: Keys of tables and of expectations that do not apply to merge replication.
 _TABLE_KEYS = ("published", "filter", "propagate", "procedures")
 _EXPECT_KEYS = (
     "atomic", "prepared_left", "versions_move_forward", "echoed", "no_lost_update",
@@ -36,7 +36,7 @@ _EXPECT_KEYS = (
 
 
 def check_kind(document: Document, scenario: Scenario) -> None:
-    """Note keys of the other kind of replication, and what cannot be of this one."""
+    """Record keys of the other kind of replication, and the errors specific to this kind."""
     if scenario.merges:
         for path in _updating(scenario):
             hint = ": write 'merge: {filter: …}'" if path[::2] == ("tables", "filter") else ""
@@ -74,7 +74,7 @@ def check_kind(document: Document, scenario: Scenario) -> None:
 
 
 def _named(at: Path, part: Part, names: Collection[str]) -> Iterator[Path]:
-    """The places of those keys of a part that the file uses."""
+    """Yield the places of those keys in `names` that the file uses in a part."""
     if part.hole:
         return
     for field, info in type(part).model_fields.items():
@@ -110,7 +110,7 @@ def _merging(scenario: Scenario) -> Iterator[Path]:
 
 
 def _tree(document: Document, scenario: Scenario) -> None:
-    """Note republishers that are no tree."""
+    """Record republishers that do not form a tree."""
     topology = scenario.topology
     at: Path = ("topology", "republishers")
     seen: dict[str, str] = {}
@@ -164,7 +164,7 @@ def _subscription(document: Document, at: Path, subscriber: Subscriber) -> None:
 
 
 def _identity(document: Document, name: str, table: ScenarioTable) -> None:
-    """Note ranges that cannot be, and first rows that name values which nobody has drawn."""
+    """Record impossible identity ranges, and initial rows with values in the identity column."""
     if table.hole or table.merge.hole or table.merge.identity is None or table.merge.identity.hole:
         return
     at: Path = ("tables", name, "merge", "identity")
@@ -248,7 +248,7 @@ def _faults(document: Document, scenario: Scenario) -> None:
 
 
 def _of_agent(document: Document, at: Path, subscriber: str, do: str) -> None:
-    """Note a deed that does not concern the agent at whose point it is to happen."""
+    """Record a fault that does not concern the agent at whose point it is to strike."""
     verb, *rest = do.split()
     if verb in ("crash", "pause") and rest != ["agent", subscriber]:
         document.error(

@@ -1,4 +1,4 @@
-"""What of a scenario is merged on a model: empty nodes, and their tables, subscriptions and sessions."""
+"""Setup of merge replication on a model: empty nodes, then their tables, subscriptions and sessions."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from twopc.sim.model.values import ModelSpec, TableSpec
 from twopc.sim.scenario.merge_filters import publish_order
 from twopc.sim.scenario.model import Scenario
 
-#: By which a row is known, where the file names no column.
+#: Column that identifies a row if the file does not name one.
 ROWGUID = "rowguid"
 
 
 def empty_spec(spec: ModelSpec) -> ModelSpec:
-    """The specification of nodes that publish nothing, and to which nothing is distributed."""
+    """Return the specification of nodes without publications and without distribution."""
     subscribers = tuple(replace(each, joins_later=True) for each in spec.subscribers)
     return replace(spec, tables=(), setup=(), distributes=False, subscribers=subscribers)
 
@@ -30,11 +30,11 @@ def empty_spec(spec: ModelSpec) -> ModelSpec:
 def merging_of(
     model: System, spec: ModelSpec, scenario: Scenario, points: Points, off: frozenset[str]
 ) -> ModelMerging:
-    """What a scenario merges, on a model of `empty_spec`.
+    """Return the merge replication of a scenario, on a model of `empty_spec`.
 
     Raises:
-        twopc.sim.model.builder.BuildError: a node does not take what the scenario says.
-        UnsupportedError: the model does not know something that it says.
+        twopc.sim.model.builder.BuildError: a node refuses the scenario's setup.
+        UnsupportedError: the scenario uses something that the model does not support.
     """
     without = frozenset(map(MergeProtection, off))
     specs = {table.name: table for table in spec.tables}

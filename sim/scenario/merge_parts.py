@@ -1,6 +1,6 @@
-"""What a scenario file may say of merge replication: of tables, of Subscribers, and of the conflicts that it expects.
+"""Models of a scenario file for merge replication: of tables, Subscribers, column changes and expected conflicts.
 
-Shapes only, as in `twopc.sim.scenario.model`.
+They check shapes only, as in `twopc.sim.scenario.model`.
 """
 
 # ruff: noqa: RUF012 -- pydantic copies the defaults of fields, and the other mappings are constants
@@ -28,20 +28,20 @@ def _conflict_type(value: Any) -> Any:
 
 
 class MergedIdentity(Part):
-    """From which ranges nodes draw a table's identity values."""
+    """Sizes of the ranges from which nodes assign a table's identity values."""
 
     what = "identity ranges"
     blank = {}
     subscriber: Whole = 1000
-    """How many values a range of a client subscription has."""
+    """Size of a range of a client subscription."""
     publisher: Whole = 10_000
-    """How many a range of a server subscription has."""
+    """Size of a range of a server subscription."""
     threshold_percent: Whole = 80
-    """How much of a range is used up when a session brings another."""
+    """Used percentage of a range at which a session assigns another."""
 
     @property
     def ranges(self) -> IdentityRanges:
-        """As sessions know them."""
+        """The ranges as the product represents them."""
         return IdentityRanges(
             subscriber=self.subscriber,
             publisher=self.publisher,
@@ -55,83 +55,88 @@ class MergedTable(Part):
     what = "a table's merge"
     blank = {}
     tracking: Literal["row", "column"] = "row"
-    """Whether two changes of one row are a conflict, or only two of one column."""
+    """Whether two changes of one row conflict, or only two changes of one column."""
     rowguid: str | None = None
-    """The column by which a row is known at every node; none: it is added."""
+    """Column that identifies a row at all nodes. If omitted, a column is added."""
     resolver: str | None = None
-    """Who decides conflicts, as ``additive(stock)``; none: the default resolver."""
+    """Resolver of conflicts, such as ``additive(stock)``. If omitted, the default resolver."""
     compensate: bool = False
-    """A change that cannot be applied at one end is undone at the other, instead of tried again."""
+    """Whether a change that cannot be applied at the other node is undone where it was made, instead of retried."""
     upload: Literal["normal", "kept", "refused"] = "normal"
-    """What becomes of changes at Subscribers."""
+    """Whether changes at Subscribers are uploaded, kept there, or refused."""
     deletes: Literal["carried", "kept"] = "carried"
-    """What becomes of deletions."""
+    """Whether deletions are propagated, or kept at the node where they were made."""
     filter: str | None = None
-    """Which rows go to which Subscribers: a condition over its columns, in which ``msrepl.host_name()`` and
-    ``msrepl.suser_sname()`` are the Subscriber's."""
+    """Condition that selects the rows for each Subscriber. In it, ``msrepl.host_name()`` and
+    ``msrepl.suser_sname()`` have the Subscriber's values.
+    """
     join: dict[str, str] = {}
-    """By parent table a condition over the columns of both: its rows go where the parent's rows go that they belong to."""
+    """By parent table, a condition over the columns of both: a row goes to the Subscribers to which the matching
+    rows of the parent table go.
+    """
     partition: Annotated[
         Literal["0", "1", "2", "3"], WrittenForm(schema={"enum": [0, 1, 2, 3]})
     ] = "0"
-    """What a Subscriber may do to the partition of a row, where not all go to every one."""
+    """Partition option: whether Subscribers may move rows between partitions, and whether partitions overlap."""
     identity: MergedIdentity | None = None
-    """From which ranges nodes draw the values of its identity or serial column; none: Subscribers name them."""
+    """Ranges from which nodes assign the values of its identity or serial column. If omitted, Subscribers give
+    values explicitly.
+    """
     realigns: bool = True
-    """A row that leaves a Subscriber's partition is taken away there."""
+    """Whether a row that leaves a Subscriber's partition is deleted there."""
 
     @property
     def is_filtered(self) -> bool:
-        """Not every Subscriber gets every row."""
+        """Whether Subscribers receive only some of the rows."""
         return self.filter is not None or bool(self.join)
 
 
 class AddedColumn(Part):
-    """A column that is added to a table which is merged."""
+    """A column that is added to a merged table."""
 
     what = "an added column"
     word: ClassVar = "add column"
     blank = {"table": "", "column": "", "type": "text"}
     table: str
-    """The table."""
+    """Name of the table."""
     column: str
-    """The column's name."""
+    """Name of the column."""
     type: str
-    """One of PostgreSQL's own types."""
+    """A built-in type of PostgreSQL."""
     default: str | None = None
-    """The text of a constant, which all rows get; none: NULL."""
+    """Text of a constant, the value of the column in existing rows. If omitted, NULL."""
 
     def __str__(self) -> str:
         return f"{self.table} gets a column {self.column} {self.type}"
 
 
 class DroppedColumn(Part):
-    """A column that is dropped from a table which is merged."""
+    """A column that is dropped from a merged table."""
 
     what = "a dropped column"
     word: ClassVar = "drop column"
     blank = {"table": "", "column": ""}
     table: str
-    """The table."""
+    """Name of the table."""
     column: str
-    """The column's name."""
+    """Name of the column."""
 
     def __str__(self) -> str:
         return f"{self.table} loses its column {self.column}"
 
 
 class WidenedColumn(Part):
-    """A column of a table which is merged that takes more values from then on."""
+    """A column of a merged table that gets a wider type."""
 
     what = "a widened column"
     word: ClassVar = "widen column"
     blank = {"table": "", "column": "", "type": "text"}
     table: str
-    """The table."""
+    """Name of the table."""
     column: str
-    """The column's name."""
+    """Name of the column."""
     type: str
-    """A type that takes all values of the present one."""
+    """A type that includes all values of the present type."""
 
     def __str__(self) -> str:
         return f"{self.table}: column {self.column} becomes {self.type}"
@@ -141,39 +146,39 @@ ColumnChange = AddedColumn | DroppedColumn | WidenedColumn
 
 
 class MergeSubscription(Part):
-    """How a Subscriber merges."""
+    """A Subscriber's subscription in merge replication."""
 
     what = "a Subscriber's merge"
     blank = {}
     type: Literal["client", "server"] = "client"
-    """`client`: the first change that reaches the Publisher wins. `server`: it has a priority of its own."""
+    """`client`: the first change that reaches the Publisher wins. `server`: the subscription has its own priority."""
     priority: Exact | None = None
-    """Of a server subscription, from 0 to less than the Publisher's 100."""
+    """Priority of a server subscription, from 0 to less than the Publisher's 100."""
     host_name: str | None = None
-    """What ``msrepl.host_name()`` is in filters; none: the Subscriber's name."""
+    """Value of ``msrepl.host_name()`` in filters. If omitted, the Subscriber's name."""
     login: str | None = None
-    """What ``msrepl.suser_sname()`` is in filters; none: the Subscriber's name."""
+    """Value of ``msrepl.suser_sname()`` in filters. If omitted, the Subscriber's name."""
 
 
 class MergeConflictExpect(Part):
-    """A conflict, or a change that could not be applied, as the Publisher or a Subscriber has recorded it."""
+    """A conflict, or a change that could not be applied, as recorded by the Publisher or a Subscriber."""
 
     what = "a conflict"
     blank = {"table": "", "key": {}, "type": CONFLICTS[0]}
     table: str
-    """The table."""
+    """Name of the table."""
     key: Row
-    """The row, by its primary key."""
+    """Primary key of the row."""
     type: Annotated[
         str, BeforeValidator(_conflict_type), WrittenForm(schema={"enum": list(CONFLICTS)})
     ]
-    """What met, or what failed."""
+    """Type of the conflict."""
     winner: str | None = None
-    """The node whose change has won."""
+    """Node whose change won."""
     loser: Annotated[Row | None, WrittenForm(schema={"type": ["object", "null"]})] = None
-    """Of the row that has lost the columns that matter; null: it was deleted."""
+    """Columns of the losing row to compare. null: the losing change was a deletion."""
 
     @property
     def has_no_loser(self) -> bool:
-        """It is said that the row that has lost was deleted."""
+        """Whether the losing change is expected to be a deletion."""
         return self.loser is None and "loser" in self.model_fields_set

@@ -1,6 +1,8 @@
-"""Plays scenarios of merge replication on real servers: a fresh `twopc.sim.merge.MergeTopology` for each case.
+"""Stage for merge replication on real servers: a new `twopc.sim.merge.MergeTopology` for each case.
 
-See `twopc.sim.scenario.stage.Stage`. There are no branches, no markers and no agents that work by themselves.
+See `twopc.sim.scenario.stage.Stage`. Merge replication has no branches or branch markers, and its agents run only
+in
+sync steps.
 """
 
 from __future__ import annotations
@@ -50,10 +52,10 @@ from twopc.sim.topology.nodes import AnyServer
 async def merge_stage(
     case: Case, *, server: AnyServer | None, servers: str
 ) -> AsyncIterator[MergeStage]:
-    """A stage of its own for one case; everything of it is gone afterwards.
+    """Yield a stage for one case; its databases are dropped afterwards.
 
     Args:
-        server: to make the databases on; None: some are started.
+        server: server for the databases; None: servers are started.
         servers: ``one`` for all nodes, or one for ``each``.
     """
     scenario = case.scenario
@@ -79,7 +81,7 @@ async def _on(topology: MergeTopology, case: Case, folder: str) -> AsyncIterator
         await make_snapshots(topology, folder)
     observer = await Observer.connect({name: topology.node(name).dsn for name in topology.nodes})
     try:
-        await observer.look(())  # plans are made now and not while somebody waits
+        await observer.look(())  # prepares the query plans before any session waits
         yield MergeStage(case, topology, observer, printed)
         await take_down(topology, scenario)
     finally:
@@ -103,15 +105,15 @@ class MergeStage:
         self._faults = MergeFaults(topology.points, plans_of(case))
         self._sessions: dict[str, MergeLocalSession] = {}
         self._keys: dict[tuple[str, str], Mapping[str, Any]] = {}
-        """By table and rowguid the row's primary key, as it was seen last."""
+        """Last known primary key of each row, by table and rowguid."""
         self._recorded: dict[str, int] = {}
-        """By node how many conflicts were read already."""
+        """Number of conflicts already read, by node."""
         self._watch = MergeWatch(case, self)
         self._superseded = superseded(case.scenario)
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """Databases and server versions by node, and what `setup` has returned."""
+        """Databases and server versions by node, and the results of `setup`."""
         about: dict[str, Any] = {
             "databases": {name: node.database for name, node in self._topology.nodes.items()},
             "server_versions": self._observer.versions,
@@ -119,11 +121,11 @@ class MergeStage:
         return about | {"results": list(self._printed)} if self._printed else about
 
     async def open(self, session: str, node: str) -> ClientSession:
-        """A session of the application's role."""
+        """Return a session of the application's role."""
         return self._seated(session, node)
 
     def agents(self) -> ClientSession:
-        """A session that syncs for an order."""
+        """Return the session in which an order syncs."""
         return self._seated(AGENTS, self._topology.publisher)
 
     def _seated(self, name: str, node: str) -> MergeLocalSession:
@@ -133,11 +135,11 @@ class MergeStage:
         return opened
 
     def subscribes(self, node: str) -> bool:
-        """Everybody does whose place no other has taken, from the beginning to the end."""
+        """Return True unless another node has replaced this one."""
         return node not in self._superseded
 
     async def deliveries(self) -> list[StageDelivery]:
-        """None: what a session has brought stands in its own report."""
+        """Return nothing: the report of a merge session holds its deliveries."""
         return []
 
     def merge_sessions(self) -> Sequence[EndedMergeSession]:
@@ -162,7 +164,7 @@ class MergeStage:
         every = await read_conflicts(await self._topology.admin(node), None)
         if node in self._topology.tree.publishers:
             return every
-        # its Publisher has the others
+        # the Publisher records the other conflicts
         return [each for each in every if each.type in ON_THE_WAY_DOWN]
 
     def _as_read(self, node: str, conflict: MergeConflict) -> dict[str, Any]:
@@ -186,12 +188,12 @@ class MergeStage:
         }
 
     async def waits(self) -> Waits:
-        """Look at every node's locks."""
+        """Read the locks of all nodes."""
         waits = await self._observer.look(await clients_of(self._sessions))
         return self._faults.with_paused(waits, self._sessions)
 
     async def look(self, node: str, tables: Mapping[str, Sequence[str]]) -> NodeContent:
-        """These tables' rows, with these columns; one statement, and thereby one moment."""
+        """Return the given columns of these tables' rows, all read in one statement and thus in one snapshot."""
         parts = [
             sql.SQL(
                 "(select json_agg(array[xmin::text, {}::text, {}] order by {}) from {})"
@@ -249,19 +251,23 @@ class MergeStage:
         return [dict(zip(columns, row, strict=True)) for row in rows]
 
     async def prepared(self, node: str) -> tuple[str, ...]:
-        """There are no branches."""
+        """Return nothing: merge replication has no branches."""
         return ()
 
     async def markers(self, node: str) -> list[dict[str, Any]]:
-        """There are no branches."""
+        """Return nothing: merge replication has no branches."""
         return []
 
     async def query(self, node: str, text: str) -> list[dict[str, Any]]:
-        """The rows of a query, in a transaction that may not write."""
+        """Return the rows of a query, run in a read-only transaction."""
         return await answer(await self._topology.admin(node), node, text)
 
     async def read(self, node: str, text: str) -> None:
-        """Have a node read a statement as the application; raises TransactionError if it does not take it."""
+        """Run a query at a node as the application.
+
+        Raises:
+            TransactionError: the node refuses the query.
+        """
         await read_only(self._topology.node(node).app_dsn, node, text)
 
     async def outage(self, node: str, *, on: bool) -> None:
@@ -270,7 +276,7 @@ class MergeStage:
         await (cut if on else restore)(self._topology, node)
 
     async def pause_agent(self, subscriber: str, *, on: bool) -> None:
-        """Agents work when somebody syncs, and at no other time: whoever plays leaves this one out."""
+        """Do nothing: agents run only in sync steps, and the player omits paused agents."""
 
     async def age(self, days: int) -> None:
         """See `twopc.sim.scenario.stage.Stage`."""
@@ -308,7 +314,7 @@ class MergeStage:
         return self._faults.fired()
 
     async def recover(self) -> None:
-        """Mend what heals, and go on with what was being delivered."""
+        """Heal the faults that can be healed, and continue interrupted deliveries of snapshots."""
         self._faults.heal()
         for name in self._topology.subscribers:
             if self._scenario.topology.snapshot == "none":
@@ -317,7 +323,7 @@ class MergeStage:
                 await self._topology.reinitialise(name)
 
     def settled(self) -> Sequence[SettledBranch]:
-        """There are no branches."""
+        """Return nothing: merge replication has no branches."""
         return ()
 
 
@@ -326,7 +332,7 @@ def _key_of(scenario: Scenario, table: str, row: Mapping[str, Any]) -> dict[str,
 
 
 def _text(value: Any) -> str | None:
-    """A value as a history has it."""
+    """Return a value as text, in the form that a history uses."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return None if value is None else str(value)

@@ -1,6 +1,6 @@
-"""What each merge session of a case does to generations, and what the rows of its conflicts stand on.
+"""Changes that each merge session of a case makes to generations, and the lineages of conflicting rows.
 
-The same for servers and for the model: a stage says what a node knows, and a session is looked at before and after it.
+Servers and the model share this module: a stage reads the state of a node before and after each session.
 """
 
 from __future__ import annotations
@@ -22,43 +22,43 @@ from twopc.sim.scenario.values import Case
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeighbourMarks:
-    """How far a node is with a neighbour."""
+    """Marks that a node holds for a neighbour."""
 
     sent: int
-    """Its own generation that the neighbour has, as far as it knows."""
+    """Last generation of the node that the neighbour is known to have."""
     received: int
-    """The neighbour's that it has."""
+    """Last generation received from the neighbour."""
     coming: int | None
-    """The neighbour's of which it has a part."""
+    """Generation of the neighbour that has been received in part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeKnowledge:
-    """What a node knows."""
+    """Merge metadata of a node."""
 
     replicas: tuple[int, ...]
-    """Those that it has been, and at last that which it is."""
+    """Replica numbers that the node has had, the present one last."""
     newest: int
-    """Its newest closed generation."""
+    """Newest closed generation of the node."""
     marks: Mapping[str, NeighbourMarks]
     lineages: Mapping[tuple[str, UUID], Lineage]
-    """By table and rowguid, of rows that are gone, too."""
+    """By table and rowguid, including deleted rows."""
 
 
 class MergeSight(Protocol):
-    """Where a `MergeWatch` looks."""
+    """Source of the data of a `MergeWatch`."""
 
     async def seen(self, node: str) -> NodeKnowledge:
-        """What a node knows now."""
+        """Return the present metadata of a node."""
         ...
 
     async def new_conflicts(self) -> Sequence[tuple[UUID, dict[str, Any]]]:
-        """The conflicts that were recorded since this was asked last: each one's rowguid, and what is told of it."""
+        """Return the conflicts recorded since the last call, each as the row's rowguid and its description."""
         ...
 
 
 class MergeWatch:
-    """Watches the sessions of one case, one at a time."""
+    """Observer of the merge sessions of one case, which run one at a time."""
 
     def __init__(self, case: Case, sight: MergeSight) -> None:
         self._scenario = case.scenario
@@ -70,13 +70,13 @@ class MergeWatch:
         self._sessions: list[EndedMergeSession] = []
 
     def taken(self) -> Sequence[EndedMergeSession]:
-        """The sessions that have ended since this was asked last."""
+        """Return the sessions that have ended since the last call."""
         results, self._sessions = self._sessions, []
         return results
 
     @asynccontextmanager
     async def session(self, subscriber: str) -> AsyncIterator[None]:
-        """Around a session with a Subscriber, which may fail."""
+        """Observe a session with a Subscriber, which may fail."""
         if not self._names:
             for node in self._scenario.topology.nodes:
                 self._note(node, await self._sight.seen(node))
@@ -84,7 +84,7 @@ class MergeWatch:
         before = {node: await self._sight.seen(node) for node in ends}
         if (
             ends[0] not in before[subscriber].marks
-        ):  # it is being initialised, and no session begins
+        ):  # the Subscriber is being initialised, which is no session
             yield
             return
         try:
@@ -114,7 +114,9 @@ class MergeWatch:
         )
 
     def _note(self, node: str, seen: NodeKnowledge) -> None:
-        """Whom numbers in lineages stand for: ``anna``, and ``anna#2`` since she was restored, or began anew."""
+        """Assign names to the replica numbers of a node: ``anna``, and ``anna#2`` after it was restored or
+        reinitialised.
+        """
         for number in seen.replicas:
             if number not in self._names:
                 life = self._lives[node] = self._lives.get(node, 0) + 1
@@ -131,7 +133,7 @@ class MergeWatch:
         rowguid: UUID,
         conflict: dict[str, Any],
     ) -> dict[str, Any]:
-        """With what both rows stand on, and why one has won."""
+        """Return the conflict with the lineages of both rows and the reason why one of them won."""
         if not conflict["winner"]:
             return conflict
         above, below = before
@@ -139,19 +141,19 @@ class MergeWatch:
         held, incoming = (before[node].lineages.get(row, {}) for node in (above, below))
         results: dict[str, Any] = {"incoming": subscriber, "why": self._why(subscriber, conflict)}
         meet = not (covers(held, incoming) or covers(incoming, held)) or held == incoming
-        if meet and held and incoming:  # else one was changed while the session was under way
+        if meet and held and incoming:  # otherwise one of them was changed during the session
             results["stands_on"] = {
                 "incoming": self._written(incoming), "held": self._written(held)
             }  # fmt: skip
         return conflict | results
 
     def _why(self, subscriber: str, conflict: Mapping[str, Any]) -> str:
-        """What has decided; empty if nobody can tell from here."""
+        """Return the reason for the winner; empty if it cannot be derived."""
         if conflict["resolver"] and MergeProtection.RESOLVER not in self._off:
             return f"the resolver {conflict['resolver']} decides"
         winner, origin = conflict["winner"], conflict["origin"]
         if winner == origin or subscriber in self._tree.publishers:
-            return ""  # both are of one node, or changes from below it have priorities of their own
+            return ""  # both changes are of one node, or the Subscriber republishes changes with other priorities
         holder = origin if winner == subscriber else winner
         own = self._priority(subscriber)
         own_priority = (
@@ -169,7 +171,7 @@ class MergeWatch:
         return f"priority {own_priority:g} of {subscriber} is {how} {held_priority:g} of {whose}"
 
     def _priority(self, node: str) -> float | None:
-        """Of a server subscription; None: the Publisher, or a client."""
+        """Return the priority of a server subscription; None for the Publisher or a client subscription."""
         if node not in self._scenario.topology.subscribers:
             return None
         priority = self._scenario.subscriber(node).merge.priority
@@ -182,13 +184,15 @@ def _way(
     before: Mapping[str, NodeKnowledge],
     after: Mapping[str, NodeKnowledge],
 ) -> Mapping[str, Any]:
-    """What became of a sender's generations: each as it was before the session, and after it."""
+    """Return the progress of a sender's generations in a session: each value before it and after it."""
     marks = [
         (seen[sender].marks[receiver], seen[receiver].marks[sender]) for seen in (before, after)
     ]
     arrived = [there.received for _, there in marks]
     if any(before[node].replicas != after[node].replicas for node in before):
-        arrived[0] = 0  # an end was restored: what it had received was of another life
+        arrived[0] = (
+            0  # one of the nodes was restored: earlier generations belong to its previous replica number
+        )
     return {
         "from": sender,
         "to": receiver,

@@ -1,7 +1,7 @@
-"""What a scenario file may say, as models: one class a mapping of the file, one field a key.
+"""Models of a scenario file: one class for each kind of mapping, one field for each key.
 
-Shapes only: whether names refer to something is the business of `twopc.sim.scenario.meaning`. A key of the
-full language that cannot be played yet stands in `later` with the reason, and is refused by name.
+The models check shapes only; `twopc.sim.scenario.meaning` checks whether names refer to something. Keys that are
+refused are listed in `refused` with the reason, and are refused by name.
 """
 
 # ruff: noqa: RUF012 -- pydantic copies the defaults of fields, and the other mappings are constants
@@ -58,7 +58,7 @@ __all__ = [
     "sync_name",
 ]
 
-#: What an order's item may be besides a step's name.
+#: Kinds of items of an order, other than a step's name.
 _ITEMS = (
     "rollback", "wait", "sync", "fault", "cut", "restore", "pause", "resume", "age", "backup", "restore_backup",
     "add_column", "drop_column", "widen_column",
@@ -67,65 +67,67 @@ _TWIN = "it stands under 'twin'"
 
 
 class Timeouts(Part):
-    """How long things may take; each a bound, never a pause."""
+    """Time limits. None of them causes a pause."""
 
     what = "timeouts"
     blank = {}
     step_ms: DurationMs = Field(default=10_000, alias="step")
-    """A step that has not ended by then is cancelled and the order has failed."""
+    """Time limit of a step. A step that exceeds it is cancelled, and the order has failed."""
     settle_ms: DurationMs = Field(default=10_000, alias="settle")
-    """For branches to be finished after the last step."""
+    """Time limit for finishing branches after the last step."""
     lock_ms: DurationMs = Field(default=5_000, alias="lock")
-    """PostgreSQL's lock_timeout at both ends."""
+    """PostgreSQL's lock_timeout at all nodes."""
 
 
 class ScenarioTopology(Part):
-    """The nodes and how they work."""
+    """The nodes and their settings."""
 
     what = "a topology"
     refused = {"policy": "the Publisher's row always wins"}
     replication: Literal["updating", "merge"] = "updating"
-    """`updating`: Subscribers' changes go to the Publisher in two-phase commit. `merge`: every node is changed by
-    itself, and sessions of the Merge Agent carry the changes."""
+    """`updating`: a Subscriber's changes are committed at the Publisher too, in two-phase commit. `merge`: each
+    node commits changes by itself, and sessions of the Merge Agent propagate them.
+    """
     publisher: NodeName
-    """Its name."""
+    """Name of the Publisher."""
     subscribers: tuple[NodeName, ...]
-    """Their names."""
+    """Names of the Subscribers."""
     republishers: dict[str, tuple[NodeName, ...]] = {}
-    """Where changes are merged: Subscribers at which others subscribe, with these."""
+    """In merge replication: Subscribers that publish, each with its own Subscribers."""
     snapshot: Literal["none", "before"] = "none"
-    """Where changes are merged: `before`: a snapshot in files is made before the first step. Subscribers that begin anew
-    begin with it."""
+    """In merge replication: with `before`, a snapshot in files is made before the first step. Subscribers are
+    reinitialised from it.
+    """
     isolation: Isolation = {}
-    """A level for all sessions, or by node."""
+    """Isolation level of all sessions, or by node."""
     timeouts: Timeouts = Timeouts()
-    """Bounds, never pauses."""
+    """Time limits. None of them causes a pause."""
     shipping: Literal["eager", "lazy"] = "eager"
-    """Changes go to the Publisher with each statement, or at commit."""
+    """Whether changes are sent to the Publisher with each statement, or at commit."""
     commit: Literal["presumed_abort", "presumed_commit", "presumed_nothing", "last_agent"] = (
         "presumed_abort"
     )
-    """The variant of two-phase commit."""
+    """Variant of two-phase commit."""
     distribution: Literal["on request", "none"] = "on request"
-    """Changes go to the other Subscribers at each `sync` and after the last step; or never."""
+    """Whether changes are delivered to other Subscribers at each `sync` and after the last step, or never."""
     settings: dict[str, Setting] = {}
-    """PostgreSQL's settings at every node; such a scenario gets servers of its own."""
+    """PostgreSQL settings at every node. A scenario with settings gets its own servers."""
 
     @property
     def tree(self) -> dict[str, tuple[str, ...]]:
-        """For each node that publishes its Subscribers."""
+        """Subscribers of each node that publishes."""
         below = {name for each in self.republishers.values() for name in each}
         directly = tuple(name for name in self.subscribers if name not in below)
         return {self.publisher: directly, **self.republishers}
 
     @property
     def publishers(self) -> dict[str, str]:
-        """The Publisher of each Subscriber."""
+        """Publisher of each Subscriber."""
         return {below: name for name, each in self.tree.items() for below in each}
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Every node's name, the Publisher's first."""
+        """Names of all nodes, that of the Publisher first."""
         return (self.publisher, *self.subscribers)
 
 
@@ -139,44 +141,47 @@ _ITEMS_WRITTEN = (
 
 
 class OrderItem(Part):
-    """One entry of an order."""
+    """An entry of an order."""
 
     what = "an order's item"
     blank = {}
     hidden = frozenset({"step"})
     step: str | None = None
     rollback: str | None = None
-    """The session whose open transaction is rolled back."""
+    """Session whose open transaction is rolled back."""
     wait: Annotated[str, pattern(_WAIT.pattern.replace("?P<notices>", ""))] | None = None
-    """``step blocked`` fails unless it is; ``step done`` and ``step notices 2`` wait until it is so."""
+    """``step blocked`` fails unless the step is blocked. ``step done`` and ``step notices 2`` wait for that condition.
+    """
     sync: Texts | None = None
-    """The Subscribers that are brought up to date."""
+    """Subscribers to which all changes are delivered."""
     fault: str | None = None
-    """From here on the fault of this id is armed."""
+    """Fault, by id, that is armed from here on."""
     cut: str | None = None
-    """The node that nobody reaches from here on."""
+    """Node that is unreachable from here on."""
     restore: str | None = None
-    """The node that is reached again."""
+    """Node that becomes reachable again."""
     pause: Agent | None = None
-    """The Subscriber whose agent works no more."""
+    """Subscriber whose agent stops."""
     resume: Agent | None = None
-    """The Subscriber whose agent works again."""
+    """Subscriber whose agent starts again."""
     age: Natural | None = None
-    """So many days go by, for all that nodes that merge have noted."""
+    """Number of days by which the metadata of merging nodes is aged."""
     backup: str | None = None
-    """The node that merges and is backed up, in place of its backup before."""
+    """Merging node that is backed up. The backup replaces the node's previous one."""
     restore_backup: str | None = Field(default=None, alias="restore backup")
-    """The node that is put back to what it was when it was backed up."""
+    """Node that is restored from its backup."""
     add_column: AddedColumn | None = Field(default=None, alias="add column")
-    """The column that a table of the Publisher gets; sessions bring it to Subscribers."""
+    """Column that is added to a table of the Publisher. Merge sessions propagate the change to Subscribers."""
     drop_column: DroppedColumn | None = Field(default=None, alias="drop column")
-    """The column that a table of the Publisher loses, and with sessions those of Subscribers."""
+    """Column that is dropped from a table of the Publisher. Merge sessions propagate the change to Subscribers."""
     widen_column: WidenedColumn | None = Field(default=None, alias="widen column")
-    """The column of a table of the Publisher that gets a wider type, and with sessions those of Subscribers."""
+    """Column of a table of the Publisher that gets a wider type. Merge sessions propagate the change to
+    Subscribers.
+    """
 
     @classmethod
     def spell_out(cls, value: Any) -> Any:
-        """A step's name."""
+        """Return the mapping for a step's name."""
         if isinstance(value, str):
             return {"step": value}
         raise refuse(
@@ -185,12 +190,12 @@ class OrderItem(Part):
 
     @classmethod
     def short_schema(cls) -> tuple[dict[str, Any], ...]:
-        """A step's name."""
+        """Return the schema of a step's name."""
         return ({"type": "string"},)
 
     @classmethod
     def rules(cls) -> dict[str, Any]:
-        """It does one thing."""
+        """Require exactly one key."""
         return {"minProperties": 1, "maxProperties": 1}
 
     @model_validator(mode="after")
@@ -208,54 +213,54 @@ class OrderItem(Part):
 
     @property
     def column_change(self) -> ColumnChange | None:
-        """What becomes of a column, if anything."""
+        """The change of a column, None if the item is another."""
         return self.add_column or self.drop_column or self.widen_column
 
     @property
     def waited(self) -> str:
-        """The step that `wait` is about."""
+        """Name of the step in `wait`."""
         return (self.wait or "").partition(" ")[0]
 
     @property
     def waits_for_end(self) -> bool:
-        """It waits until the step is over, and not only looks whether it is blocked."""
+        """Whether the item waits until the step has ended, instead of checking that it is blocked."""
         return (self.wait or "").endswith(" done")
 
     @property
     def waits_for_notices(self) -> int:
-        """So many notices its step's session must have got; 0: it waits for none."""
+        """Number of notices that the step's session must have received; 0 if the item does not wait for notices."""
         match = re.fullmatch(_WAIT, self.wait or "")
         return int(match["notices"] or 0) if match is not None else 0
 
 
 class Order(Part):
-    """One interleaving, or all that fulfil something, and what it must come to."""
+    """One order of steps, or all that fulfil a constraint, with the expected result."""
 
     what = "an order"
     blank = {"name": "", "steps": ()}
     name: str
-    """How it is called in reports, and chosen by `--order`."""
+    """Name of the order in reports and for `--order`."""
     about: str = ""
-    """What it shows."""
+    """What the order demonstrates."""
     isolation: Isolation = {}
-    """A level for all sessions, or by node; else as the topology says."""
+    """Isolation level of all sessions, or by node; otherwise that of the topology."""
     steps: tuple[OrderItem, ...] = ()
-    """What happens, one after the other, as far as it is not blocked."""
+    """Items that are played one after the other. A blocked step does not delay those of other sessions."""
     generate: Generate | None = None
-    """Instead of `steps`: many orders at once."""
+    """Many orders at once, instead of `steps`."""
     faults: tuple[str, ...] = ()
-    """The faults that are armed from its beginning."""
+    """Faults that are armed from the beginning."""
     expect: Expect = Expect()
-    """What must come of it."""
+    """Expected result."""
 
     @classmethod
     def rules(cls) -> dict[str, Any]:
-        """It lists its steps or is generated."""
+        """Require either `steps` or `generate`."""
         return {"oneOf": [{"required": ["steps"]}, {"required": ["generate"]}]}
 
 
 class Scenario(Part):
-    """A whole file."""
+    """A complete scenario file."""
 
     what = "a scenario"
     kept = frozenset({"tables", "procedures", "sessions", "faults", "transactions"})
@@ -265,65 +270,67 @@ class Scenario(Part):
         "must_fail": _TWIN,
     }
     twopc: Annotated[Literal["1"], WrittenForm(schema={"enum": [1, "1"]})]
-    """The version of the format."""
+    """Version of the format."""
     name: Name
-    """How the scenario is called in reports and folders."""
+    """Name of the scenario in reports and folders."""
     about: str = ""
-    """What it shows, for a reader who has never seen a conflict."""
+    """What the scenario demonstrates, for readers who do not know conflicts."""
     tags: tuple[str, ...] = ()
-    """By which scenarios are chosen: `--tag`."""
+    """Tags by which `--tag` selects scenarios."""
     include: Texts = ()
-    """Files whose tables and transactions this one has too."""
+    """Files whose tables and transactions are added to those of this file."""
     extends: str | None = None
-    """The file that this one says the differences to."""
+    """File on which this one is based. This file contains only the differences."""
     matrix: dict[str, tuple[Cell, ...]] = {}
-    """Dotted key → its values; each combination is a cell, in which every order is played."""
+    """Dotted key → its values. Each combination is a cell, in which every order is played."""
     seed: Whole | None = None
-    """For what is drawn at random."""
+    """Seed of all random values."""
     topology: ScenarioTopology
-    """The nodes and how they work."""
+    """The nodes and their settings."""
     setup: Texts = ()
-    """SQL at the Publisher before each order, after the tables are made."""
+    """SQL at the Publisher before each order, after the tables have been created."""
     teardown: Texts = ()
     """SQL at the Publisher after each order."""
     tables: dict[str, ScenarioTable] = {}
-    """What is published, with its first rows."""
+    """Published tables with their initial rows."""
     procedures: dict[str, Procedure] = {}
-    """The routines whose execution is published, by name; of several by that name with the types."""
+    """Routines whose execution is published, by name; overloaded ones by name and argument types."""
     subscribers: dict[str, Subscriber] = {}
-    """What is said of single Subscribers."""
+    """Settings of single Subscribers."""
     sessions: dict[Name, Session] = {}
-    """The clients and what each does."""
+    """Sessions and their steps."""
     faults: tuple[Fault, ...] = ()
-    """What goes wrong at named points of the protocol, where an order arms it."""
+    """Faults at named protocol points, which orders can arm."""
     runner: Literal["twopc", "isolationtester"] = "twopc"
-    """Whose rules orders are played by. By those of PostgreSQL's `isolationtester` an order waits for the session of
-    its next step, only sessions of the file count as whom a step waits for, and `teardown` finds transactions open."""
+    """Whose rules orders are played by. With `isolationtester`, those of PostgreSQL's isolationtester: an order
+    waits for the session of its next step, only sessions of the file count as holders of locks, and `teardown`
+    runs while transactions are still open.
+    """
     orders: tuple[Order, ...] = ()
-    """In which order things happen, and what must come of it."""
+    """Orders in which the steps are played, with their expected results."""
     expect: Expect = Expect()
-    """What must come of every order that does not say otherwise."""
+    """Expected result of every order that does not specify another."""
     twins: Annotated[tuple[Twin, ...], ONE_OR_MORE] = Field(default=(), alias="twin")
-    """Orders that must fail in one way once a protection is off."""
+    """Orders that must fail in a named check when a protection is switched off."""
     transactions: dict[Name, Statements] = {}
-    """What a workload's clients do, by name."""
+    """Transactions of a workload's clients, by name."""
     workload: Workload | None = None
-    """Instead of `orders`: load."""
+    """A load, instead of `orders`."""
     thresholds: tuple[Threshold, ...] = ()
-    """Bounds that the load's figures must keep."""
+    """Bounds for measured values of the load."""
     replay: Replay | None = None
-    """The load is played once more from its history, and compared."""
+    """Whether and how the load is replayed from its history and compared."""
     timing: dict[str, Timing] = {}
-    """How long things take in virtual time."""
+    """Durations in virtual time."""
 
     @classmethod
     def rules(cls) -> dict[str, Any]:
-        """It has orders, or a load."""
+        """Require either `sessions` and `orders`, or `workload`."""
         return {"oneOf": [{"required": ["sessions", "orders"]}, {"required": ["workload"]}]}
 
     @cached_property
     def steps(self) -> dict[str, tuple[str, Step]]:
-        """Every step by its name: its session's name, and the step."""
+        """Every step by its name, with the name of its session."""
         return {
             name: (session_name, step)
             for session_name, session in self.sessions.items()
@@ -332,14 +339,14 @@ class Scenario(Part):
 
     @cached_property
     def repeated(self) -> frozenset[str]:
-        """The names that several steps have, so that nobody knows which of them is meant."""
+        """Names that several steps have, and that are therefore ambiguous."""
         names = [
             name for session in self.sessions.values() for each in session.steps for name in each
         ]
         return frozenset(name for name, times in Counter(names).items() if times > 1)
 
     def without_dropped(self, items: Iterable[OrderItem]) -> Scenario:
-        """The same, whose tables lack the columns that an order drops, wherever in it."""
+        """Return a copy whose tables lack the columns that an order's items drop."""
         tables = dict(self.tables)
         for dropped in (item.drop_column for item in items if item.drop_column is not None):
             if (table := tables.get(dropped.table)) is not None:
@@ -350,32 +357,33 @@ class Scenario(Part):
         return self.model_copy(update={"tables": tables})
 
     def only_reads(self, node: str) -> bool:
-        """The node is a Subscriber at which the application only reads."""
+        """Return whether `node` is a read-only Subscriber."""
         return self.subscriber(node).update == "read only"
 
     def lets_any_client(self, node: str) -> bool:
-        """The node is a Subscriber at which a session commits by itself."""
+        """Return whether `node` is a Subscriber with a session that commits without a coordinator."""
         return any(each.any_client and each.node == node for each in self.sessions.values())
 
     def subscriber(self, name: str) -> Subscriber:
-        """What is said of a Subscriber, or what holds where nothing is."""
+        """Return the settings of a Subscriber, or the defaults if the file has none."""
         return self.subscribers.get(name, Subscriber())
 
     @property
     def merges(self) -> bool:
-        """Its replication is merge replication."""
+        """Whether the scenario uses merge replication."""
         return self.topology.replication == "merge"
 
     @property
     def distributes(self) -> bool:
-        """Changes reach the other Subscribers."""
+        """Whether changes are propagated to other Subscribers."""
         return self.merges or self.topology.distribution != "none"
 
     def level(self, order: Order, node: str) -> str:
-        """The isolation level of sessions at `node`.
+        """Return the isolation level of sessions at `node`.
 
-        A branch at the Publisher runs at the level of its Subscriber, so where only the Publisher is
-        given a level, the Subscribers take the same.
+        A branch at the Publisher runs at the level of its Subscriber. If only the Publisher has a level,
+        Subscribers
+        therefore use the same one.
         """
         for levels in (order.isolation, self.topology.isolation):
             for name in (node, EVERY_NODE, self.topology.publisher):
@@ -385,5 +393,5 @@ class Scenario(Part):
 
 
 def sync_name(number: int) -> str:
-    """How an order's sync is called in its history: it has no name of its own."""
+    """Return the name in a history of an order's sync of a given number; such a sync has no step name."""
     return f"sync #{number}"

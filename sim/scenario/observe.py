@@ -1,4 +1,4 @@
-"""Looks at a stage and writes what it sees into the history: rows, prepared branches, markers."""
+"""Records of a stage's state in the history: rows, prepared branches, branch markers."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from twopc.together import together
 
 Rows = Sequence[Mapping[str, Any]]
 
-#: How often it is looked whether all branches are finished.
+#: Interval between checks whether all branches are finished, in seconds.
 SETTLE_LOOK_S = 0.005
 
 
 async def initial_states(scenario: Scenario, stage: Stage, history: OrderHistory) -> None:
-    """Every table at every node before the first step."""
+    """Record every table at every node before the first step."""
     await _states(scenario, stage, history, scenario.topology.nodes, "initial")
 
 
 async def state_after(
     scenario: Scenario, stage: Stage, history: OrderHistory, nodes: Sequence[str]
 ) -> None:
-    """Every table at the Publisher and at `nodes`, after something has changed there."""
+    """Record every table at the Publisher and at `nodes` after a change there."""
     there = tuple(dict.fromkeys((scenario.topology.publisher, *nodes)))
     await _states(scenario, stage, history, there, "committed")
 
 
 async def write_deliveries(stage: Stage, history: OrderHistory) -> None:
-    """What the agents have done since this was written last."""
+    """Record what the agents have done since the last call."""
     for each in await stage.deliveries():
         counted = {"calls": each.calls, "definitions": each.definitions}
         history.write(
@@ -56,7 +56,7 @@ async def write_deliveries(stage: Stage, history: OrderHistory) -> None:
 
 
 def write_settled(stage: Stage, history: OrderHistory) -> None:
-    """What recovery has finished since this was written last."""
+    """Record the branches that recovery has finished since the last call."""
     for each in stage.settled():
         branch = BranchId.parse(each.gid)
         history.write(
@@ -69,7 +69,7 @@ def write_settled(stage: Stage, history: OrderHistory) -> None:
 
 
 def write_merge_sessions(stage: Stage, history: OrderHistory) -> None:
-    """The generations of merge sessions that have ended since this was written last, and the conflicts they met."""
+    """Record the generations of merge sessions that have ended since the last call, and their conflicts."""
     for each in stage.merge_sessions():
         data = {"publisher": each.publisher, "up": dict(each.up), "down": dict(each.down)}
         history.write("merge_session", node=each.subscriber, data=data)
@@ -78,7 +78,7 @@ def write_merge_sessions(stage: Stage, history: OrderHistory) -> None:
 
 
 async def settled(scenario: Scenario, stage: Stage, history: OrderHistory, settle_s: float) -> None:
-    """Wait until no branch is prepared any more, at most for `settle_s`."""
+    """Wait until no branch is prepared, at most for `settle_s`."""
     time = asyncio.get_running_loop().time
     until = time() + settle_s
     while any([await stage.prepared(node) for node in scenario.topology.nodes]):
@@ -86,12 +86,12 @@ async def settled(scenario: Scenario, stage: Stage, history: OrderHistory, settl
             return
         await stage.recover()
         write_settled(stage, history)
-        with contextlib.suppress(TimeoutError):  # nobody tells when a branch is finished
+        with contextlib.suppress(TimeoutError):  # there is no event for the end of a branch
             await asyncio.wait_for(asyncio.Event().wait(), SETTLE_LOOK_S)
 
 
 async def final_states(scenario: Scenario, stage: Stage, history: OrderHistory) -> None:
-    """Everything at every node, and what of the Publisher's each Subscriber should have."""
+    """Record the state of every node, and the part of the Publisher's rows that each Subscriber should have."""
     nodes = scenario.topology.nodes
     if not scenario.merges:
         await _branches(stage, history, nodes)
@@ -107,7 +107,7 @@ async def final_states(scenario: Scenario, stage: Stage, history: OrderHistory) 
 
 
 async def _branches(stage: Stage, history: OrderHistory, nodes: Sequence[str]) -> None:
-    """What is prepared and what is marked at each node."""
+    """Record the prepared branches and the branch markers at each node."""
     prepared = await together(*(stage.prepared(node) for node in nodes))
     markers = await together(*(stage.markers(node) for node in nodes))
     for node, gids, marks in zip(nodes, prepared, markers, strict=True):
@@ -117,7 +117,7 @@ async def _branches(stage: Stage, history: OrderHistory, nodes: Sequence[str]) -
 
 
 async def answers(case: Case, stage: Stage, history: OrderHistory) -> None:
-    """The scenario's own queries, asked once everything has settled."""
+    """Run the scenario's own queries and record their results, after all branches have been settled."""
     nodes = [node for node in case.scenario.topology.nodes if stage.subscribes(node)]
     asked: dict[tuple[str, str], None] = {}
     for expect in _expectations(case):
@@ -135,7 +135,7 @@ async def answers(case: Case, stage: Stage, history: OrderHistory) -> None:
 
 
 def _expectations(case: Case) -> Iterator[Expect]:
-    """Everything that anybody may want to know of this case."""
+    """Yield all `expect` parts that may apply to this case."""
     sources = [case.scenario.expect, case.order.expect]
     if case.twin is not None:
         sources.append(case.twin.expect)
@@ -147,7 +147,7 @@ def _expectations(case: Case) -> Iterator[Expect]:
 async def _states(
     scenario: Scenario, stage: Stage, history: OrderHistory, nodes: Sequence[str], moment: str
 ) -> None:
-    """Every table at these nodes, which are asked at the same time."""
+    """Record every table at these nodes, which are queried concurrently."""
     result = await together(*(_look(scenario, stage, node) for node in nodes))
     for node, look in zip(nodes, result, strict=True):
         seen = history.branches.setdefault(node, set())
@@ -174,16 +174,16 @@ async def _look(scenario: Scenario, stage: Stage, node: str) -> NodeContent:
 
 
 def _columns(scenario: Scenario, node: str, name: str) -> list[str]:
-    """The columns that a table has at a node: at a Subscriber those that are published."""
+    """Return the columns of a table at a node; at a Subscriber, those that are published."""
     table = scenario.tables[name]
     here = table.columns if node == scenario.topology.publisher else table.published
     return [*(here or table.columns), *([] if scenario.merges else [VERSION_COLUMN])]
 
 
 def _kept(scenario: Scenario, rows: Rows) -> int:
-    """How many rows of a table a look keeps: all of them, as checks go by the single row.
+    """Return the number of rows of a table that are recorded: all of them, as checks compare single rows.
 
-    Only of a load, which is looked at before it and after it, and whose tables may be of any size, some.
+    For a load, which is recorded before and after it, and whose tables may be large, the number is limited.
     """
     return len(rows) if scenario.workload is None else ROWS_MAX
 
@@ -199,19 +199,19 @@ def _write(
 
 
 def sums_of(rows: Rows) -> dict[str, str]:
-    """What each column of numbers adds up to; a row without a value adds nothing."""
+    """Return the sum of each numeric column, ignoring null values."""
     results = {}
     for column in rows[0] if rows else ():
         try:
             values = (Decimal(str(row[column])) for row in rows if row[column] is not None)
             results[column] = f"{sum(values, start=Decimal(0)):f}"
         except InvalidOperation:
-            continue  # it holds what is no number
+            continue  # the column is not numeric
     return results
 
 
 def digests_of(rows: Rows, key: Sequence[str]) -> dict[str, str]:
-    """Of each column with the key beside it: equal where every row has the same in it."""
+    """Return a digest of each column together with the key, equal if all rows have equal values."""
     digests = {column: hashlib.sha256() for column in (rows[0] if rows else ())}
     for row in rows:
         name = repr([row[each] for each in key])

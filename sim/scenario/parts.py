@@ -1,7 +1,7 @@
-"""What the models of a scenario file are made of: how values are read, and the base of every mapping.
+"""Building blocks of the models of a scenario file: types of values, and the base class of every mapping.
 
-Here it is decided how a mistake is worded and that reading goes on after it; what a scenario may say
-is in `twopc.sim.scenario.model`.
+This module defines the wording of errors, and that reading continues after an error. The content of a scenario is
+defined in `twopc.sim.scenario.model`.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from pydantic_core import PydanticCustomError
 from twopc.sim.scenario.text import Document, Map, Number, listed, suggestion
 
 Level = Literal["read committed", "repeatable read", "serializable"]
-#: In an `isolation` mapping: every node that is not named.
+#: Key of an `isolation` mapping for all nodes without their own key.
 EVERY_NODE = "*"
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000}
 
-#: So many parts may have a key of the same name for it to be said where else it belongs.
+#: Number of parts with a key up to which an error message names them.
 _FEW = 3
 
-#: Stands where a part with wrong shapes stood, so that the rest of the file can still be examined.
+#: Replaces a part with a wrong shape, so that the rest of the file can still be checked.
 HOLE = object()
 
 
 def refuse(message: str) -> PydanticCustomError:
-    """A mistake in our own words."""
+    """Return an error with this project's own message."""
     return PydanticCustomError("scenario", "{message}", {"message": message})
 
 
 def kind_of(value: object) -> str:
-    """What YAML calls `value`."""
+    """Return the name of the kind of `value` in YAML."""
     if value is None:
         return "nothing"
     if isinstance(value, Mapping):
@@ -48,7 +48,11 @@ def kind_of(value: object) -> str:
 
 
 def duration_ms(text: str) -> int:
-    """Milliseconds of ``500ms``, ``5s`` or ``2m``; ValueError for anything else."""
+    """Return the milliseconds of ``500ms``, ``5s`` or ``2m``.
+
+    Raises:
+        ValueError: the text is not a duration.
+    """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m)", text)
     if match is None:
         raise ValueError(f"a duration is written as 500ms, 5s or 2m, not '{text}'")
@@ -63,7 +67,7 @@ def _duration_ms(value: Any) -> Any:
 
 
 def _cell(value: Any) -> Any:
-    """A column's value as PostgreSQL reads it: text, or None for NULL."""
+    """Return a column's value as PostgreSQL reads it: text, or None for NULL."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None or isinstance(value, str):
@@ -93,7 +97,7 @@ def _text_or_texts(value: Any) -> Any:
 
 
 def one_or_more(value: Any) -> Any:
-    """A list, where a single value may stand without one."""
+    """Return `value` as a list, unless it is one already."""
     return value if isinstance(value, (list, tuple)) else [value]
 
 
@@ -116,7 +120,7 @@ def _natural(value: Any) -> Any:
 
 
 def _setting(value: Any) -> Any:
-    """A server's setting, as text."""
+    """Return a server setting as text."""
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, str):
@@ -132,7 +136,7 @@ def _agent(value: Any) -> Any:
 
 
 def said_of(value: Any) -> str:
-    """A value as a message has it: text as it is, of anything else only the kind."""
+    """Return a value for a message: a text in quotes, the kind of any other value."""
     return f"'{value}'" if isinstance(value, str) else kind_of(value)
 
 
@@ -143,7 +147,7 @@ def _name(value: Any) -> Any:
 
 
 def _reference(value: Any) -> Any:
-    """A name that is looked up later; of a hole, the empty one, which is not looked up."""
+    """Return a name that is looked up later; an empty one, which is not looked up, for a hole."""
     if value == "":
         raise refuse("a name is made of letters, digits, '_', '.' and '-', not ''")
     return "" if value is HOLE else value
@@ -157,19 +161,19 @@ def _node_name(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WrittenForm:
-    """How a file writes a value, as JSON Schema, where its type does not say it."""
+    """Form of a value in a file, as JSON Schema, where the type does not define it."""
 
     schema: Mapping[str, Any]
     around: bool = False
-    """Beside what the type says, not instead."""
+    """Whether `schema` is added to the schema of the type, instead of replacing it."""
 
 
 def pattern(text: str, **more: Any) -> WrittenForm:
-    """Text that is as a pattern says."""
+    """Return the written form of text that matches a pattern."""
     return WrittenForm(schema={"type": "string", "pattern": f"^(?:{text})$", **more})
 
 
-#: Of a list: a single value may stand without one.
+#: For a list: a single value may be written without one.
 ONE_OR_MORE = BeforeValidator(one_or_more)
 TEXT = {"type": ["string", "number"]}
 _VALUE = WrittenForm(schema={"type": ["string", "number", "boolean", "null"]})
@@ -203,9 +207,9 @@ NodeName = Annotated[
     BeforeValidator(_node_name),
     WrittenForm(schema={**TEXT, "pattern": "^[A-Za-z0-9_.-]{1,40}$"}),
 ]
-#: A whole number, and no truth value.
+#: A whole number, not a Boolean.
 Whole = Annotated[int, BeforeValidator(_whole)]
-#: 0 or more.
+#: A whole number of at least 0.
 Natural = Annotated[
     Whole, BeforeValidator(_natural), WrittenForm(schema={"type": "integer", "minimum": 0})
 ]
@@ -213,39 +217,39 @@ Exact = Annotated[Decimal, BeforeValidator(_number)]
 Setting = Annotated[
     str, BeforeValidator(_setting), WrittenForm(schema={"type": ["string", "number", "boolean"]})
 ]
-#: Written ``agent sub1``; the Subscriber's name.
+#: Name of a Subscriber, written as ``agent sub1``.
 Agent = Annotated[str, BeforeValidator(_agent), pattern(r"agent \S+")]
 
 
 class Part(BaseModel):
-    """A mapping of the file. Its unknown keys are noted one by one, and the rest is read on."""
+    """A mapping of the file. Each unknown key is recorded as an error, and the other keys are read."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=False)
 
     what: ClassVar[str] = "this"
     refused: ClassVar[Mapping[str, str]] = {}
-    """Keys for what cannot be, or stands elsewhere, each with the reason."""
+    """Keys that are not supported or belong elsewhere, each with the reason."""
     hidden: ClassVar[frozenset[str]] = frozenset()
-    """Fields that only a short form sets."""
+    """Fields that are set only by a short form."""
     blank: ClassVar[Mapping[str, Any] | None] = None
-    """Its required fields where it is a hole; None if the rest means nothing without it."""
+    """Values of the required fields of a hole; None if the enclosing part cannot be checked without this one."""
 
     kept: ClassVar[frozenset[str]] = frozenset()
-    """Its optional keys that the rest of the file refers to: without them nothing more can be said."""
+    """Optional keys to which the rest of the file refers. If their shape is wrong, the whole part becomes a hole."""
 
     hole: bool = False
-    """True where the shapes of the file were wrong."""
+    """Whether this part replaces one with a wrong shape."""
     holes: tuple[str, ...] = ()
-    """Its optional keys whose shapes were wrong; they are left out."""
+    """Optional keys with wrong shapes, which are omitted."""
 
     @classmethod
     def spell_out(cls, value: Any) -> Any:
-        """The mapping that a short form stands for."""
+        """Return the mapping for a short form."""
         raise refuse(f"{cls.what} is a mapping, not {kind_of(value)}")
 
     @classmethod
     def keys(cls) -> list[str]:
-        """The keys that the file may use here."""
+        """Return the keys that the file may use in this part."""
         return [
             field.alias or name
             for name, field in cls.model_fields.items()
@@ -254,17 +258,17 @@ class Part(BaseModel):
 
     @classmethod
     def short_schema(cls) -> tuple[dict[str, Any], ...]:
-        """What `spell_out` takes, as JSON Schema."""
+        """Return the JSON Schemas of the forms that `spell_out` accepts."""
         return ()
 
     @classmethod
     def rules(cls) -> dict[str, Any]:
-        """What else must be so of its mapping, as JSON Schema."""
+        """Return further conditions of the mapping, as JSON Schema."""
         return {}
 
     @classmethod
     def more_keys(cls) -> dict[str, Any]:
-        """Keys that no field of their own reads, as JSON Schema."""
+        """Return the keys that do not have a field, as JSON Schema."""
         return {}
 
     @model_validator(mode="before")
@@ -276,7 +280,7 @@ class Part(BaseModel):
             return value if isinstance(value, dict) else cls.spell_out(value)
         document = cast("Document", info.context)
         known = cls.keys()
-        if not known:  # it is written in short only
+        if not known:  # the part has a short form only
             return cls.spell_out(value)
         kept: dict[str, Any] = {}
         holes = []
@@ -291,7 +295,7 @@ class Part(BaseModel):
 
     @classmethod
     def _optional(cls) -> set[str]:
-        """Keys that may be left out where their shapes are wrong; a part becomes a hole itself."""
+        """Return the keys that are omitted if their shapes are wrong. A nested part becomes a hole itself."""
         return {
             field.alias or name
             for name, field in cls.model_fields.items()
@@ -304,7 +308,7 @@ class Part(BaseModel):
 
     @classmethod
     def arrange(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """The values as the fields have them, where one key stands for several."""
+        """Return the values arranged for the fields, if one key sets several fields."""
         return values
 
     @classmethod
@@ -325,13 +329,13 @@ class Part(BaseModel):
 
     @classmethod
     def _with(cls, key: str) -> list[str]:
-        """The parts that have a key, where they are few."""
+        """Return the parts that have a key, unless there are many."""
         results = [each.what for each in _parts(Part) if key in set(each.keys())]
         return results if len(results) <= _FEW else []
 
 
 def keys_of(what: str) -> list[str]:
-    """The keys of a part, by what it is called: ``a session``."""
+    """Return the keys of the part with a given `what`, such as ``a session``."""
     return next((each.keys() for each in _parts(Part) if each.what == what), [])
 
 

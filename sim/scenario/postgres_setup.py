@@ -1,4 +1,4 @@
-"""A scenario's tables on a topology: made, filled, published and subscribed, and taken away again."""
+"""Tables of a scenario on a topology: created, filled, published and subscribed, and removed afterwards."""
 
 from __future__ import annotations
 
@@ -28,21 +28,23 @@ if TYPE_CHECKING:
 
     AnyTopology = Topology | MergeTopology
 
-#: What is to be taken away was never made: setting up had not got so far.
+#: Errors of removing objects that were never created because the setup failed earlier.
 _NOT_SO_FAR = (ConfigurationError, psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName)
-#: Transactions that somebody has prepared by hand.
+#: Prepared transactions other than those of coordinators.
 _STRANGE = """
 select gid from pg_prepared_xacts where database = current_database() and not starts_with(gid, %s)
 """
 
 
 def _existing(topology: Topology, scenario: Scenario) -> list[str]:
-    """The nodes whose databases were there before us and stay after us."""
+    """Return the nodes whose databases existed before the scenario and are kept."""
     return [name for name in scenario.topology.nodes if not topology.nodes[name].embedded]
 
 
 async def refuse_existing(topology: Topology, scenario: Scenario) -> None:
-    """A scenario makes its own tables, and takes them away again: never those of somebody else."""
+    """Raise ConfigurationError if a table of the scenario already exists: a scenario creates and drops its tables,
+    and must not drop others.
+    """
     for node in _existing(topology, scenario):
         for name in scenario.tables:
             rows = await topology.execute(
@@ -56,7 +58,7 @@ async def refuse_existing(topology: Topology, scenario: Scenario) -> None:
 
 
 async def clear(topology: Topology, scenario: Scenario) -> None:
-    """Take everything of the scenario out of the databases that stay."""
+    """Remove all objects of the scenario from the databases that are kept."""
     nodes = _existing(topology, scenario)
     if not nodes:
         return
@@ -80,7 +82,11 @@ async def clear(topology: Topology, scenario: Scenario) -> None:
 
 @contextlib.contextmanager
 def blaming(*path: str | int) -> Iterator[None]:
-    """What a server refuses in here stands at `path` in the scenario."""
+    """Report errors of a server within the context as errors at `path` in the scenario.
+
+    Raises:
+        SetUpError: a server or a check of replication has refused something.
+    """
     try:
         yield
     except psycopg.Error as error:
@@ -93,10 +99,10 @@ def blaming(*path: str | int) -> Iterator[None]:
 
 
 async def set_up(topology: Topology, scenario: Scenario) -> list[dict[str, Any]]:
-    """Tables and rows at the Publisher, published and subscribed; then the scenario's own SQL.
+    """Create, fill, publish and subscribe the tables, then run the scenario's own SQL.
 
     Returns:
-        what each text of `setup` has returned last, as `twopc.sim.sessions.scripts.printable`.
+        The last result of each text of `setup`, see `twopc.sim.sessions.scripts.printable`.
     """
     publisher = scenario.topology.publisher
     await make_tables(topology, scenario)
@@ -133,7 +139,7 @@ async def set_up(topology: Topology, scenario: Scenario) -> list[dict[str, Any]]
 
 
 async def make_tables(topology: AnyTopology, scenario: Scenario) -> None:
-    """The file's tables at the Publisher, empty."""
+    """Create the scenario's tables at the Publisher, empty."""
     publisher = scenario.topology.publisher
     for name, table in scenario.tables.items():
         with blaming("tables", name, "columns"):
@@ -145,7 +151,7 @@ async def make_tables(topology: AnyTopology, scenario: Scenario) -> None:
 
 
 async def fill_tables(topology: AnyTopology, scenario: Scenario) -> None:
-    """Their first rows."""
+    """Insert the scenario's rows at the Publisher."""
     publisher = scenario.topology.publisher
     for name, table in scenario.tables.items():
         for at, row in enumerate(table.rows):
@@ -155,7 +161,9 @@ async def fill_tables(topology: AnyTopology, scenario: Scenario) -> None:
 
 
 async def own_words(topology: AnyTopology, word: str, texts: Sequence[str]) -> list[dict[str, Any]]:
-    """Send what the scenario says under `word` in a session that reads values as its own sessions do."""
+    """Run the SQL texts of the key `word` in a session with the same settings as the scenario's sessions, and
+    return their last results.
+    """
     if not texts:
         return []
     printed: list[dict[str, Any]] = []
@@ -171,7 +179,7 @@ async def own_words(topology: AnyTopology, word: str, texts: Sequence[str]) -> l
 
 
 async def take_down(topology: AnyTopology, scenario: Scenario) -> None:
-    """The end of what its plain sessions have left prepared, and the scenario's own last words."""
+    """Roll back the transactions that plain sessions have left prepared, and run the scenario's `teardown`."""
     for node in scenario.topology.nodes:
         if topology.nodes[node].embedded:
             for (gid,) in await topology.execute(node, _STRANGE, (f"{PREFIX}:",)):
@@ -181,7 +189,7 @@ async def take_down(topology: AnyTopology, scenario: Scenario) -> None:
 
 
 async def subscribe(topology: Topology, scenario: Scenario, name: str) -> None:
-    """One Subscriber, with what the scenario says of it."""
+    """Subscribe one Subscriber with the scenario's settings for it."""
     message = scenario.subscriber(name)
     if message.sync != "automatic":
         with blaming("subscribers", name, "sync"):
@@ -208,11 +216,11 @@ async def subscribe(topology: Topology, scenario: Scenario, name: str) -> None:
             await topology.execute(name, text)
     if message.sql and message.update == "sync tran":
         with blaming("subscribers", name, "sql"):
-            await topology.activate(name)  # our triggers look again whether they come first
+            await topology.activate(name)  # checks again that our triggers fire first
 
 
 async def _bring(topology: Topology, scenario: Scenario, name: str) -> None:
-    """The Publisher's tables and rows, for a Subscriber that has them before it subscribes."""
+    """Copy the Publisher's tables and rows to a Subscriber whose subscription expects them to be present."""
     publisher = topology.nodes[scenario.topology.publisher]
     for article in await publication.articles(await topology.admin(publisher.name)):
         await tables.create_table(await topology.admin(name), article)
@@ -231,7 +239,7 @@ def _drop_routine(key: str) -> sql.Composed:
 
 
 def insert_text(table: str, columns: list[str]) -> sql.Composed:
-    """A row of the file, as its table takes it."""
+    """Return an INSERT for one row of the file."""
     return sql.SQL("insert into {} ({}) overriding system value values ({})").format(
         sql.Identifier("public", table),
         sql.SQL(", ").join(map(sql.Identifier, columns)),
@@ -240,7 +248,7 @@ def insert_text(table: str, columns: list[str]) -> sql.Composed:
 
 
 def create_table_text(name: str, table: ScenarioTable) -> sql.Composed:
-    """A table of the file, with its primary key."""
+    """Return a CREATE TABLE for a table of the file, with its primary key."""
     parts: list[sql.Composable] = [
         sql.SQL("{} {}").format(sql.Identifier(column), sql.SQL(text))
         for column, text in table.columns.items()

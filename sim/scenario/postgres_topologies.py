@@ -1,7 +1,8 @@
-"""Topologies with a scenario's tables: made once, and rewound before each further case.
+"""Topologies with a scenario's tables: created once, and rewound before each further case.
 
-Making one takes ten times as long as rewinding it. Whether a case has left something that rewinding does
-not put back is decided on the safe side: then the next case gets a new one.
+Creating a topology takes ten times as long as rewinding it. If a case may have left anything that rewinding does
+not
+restore, the next case gets a new topology.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from twopc.sim.topology.protections import switch_off
 
 _log = get_logger(__name__)
 
-#: So many are kept while others are used: the cells of a matrix take turns.
+#: Number of idle topologies that are kept: the cells of a matrix alternate.
 KEPT_MAX = 4
-#: Statements that leave nothing behind when their transaction is over.
+#: Statements that have no effect after the end of their transaction.
 _HARMLESS = frozenset({"savepoint", "release", "rollback"})
 
 
@@ -39,15 +40,15 @@ class PreparedTopology:
 
     scenario: Scenario
     off: frozenset[str]
-    """The protections that it is without."""
+    """Protections that are switched off in it."""
     topology: Topology
     observer: Observer
     printed: Sequence[Mapping[str, Any]]
-    """What the scenario's `setup` has returned."""
+    """Results of the scenario's `setup`."""
     end: AsyncExitStack
-    """Takes everything away again."""
+    """Removes the topology when it is closed."""
     start: Checkpoint | None = None
-    """How everything stood before the first case; None: it cannot be rewound."""
+    """State before the first case; None if the topology cannot be rewound."""
 
 
 Printed = Sequence[Mapping[str, Any]]
@@ -55,11 +56,11 @@ Make = Callable[[Case, AsyncExitStack], Awaitable[tuple[Topology, Observer, Prin
 
 
 class PreparedTopologies:
-    """Hands out topologies for cases, and keeps them for those that follow.
+    """Pool of topologies for cases.
 
     Args:
-        make: makes a topology for a case, with the scenario's tables; the stack takes it away again.
-        rewinds: False: each case gets a new one.
+        make: creates a topology with the scenario's tables for a case; the stack removes it.
+        rewinds: whether topologies are reused; False: each case gets a new one.
     """
 
     def __init__(self, make: Make, *, rewinds: bool) -> None:
@@ -67,11 +68,11 @@ class PreparedTopologies:
         self._rewinds = rewinds
         self._idle: list[PreparedTopology] = []
         self._done: list[PreparedTopology] = []
-        """Those that no case can use any more."""
+        """Topologies that cannot be used by another case."""
 
     @asynccontextmanager
     async def prepared(self, case: Case) -> AsyncIterator[PreparedTopology]:
-        """One that nobody else has, as if nothing had ever been played on it."""
+        """Yield a topology for exclusive use, in its initial state."""
         await self._make_room(case)
         one = await self._kept(case) or await self._made(case)
         try:
@@ -80,15 +81,17 @@ class PreparedTopologies:
             await one.end.aclose()
             raise
         if case.scenario.teardown:
-            await one.end.aclose()  # now, so that what is wrong with it is said of this case
+            await (
+                one.end.aclose()
+            )  # removed now, so that an error of `teardown` is reported for this case
         elif one.start is None or one.observer.is_disturbed or not leaves_no_trace(case):
             self._done.append(one)
         else:
             self._idle.append(one)
 
     async def close(self, *, leave: bool) -> None:
-        """Take away what is there; or only disconnect and `leave` it, because its server goes away with it."""
-        async with AsyncExitStack() as stack:  # each, whatever becomes of the others
+        """Remove all topologies. With `leave`, only disconnect, because their server is removed anyway."""
+        async with AsyncExitStack() as stack:  # closes each of them even if another one fails
             for one in (*self._idle, *self._done):
                 if leave:
                     one.topology.wiring.leave()
@@ -96,7 +99,7 @@ class PreparedTopologies:
             self._idle, self._done = [], []
 
     async def _kept(self, case: Case) -> PreparedTopology | None:
-        """One of those that are kept, rewound."""
+        """Return an idle topology for the case, rewound; None if there is none."""
         while (one := self._fitting(case)) is not None:
             self._idle.remove(one)
             assert one.start is not None, "one that cannot be rewound is not kept"
@@ -116,9 +119,10 @@ class PreparedTopologies:
         return None
 
     def _fitting(self, case: Case) -> PreparedTopology | None:
-        """One on which a case can be played, or one that can be made such.
+        """Return an idle topology on which the case can be played, or one that can be changed for it.
 
-        Protections are taken away for good, and twins come last: theirs is then of no use to others.
+        Protections cannot be switched on again, and twins come last: a topology without protections is of no use to
+        other cases.
         """
         for off in (case.off, frozenset[str]()):
             for each in self._idle:
@@ -127,7 +131,9 @@ class PreparedTopologies:
         return None
 
     async def _make_room(self, case: Case) -> None:
-        """Take away those of no use and of other files, and of the rest those unused for longest."""
+        """Remove topologies that are unusable or belong to other files, and the least recently used ones beyond the
+        limit.
+        """
         own = [each for each in self._idle if each.scenario.name == case.scenario.name]
         kept = own[-KEPT_MAX:]
         gone = [*self._done, *(each for each in self._idle if each not in kept)]
@@ -158,7 +164,7 @@ class PreparedTopologies:
 
 
 def may_be_rewound(scenario: Scenario) -> bool:
-    """Whether there is anything that belongs to each case by itself, or to the whole server."""
+    """Return whether a scenario has nothing that belongs to a single case or to the whole server."""
     sessions = scenario.sessions.values()
     return not (
         scenario.setup
@@ -169,7 +175,7 @@ def may_be_rewound(scenario: Scenario) -> bool:
 
 
 def leaves_no_trace(case: Case) -> bool:
-    """Whether everything that a case has sent is over with its transactions, rows apart."""
+    """Return whether a case has no effects after the end of its transactions, other than on rows."""
     known = frozenset(case.scenario.tables)
     load = case.scenario.workload
     if load is not None:

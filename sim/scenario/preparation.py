@@ -1,4 +1,4 @@
-"""SQL that cannot be in a transaction that is prepared, as far as its text tells."""
+"""Statements that are not allowed in a prepared transaction, recognised by their text."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ _ADVISORY = re.compile(r"pg_(?:try_)?advisory_(xact_)?lock(?:_shared)?")
 
 
 def forbidden_before_prepare(text: str, foreign: Collection[str] = ()) -> Forbidden | None:
-    """Why a transaction with `text` in it cannot be prepared, and the remedy; else None.
+    """Return the reason why a transaction that contains `text` cannot be prepared, with the remedy; None if there
+    is none.
 
     Args:
-        foreign: the tables of other servers.
+        foreign: names of foreign tables.
     """
     return next(filter(None, (_forbidden(each, foreign) for each in statements(text))), None)
 
 
 def foreign_tables(text: str) -> frozenset[str]:
-    """The tables that `text` makes for tables of other servers."""
+    """Return the names of the foreign tables that `text` creates."""
     results = set()
     for statement in statements(text):
         message = words(statement)
@@ -44,7 +45,7 @@ def foreign_tables(text: str) -> frozenset[str]:
 
 
 def advisory_locks(text: str) -> frozenset[str]:
-    """The advisory locks that `text` takes, as ``session <key>`` and ``transaction <key>``."""
+    """Return the advisory locks that `text` acquires, as ``session <key>`` and ``transaction <key>``."""
     results = set()
     for statement in statements(text):
         for at, token in enumerate(statement):
@@ -73,7 +74,7 @@ def _forbidden(statement: list[SqlToken], foreign: Collection[str]) -> Forbidden
 
 
 def _creates_temporary(statement: list[SqlToken]) -> bool:
-    """CREATE [OR REPLACE] [GLOBAL | LOCAL] TEMP …, or CREATE … pg_temp.name."""
+    """Return whether a statement is CREATE [OR REPLACE] [GLOBAL | LOCAL] TEMP …, or CREATE … pg_temp.name."""
     text = words(statement)
     at = 1
     while text[at : at + 1] and text[at] in ("or", "replace", "global", "local"):

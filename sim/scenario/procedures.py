@@ -1,6 +1,7 @@
-"""What a scenario file may say of published routines: procedures whose execution travels as one command.
+"""Models of a scenario file for published routines: procedures whose execution is propagated as one command.
 
-Shapes only, as in `twopc.sim.scenario.model`. Not to be confused with a table's `procedures`, which apply single rows.
+They check shapes only, as in `twopc.sim.scenario.model`. A table's `procedures`, which apply single rows, are
+different.
 """
 
 # ruff: noqa: RUF012 -- pydantic copies the defaults of fields, and the other mappings are constants
@@ -13,7 +14,7 @@ from pydantic import BeforeValidator
 
 from twopc.sim.scenario.parts import Natural, Part, Texts, WrittenForm, kind_of, refuse, said_of
 
-#: How what a routine does reaches the Subscribers.
+#: How the effects of a routine are propagated to Subscribers.
 ProcType = Literal["serializable proc exec", "proc exec", "proc schema only"]
 
 
@@ -36,35 +37,37 @@ class Procedure(Part):
     what = "a procedure"
     blank = {"body": ""}
     body: str
-    """The whole CREATE PROCEDURE or CREATE FUNCTION, for the Publisher."""
+    """The complete CREATE PROCEDURE or CREATE FUNCTION statement, for the Publisher."""
     type: ProcType = "serializable proc exec"
-    """When a call of it travels as a call: in serializable transactions only, in all, or never."""
+    """When a call is propagated as a call: in serializable transactions only, in all transactions, or never."""
     reads: Texts | None = None
-    """The published tables that it reads; without it, perhaps any."""
+    """Published tables that it reads. If omitted, it may read any."""
     writes: Texts | None = None
-    """The published tables that it writes; without it, perhaps any."""
+    """Published tables that it writes. If omitted, it may write any."""
     xact_abort: Switch = "on"
-    """An error ends the caller's statement; off: it is told as a warning, and the caller goes on."""
+    """Whether an error ends the caller's statement. off: the error is reported as a warning, and the caller
+    continues.
+    """
     at_subscribers: Texts = ()
-    """SQL for every Subscriber after it has subscribed: a body of its own, what that needs."""
+    """SQL for every Subscriber after it has subscribed, such as another body or the objects that the routine needs."""
 
     @classmethod
     def spell_out(cls, value: Any) -> Any:
-        """Refused: a routine's text alone does not say how it travels."""
+        """Refuse a routine's text alone, which does not define how calls are propagated."""
         raise refuse(f"write {{body: create procedure …}}, not {kind_of(value)}")
 
 
 class Commands(Part):
-    """How many commands a Subscriber's agent applied."""
+    """Number of commands that a Subscriber's agent applied."""
 
     what = "a Subscriber's commands"
     blank = {}
     calls: Natural | None = None
-    """Of a routine: calls that were sent as such."""
+    """Number of calls of routines that were sent as calls."""
     rows: Natural | None = None
-    """Of rows."""
+    """Number of commands for rows."""
 
     @classmethod
     def spell_out(cls, value: Any) -> Any:
-        """Refused: calls and rows are counted apart."""
+        """Refuse a single number: calls and rows are counted separately."""
         raise refuse(f"write {{calls: 1, rows: 0}}, those that matter, not {kind_of(value)}")

@@ -1,7 +1,8 @@
-"""A scenario as a program to explore, and what was found there as an order of the scenario.
+"""Conversion of a scenario to a program for the search, and of a found order to an order of the scenario.
 
-The search chooses its own orders: of a file it takes the topology, the tables and the sessions. It must not know how
-a search goes.
+The search chooses its own orders; it uses the topology, the tables and the sessions of a file. This module does not
+depend
+on the algorithm of the search.
 """
 
 from __future__ import annotations
@@ -20,23 +21,23 @@ from twopc.sim.scenario.model import Order, Scenario
 from twopc.sim.scenario.model_setup import spec_of
 from twopc.sim.scenario.steps import Session
 
-#: In virtual time nobody is in a hurry, and a search should not wait for those who are patient.
+#: Intervals shorter than the defaults, so that the search does not wait for timers in virtual time.
 _IN_DOUBT_AFTER_S, _RECOVERY_INTERVAL_S = 0.1, 1.0
 
 
-#: What a scenario of what was found has no use for: other orders, and what is said of them.
+#: Keys that the scenario of a found order does not contain: other orders, and keys about them.
 _REPLACED = re.compile(
     r"^(?:orders|twin|faults|workload|thresholds):.*\n(?:(?:[ \t#\-\]}].*)?\n)*", re.M
 )
-#: The invariants that a twin may have to fail in.
+#: Invariants that a twin's `must_fail` may name.
 _OF_TWINS = ("converged", "atomic", "nothing_lost")
 
 
 def script_of(loaded: LoadedScenario) -> Script:
-    """The program of a scenario's sessions.
+    """Return the program of a scenario's sessions.
 
     Raises:
-        ScenarioError: it has something that a search does not know.
+        ScenarioError: the scenario uses something that the search does not support.
     """
     scenario = loaded.scenario
     spec = dataclasses.replace(
@@ -80,7 +81,7 @@ def _client(
             params[own] = dict(step.values)
             places |= {own: step.at} if step.at else {}
             saves[own] = dict(step.save) if number == len(step.statements) - 1 else {}
-        if not is_open:  # a step by itself is a transaction
+        if not is_open:  # a step outside of a transaction block is a transaction
             steps.append((f"{step_name} (commit)", "commit"))
     level = scenario.level(Order.model_construct(isolation={}), session.node)
     return ScriptClient(
@@ -103,18 +104,18 @@ class FoundFault:
 
     do: str
     at: str
-    """The point of the protocol."""
+    """Protocol point of the fault."""
     nth: int = 1
-    """At which of the arrivals."""
+    """Number of the arrival at which the fault strikes, from 1."""
 
     def written(self, number: int) -> str:
-        """As a file has it."""
+        """Return the fault in the notation of a file."""
         when = f"when: {{nth: {self.nth}}}, " if self.nth > 1 else ""
         return f"  - {{id: found_{number}, at: {self.at}, {when}do: {self.do}}}\n"
 
 
 def expected_of(report: Sequence[ReportedOutcome]) -> dict[str, str]:
-    """What an order expects of the steps at which sessions were told of an error."""
+    """Return the expectations of an order for the steps at which sessions received an error."""
     return {
         one.step: f"{{rejected: {one.error.kind}}}"
         if isinstance(one.error, ConflictError)
@@ -128,13 +129,14 @@ def found_text(
     loaded: LoadedScenario, launched: Sequence[str], faults: Sequence[FoundFault], off: Collection[str],
     broken: Sequence[str], expected: Mapping[str, str],
 ) -> str:  # fmt: skip
-    """The file's text with one order, called ``found``, instead of its own: these steps and faults.
+    """Return the file's text with a single order, named ``found``, with these steps and faults, instead of its own
+    orders.
 
     Args:
         launched: steps in the order in which they began.
-        off: protections that are switched off: then the order is a twin, which must fail.
-        broken: the invariants that do not hold.
-        expected: of steps that do not end well, with all protections on.
+        off: protections that are switched off: the order is then a twin, which must fail.
+        broken: the violated invariants.
+        expected: expectations of the steps that fail, with all protections on.
     """
     steps = [name for name in launched if name in loaded.scenario.steps]
     text = _REPLACED.sub("", loaded.document.text)

@@ -1,6 +1,6 @@
-"""Which orders an expression means: words with and, or, not and parentheses, as pytest's ``-k``.
+"""Selection of orders by an expression: words with and, or, not and parentheses, as in pytest's ``-k``.
 
-Knows names and nothing of what they belong to.
+This module depends on names only.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from twopc.errors import ScenarioError
 
 
 def selector(expression: str) -> Callable[[str], bool]:
-    """Whether a name matches ``word``, ``not word``, ``a and b``, ``a or b`` or ``(…)``.
+    """Return a predicate of names for ``word``, ``not word``, ``a and b``, ``a or b`` or ``(…)``.
 
-    A word matches if the name contains it, capitals or not.
+    A word matches if the name contains it, regardless of case.
 
     Raises:
-        ScenarioError: it is no such expression.
+        ScenarioError: the expression is not valid.
     """
     return _SelectionParser(expression).parse()
 

@@ -1,6 +1,6 @@
-"""What a scenario needs to know of its SQL: parameters, verbs, tables that are read and written.
+"""Analysis of a scenario's SQL: parameters, verbs, tables that are read and written.
 
-It looks at tokens (`twopc.lexer`), not at grammar, and asks no server.
+It is based on tokens (`twopc.lexer`) instead of a grammar, and does not use a server.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from twopc.lexer import SqlToken, statements, tokens, words
 
 
 def parameters(text: str) -> list[str]:
-    """The names of the ``:parameters`` in `text`, in order, each once."""
+    """Return the names of the ``:parameters`` in `text`, in order, each once."""
     results = (token.text[1:] for token in tokens(text) if token.kind == "parameter")
     return list(dict.fromkeys(results))
 
 
 def placeholders(text: str) -> str:
-    """`text` as psycopg wants it: ``%(name)s`` for ``:name``, and every other ``%`` doubled."""
+    """Return `text` in the form for psycopg: ``%(name)s`` for ``:name``, and every other ``%`` doubled."""
     return "".join(
         f"%({token.text[1:]})s" if token.kind == "parameter" else token.text.replace("%", "%%")
         for token in tokens(text)
@@ -26,7 +26,7 @@ def placeholders(text: str) -> str:
 
 
 def numbered(text: str, names: list[str]) -> str:
-    """`text` as PREPARE wants it: ``$1`` for the first of the `names`."""
+    """Return `text` in the form for PREPARE: ``$1`` for the first of the `names`."""
     return "".join(
         f"${names.index(token.text[1:]) + 1}" if token.kind == "parameter" else token.text
         for token in tokens(text)
@@ -37,12 +37,12 @@ _LOCKING = frozenset({"insert", "update", "delete", "merge", "copy", "lock", "sh
 
 
 def takes_locks(text: str) -> bool:
-    """Whether others could wait for what `text` did: it writes, or locks rows or tables."""
+    """Return whether other sessions may have to wait for locks that `text` acquires on rows or tables."""
     return any(token.word in _LOCKING for token in tokens(text))
 
 
 def may_commit(text: str, *, is_open: bool) -> bool:
-    """Whether something is committed by `text`, sent while a transaction is open or while none is."""
+    """Return whether `text` may commit a transaction, sent while one is open or while none is."""
     heads = [tuple(words(statement[:2])) for statement in statements(text)]
     if any(head[0] in ("commit", "end") or head == ("prepare", "transaction") for head in heads):
         return True
@@ -50,7 +50,7 @@ def may_commit(text: str, *, is_open: bool) -> bool:
 
 
 def returns_to_savepoint(text: str) -> bool:
-    """Whether `text` is a ROLLBACK TO a savepoint, which a failed transaction still takes."""
+    """Return whether `text` is a ROLLBACK TO SAVEPOINT, which is allowed in a failed transaction."""
     result = statements(text)
     return bool(result) and result[0][0].word == "rollback" and _to_savepoint(result[0])
 
@@ -60,18 +60,18 @@ def _to_savepoint(rollback: list[SqlToken]) -> bool:
 
 
 def copies(text: str) -> bool:
-    """Whether `text` is a COPY through the client, for which a scenario has no data."""
+    """Return whether `text` is a COPY from or to the client, for which a scenario has no data."""
     lines = [word for statement in statements(text) for word in words(statement)]
     return lines[:1] == ["copy"] and not {"stdin", "stdout"}.isdisjoint(lines)
 
 
 def has(text: str, *phrase: str) -> bool:
-    """Whether these words follow each other in `text`."""
+    """Return whether these words follow each other in `text`."""
     return follows([token.word for token in tokens(text) if token.kind != "space"], *phrase)
 
 
 def follows(text: list[str], *phrase: str) -> bool:
-    """Whether the words of `phrase` follow each other in a statement's."""
+    """Return whether the words of `phrase` follow each other in the words of a statement."""
     spans = zip(*(text[at:] for at in range(len(phrase))), strict=False)
     return phrase in spans
 
@@ -80,9 +80,9 @@ _MODIFYING = frozenset({"insert", "update", "delete", "merge"})
 
 
 def verbs(text: str) -> frozenset[str]:
-    """What the statements of `text` are: their first words; of a WITH, what is in it.
+    """Return the kinds of the statements in `text`: their first words, or the statements within a WITH.
 
-    ``select into``, which makes a table, is a verb of its own.
+    ``select into``, which creates a table, is a kind of its own.
     """
     results: set[str] = set()
     for statement in statements(text):
@@ -101,7 +101,7 @@ def verbs(text: str) -> frozenset[str]:
 
 
 def _commands(text: list[str], at: int) -> bool:
-    """Whether the word at `at` begins a statement, and is no part of FOR UPDATE or DO UPDATE."""
+    """Return whether the word at `at` begins a statement, and is not part of FOR UPDATE, DO UPDATE or the like."""
     return at == 0 or text[at - 1] not in {
         "for",
         "key",
@@ -118,7 +118,7 @@ def _set_of(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-#: Functions that see nothing but their arguments, or at most the clock.
+#: Functions that depend only on their arguments, or at most on the clock.
 _PLAIN_FUNCTIONS = _set_of(
     "abs array_agg avg bool_and bool_or ceil ceiling char_length clock_timestamp coalesce concat "
     "concat_ws count date_part date_trunc dense_rank every extract first_value floor format "
@@ -128,7 +128,7 @@ _PLAIN_FUNCTIONS = _set_of(
     "row_number rpad rtrim sign split_part sqrt string_agg strpos substr substring sum to_char "
     "to_date to_number to_timestamp translate trim trunc upper"
 )
-#: What else stands before a bracket.
+#: Other words that may precede a parenthesis.
 _BEFORE_BRACKET = _set_of(
     "all and any array as between bigint bit by case cast char character check conflict cross cube "
     "decimal distinct else exists filter float from grouping group having ilike in int integer intersect "
@@ -140,17 +140,18 @@ _ENDS_SOURCES = _set_of(
     "where group order having limit offset fetch for union intersect except returning window set "
     "when values"
 )
-#: Functions in whose brackets FROM stands before a value.
+#: Functions in whose arguments FROM precedes a value.
 _WITH_FROM = _set_of("extract substring trim overlay normalize")
 _ROW_LOCKS = (("for", "update"), ("for", "share"), ("for", "no"), ("for", "key"))
 _PLAIN = frozenset({"select", "insert", "update", "delete", "merge", "values", "table"})
 
 
 def tables(text: str, known: Collection[str]) -> tuple[frozenset[str], frozenset[str]] | None:
-    """Which of the `known` tables `text` may read and may write or lock; None: it cannot be said.
+    """Return which of the `known` tables `text` may read, and which it may write or lock; None if that is unknown.
 
-    On the safe side: a column that is called like a table counts as the table, and whatever is not
-    plain reading and writing of known tables (other relations, functions of somebody's) gives None.
+    The result is conservative: a column with the name of a table counts as the table. The result is None for
+    anything
+    but plain reads and writes of known tables, such as other relations or user-defined functions.
     """
     reads: set[str] = set()
     writes: set[str] = set()
@@ -167,19 +168,19 @@ def tables(text: str, known: Collection[str]) -> tuple[frozenset[str], frozenset
 
 
 def is_plain(text: str) -> bool:
-    """Whether `text` only reads and changes rows."""
+    """Return whether `text` only reads and changes rows."""
     return verbs(text) <= _PLAIN
 
 
 def relations(text: str) -> list[SqlToken]:
-    """The names of tables that `text` reads or changes, as far as it is plain; none with a schema."""
+    """Return the names of tables that `text` reads or changes, if it is plain; names with a schema are omitted."""
     if not is_plain(text):
         return []
     return [name for each in statements(text) for name in _View(each, ()).relations()]
 
 
 class _View:
-    """One statement, looked at for the relations and functions in it."""
+    """Analysis of the relations and functions in one statement."""
 
     def __init__(self, statement: list[SqlToken], known: Collection[str]) -> None:
         self._tokens = statement
@@ -206,15 +207,15 @@ class _View:
         return frozenset(results)
 
     def mentioned(self) -> set[str]:
-        """Known tables by whose name anything here is called."""
+        """Return the known tables whose names occur in the statement."""
         return {name for name in self._names if name in self._known}
 
     def locks_rows(self) -> bool:
-        """It selects FOR UPDATE or weaker."""
+        """Return whether the statement has FOR UPDATE or a weaker row lock."""
         return any(pair in _ROW_LOCKS for pair in itertools.pairwise(self._words))
 
     def written(self) -> set[str]:
-        """The targets of its INSERT, UPDATE, DELETE and MERGE."""
+        """Return the target tables of the statement's INSERT, UPDATE, DELETE and MERGE."""
         return {name for at in self._targets() if (name := self._relation(at)[0])}
 
     def _targets(self) -> Iterator[int]:
@@ -224,14 +225,14 @@ class _View:
                 yield at + (2 if following and following[0] in ("into", "from") else 1)
 
     def is_plain(self) -> bool:
-        """Every relation is known and every function plain; no name means two things."""
+        """Return whether every relation is known and every function plain, and no name is ambiguous."""
         if self._ctes & self._known:
             return False
         relations = [*self._targets(), *self._sources()]
         return all(self._fits(at) for at in relations) and all(map(self._calls_plainly, range(len(self._tokens))))  # fmt: skip
 
     def relations(self) -> Iterator[SqlToken]:
-        """What it names as a table, and not as its own CTE or as a function."""
+        """Yield the names used as tables, without the statement's own CTEs and functions."""
         targets = {*self._targets()}
         for at in dict.fromkeys([*targets, *self._sources()]):
             while self._words[at : at + 1] and (
@@ -247,7 +248,7 @@ class _View:
                 yield self._tokens[at]
 
     def _is_argument(self, at: int) -> bool:
-        """It stands after the FROM of extract(year from x) or of the like."""
+        """Return whether the name follows the FROM of extract(year from x) or a similar function."""
         depth = 0
         for here in range(at, -1, -1):
             depth += (self._text(here) == ")") - (self._text(here) == "(")
@@ -256,7 +257,9 @@ class _View:
         return False
 
     def _relation(self, at: int) -> tuple[str, int]:
-        """The relation named at `at` without its schema, and the place after it; empty: not ours."""
+        """Return the relation named at `at` without its schema, and the position after it; empty if it has another
+        schema.
+        """
         while self._words[at : at + 1] and self._words[at] in ("only", "lateral"):
             at += 1
         name = self._names[at] if at < len(self._names) else ""
@@ -276,7 +279,9 @@ class _View:
         return name in self._known or name in self._ctes
 
     def _sources(self) -> Iterator[int]:
-        """Where what is read is named: after FROM, JOIN and USING, and after the commas that follow."""
+        """Yield the positions of relations that are read: after FROM, JOIN and USING, and after the commas that
+        follow.
+        """
         for at, word in enumerate(self._words):
             before = self._words[at - 1] if at else ""
             names_one = (
@@ -291,7 +296,7 @@ class _View:
                 yield from self._after_commas(at + 1)
 
     def _lists_columns(self, at: int) -> bool:
-        """A bracket stands there that holds no query: the columns of a join's USING."""
+        """Return whether a parenthesis without a query begins there: the columns of a join's USING."""
         return self._text(at) == "(" and self._words[at + 1 : at + 2] not in (["select"], ["with"])
 
     def _after_commas(self, at: int) -> Iterator[int]:
@@ -316,7 +321,7 @@ class _View:
         return name in harmless or self._names[at - 1 : at] == ["as"]
 
     def _closing(self, at: int) -> int:
-        """Where the bracket that opens at `at` is closed."""
+        """Return the position of the parenthesis that closes the one at `at`."""
         depth = 0
         for here in range(at, len(self._tokens)):
             depth += (self._text(here) == "(") - (self._text(here) == ")")

@@ -1,6 +1,6 @@
-"""What sessions do: are their steps possible, and their SQL fit for the transactions that it is in?
+"""Checks of sessions: whether their steps are possible, and their SQL is allowed in its transactions.
 
-Part of `twopc.sim.scenario.meaning`; notes problems in the `Document` and changes nothing.
+Part of `twopc.sim.scenario.meaning`; records problems in the `Document` and changes nothing else.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from twopc.sim.scenario.text import Document, suggestion
 
 Path = tuple[str | int, ...]
 
-#: Who acts in a history where agents do; the runner calls its own session so.
+#: Name in a history of the session in which agents act.
 AGENTS = "agents"
-#: What word processors put in place of quotation marks.
+#: Quotation marks that word processors insert.
 _CURLY = frozenset("“”„‘’‚")
 _PROCEDURE = re.compile(r'(?:(?:[^\W\d]\w*|"[^"]+")\.)?(?:[^\W\d]\w*|"[^"]+")')
 
 
 def check_sessions(document: Document, scenario: Scenario) -> None:
-    """Note what is wrong with the sessions and their steps."""
+    """Record the errors of the sessions and their steps."""
     _step_names(document, scenario)
     for name, session in scenario.sessions.items():
         _session(document, scenario, name, session)
@@ -34,7 +34,7 @@ def check_sessions(document: Document, scenario: Scenario) -> None:
 
 
 def check_scripts(document: Document, at: Path, texts: tuple[str, ...]) -> None:
-    """Note texts without SQL."""
+    """Record an error for each text without SQL."""
     for place, each in enumerate(texts):
         if not lexer.statements(each):
             document.error(document.mark((*at, place)), "there is no SQL in it")
@@ -43,7 +43,7 @@ def check_scripts(document: Document, at: Path, texts: tuple[str, ...]) -> None:
 def check_transactions(
     document: Document, transactions: Mapping[str, Sequence[Step]], at: Path
 ) -> None:
-    """Note what is wrong with the transactions of a workload, by name at `at`."""
+    """Record the errors of a workload's transactions, which are at `at` in the file."""
     for name, steps in transactions.items():
         for place, step in enumerate(steps):
             path: Path = (*at, name, place)
@@ -115,7 +115,7 @@ def _session(document: Document, scenario: Scenario, name: str, session: Session
 
 
 def _also(document: Document, scenario: Scenario, at: Path, session: Session) -> None:
-    """Note what is wrong with further Subscribers of a session."""
+    """Record the errors of a session's further Subscribers."""
     subscribers = scenario.topology.subscribers
     mark = document.mark((*at, "also"), key=True)
     for name in session.also:
@@ -141,7 +141,7 @@ def _also(document: Document, scenario: Scenario, at: Path, session: Session) ->
 
 
 def _way(document: Document, scenario: Scenario, at: Path, session: Session) -> None:
-    """Note what is wrong with who commits a session's transactions."""
+    """Record the errors of the choice of who commits a session's transactions."""
     if not session.any_client:
         return
     mark = document.mark((*at, "way"), key=True)
@@ -158,7 +158,7 @@ def _way(document: Document, scenario: Scenario, at: Path, session: Session) -> 
 
 
 def _at(document: Document, path: Path, session: Session, step: Step) -> None:
-    """Note what is wrong with where a step works."""
+    """Record the errors of a step's node and role."""
     if step.at is not None and step.at not in session.nodes:
         document.error(
             document.mark((*path, "at")),
@@ -238,7 +238,7 @@ def _of_subscription(
 
 
 def _procedure(document: Document, at: Path, step: Step) -> bool:
-    """Note what is wrong with the names of a call; whether nothing is."""
+    """Record the errors in the names of a call. Return whether there are none."""
     if step.call is None:
         return True
     is_right = all(re.fullmatch(r"\w+", name) for name in step.args)
@@ -270,7 +270,7 @@ def _script(document: Document, at: Path, session: Session, step: Step) -> None:
 
 
 def _one_statement(document: Document, place: Path, text: str, *, is_plain: bool = False) -> None:
-    """Note what is not one statement that a step can send."""
+    """Record an error if a text is not a single statement that a step can send."""
     statements = lexer.statements(text)
     if not statements:
         document.error(document.mark(place), "there is no SQL in it")
@@ -293,7 +293,7 @@ def _one_statement(document: Document, place: Path, text: str, *, is_plain: bool
 
 
 def _curly(text: str) -> str:
-    """A quotation mark that SQL does not know, outside of text; empty if there is none."""
+    """Return the first typographic quotation mark outside of constants; empty if there is none."""
     words = (token.text for token in lexer.tokens(text) if token.kind in ("word", "mark"))
     return next((letter for word in words for letter in word if letter in _CURLY), "")
 
@@ -306,7 +306,7 @@ def _texts(at: Path, step: Step) -> list[tuple[str, Path]]:
 
 
 def _foreign_tables(scenario: Scenario, session: Session) -> frozenset[str]:
-    """Tables of other servers, made where the session works."""
+    """Return the foreign tables that are created at the session's node."""
     texts = [*scenario.subscriber(session.node).sql]
     for table in scenario.tables.values():
         texts += table.procedures
@@ -316,7 +316,7 @@ def _foreign_tables(scenario: Scenario, session: Session) -> frozenset[str]:
 
 
 def _lint_prepare(document: Document, at: Path, session: Session, foreign: frozenset[str]) -> None:
-    """A transaction that commits is prepared first, which PostgreSQL refuses for some statements."""
+    """Record statements that PostgreSQL refuses in a transaction that is prepared."""
     results: list[tuple[Path, forbidden.Forbidden]] = []
     opened = False
     locks: set[str] = set()
@@ -346,6 +346,6 @@ def _lint_prepare(document: Document, at: Path, session: Session, foreign: froze
 
 
 def _other_kind(lock: str) -> str:
-    """The same key, held by the session instead of the transaction, or the other way about."""
+    """Return the lock of the same key at the other level: session instead of transaction, or the reverse."""
     kind, _, key = lock.partition(" ")
     return f"{'session' if kind == 'transaction' else 'transaction'} {key}"

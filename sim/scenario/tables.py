@@ -1,6 +1,6 @@
-"""What a scenario file may say of its tables, and of single Subscribers: how changes reach them.
+"""Models of a scenario file for tables, and for the propagation of their changes to single Subscribers.
 
-Shapes only, as in `twopc.sim.scenario.model`.
+They check shapes only, as in `twopc.sim.scenario.model`.
 """
 
 # ruff: noqa: RUF012 -- pydantic copies the defaults of fields, and the other mappings are constants
@@ -51,29 +51,29 @@ _Del = Annotated[str, _method("del")]
 
 
 class Propagate(Part):
-    """How each operation on a table reaches the Subscribers."""
+    """Format in which each operation on a table is propagated to Subscribers."""
 
     what = "a table's propagation"
     blank = {}
     ins: _Ins | None = None
-    """Of inserts: CALL, SQL or NONE, with a procedure of one's own behind CALL."""
+    """Inserts: CALL, SQL or NONE; CALL may be followed by a custom procedure."""
     upd: _Upd | None = None
-    """Of updates: SCALL, CALL, MCALL, XCALL, SQL or NONE."""
+    """Updates: SCALL, CALL, MCALL, XCALL, SQL or NONE."""
     dele: _Del | None = Field(default=None, alias="del")
-    """Of deletes: CALL, XCALL, SQL or NONE."""
+    """Deletes: CALL, XCALL, SQL or NONE."""
     large: Texts | None = None
-    """Columns whose old values XCALL leaves out; where it is missing, those whose type has no bound."""
+    """Columns whose old values XCALL omits. If omitted, those of types without a size limit."""
 
     @classmethod
     def spell_out(cls, value: Any) -> Any:
-        """Refused: one format does not suit all three."""
+        """Refuse a single format for all three operations."""
         raise refuse(
             f"write {{ins: CALL, upd: SCALL, del: CALL}}, those that differ, not {kind_of(value)}"
         )
 
     @property
     def given(self) -> dict[str, str | list[str]]:
-        """Format and procedure by operation, and the large columns, as far as they are given."""
+        """The specified formats and procedures by operation, and the specified large columns."""
         methods = {"ins": self.ins, "upd": self.upd, "del": self.dele}
         results: dict[str, str | list[str]] = {
             operation: text for operation, text in methods.items() if text is not None
@@ -81,12 +81,12 @@ class Propagate(Part):
         return results if self.large is None else results | {"large": [*self.large]}
 
 
-#: Types that draw from a sequence.
+#: Types with a default from a sequence.
 _SERIAL = ("serial", "bigserial", "smallserial", "serial2", "serial4", "serial8")
 
 
 class ScenarioTable(Part):
-    """A published table and its first rows."""
+    """A published table and its initial rows."""
 
     what = "a table"
     blank = {"columns": {}}
@@ -94,31 +94,31 @@ class ScenarioTable(Part):
         "count": "rows are listed; many are made under 'sql': insert … select … from generate_series(1, 1000)"
     }
     columns: dict[str, str]
-    """Each column's type and constraints, as SQL."""
+    """Type and constraints of each column, as SQL."""
     key: tuple[str, ...] = ()
-    """The primary key, where it has several columns."""
+    """Columns of the primary key, if there are several."""
     sql: Texts = ()
-    """More SQL for the Publisher after its tables are made: indexes, foreign keys, triggers."""
+    """SQL for the Publisher after all tables have been created: indexes, foreign keys, triggers."""
     rows: tuple[Row, ...] = ()
-    """Its first rows."""
+    """Initial rows."""
     published: tuple[str, ...] = ()
-    """The columns that are published, the key among them; empty: all."""
+    """Published columns, including the key. Empty: all columns."""
     filter: str | None = None
-    """Only rows that fulfil it are published."""
+    """Row filter: only rows that fulfil this condition are published."""
     propagate: Propagate = Propagate()
     procedures: Annotated[Texts, BeforeValidator(_of_rows)] = ()
-    """SQL for every Subscriber before it subscribes: what `propagate` names."""
+    """SQL for every Subscriber before it subscribes, which creates the procedures that `propagate` names."""
     merge: MergedTable = MergedTable()
-    """How its changes are merged, where replication is."""
+    """How changes are merged, in merge replication."""
 
     @property
     def own_keys(self) -> list[str]:
-        """The columns that are called the primary key in their own text."""
+        """Columns that are declared as the primary key in their own definition."""
         return [name for name, text in self.columns.items() if sqltext.has(text, "primary", "key")]
 
     @property
     def generated_columns(self) -> list[str]:
-        """The columns that nodes compute from others."""
+        """Generated columns, other than identity columns."""
         return [
             name
             for name, text in self.columns.items()
@@ -128,7 +128,7 @@ class ScenarioTable(Part):
 
     @property
     def counting_columns(self) -> list[str]:
-        """The columns that are serial, or an identity."""
+        """Serial and identity columns."""
         return [
             name
             for name, text in self.columns.items()
@@ -138,31 +138,33 @@ class ScenarioTable(Part):
 
     @property
     def key_columns(self) -> tuple[str, ...]:
-        """The columns of the primary key."""
+        """Columns of the primary key."""
         return self.key or tuple(self.own_keys)
 
 
 class Subscriber(Part):
-    """How one Subscriber gets what is published."""
+    """Settings of one subscription."""
 
     what = "a Subscriber"
     blank = {}
     refused = {"publishes": REPUBLISHING}
     sync: Literal["automatic", "replication support only", "none"] = "automatic"
-    """Who brings the first rows; where nobody does, the tables are there already."""
+    """How the initial rows are copied. With values other than `automatic`, the Subscriber has the tables already."""
     joins: Literal["at first", "later"] = "at first"
-    """It subscribes before the first step, or when a session there has the step `subscribe`."""
+    """Whether it subscribes before the first step, or at the step `subscribe` of one of its sessions."""
     update: Literal["sync tran", "read only"] = "sync tran"
-    """Its own changes go to the Publisher in two-phase commit; or the application only reads there."""
+    """Whether its own changes are committed at the Publisher too, in two-phase commit, or applications only read
+    there.
+    """
     streams: Whole = 1
-    """Connections over which its agent spreads commands."""
+    """Number of connections over which its agent distributes commands."""
     batch: Whole = 100
-    """Transactions that its agent commits at once."""
+    """Number of transactions that its agent applies in one commit."""
     skip_errors: Texts = ()
-    """Errors for which its agent leaves a transaction out and goes on."""
+    """Errors after which its agent skips a transaction and continues."""
     filter: dict[str, str] = {}
-    """By table: only rows that fulfil it come here."""
+    """By table: only rows that fulfil this condition are delivered to this Subscriber."""
     sql: Texts = ()
-    """More SQL for it after it has subscribed: triggers, procedures, rows of its own."""
+    """SQL for this Subscriber after it has subscribed: triggers, procedures, its own rows."""
     merge: MergeSubscription = MergeSubscription()
-    """How it merges, where replication is."""
+    """Its subscription in merge replication."""

@@ -1,6 +1,6 @@
-"""Where scenarios can be played, by name.
+"""Theatres in which scenarios can be played, by name.
 
-A theatre's module is imported when the theatre is wanted and not before.
+The module of a theatre is imported only when the theatre is used.
 """
 
 from __future__ import annotations
@@ -24,21 +24,23 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TheatreOptions:
-    """What somebody has said about where to play; each theatre takes what concerns it."""
+    """Options for all theatres; each theatre uses those that apply to it."""
 
     pg: str = ""
-    """Which PostgreSQL, as `twopc.server.choose`."""
+    """The PostgreSQL to use, as in `twopc.server.choose`."""
     servers: str = "one"
     dsns: Mapping[str, str] = field(default_factory=dict)
     keep: bool = False
     seed: int | None = None
-    """Of all chance; None: as the scenario says."""
+    """Seed of all random values; None: that of the scenario."""
     ahead: ServerAhead | None = None
-    """The server of all cases, if it was begun to start it already."""
+    """The server for all cases, if its start has already begun."""
 
 
 def _postgres(options: TheatreOptions) -> Theatre:
-    from twopc.sim.scenario.postgres_theatre import PostgresTheatre  # psycopg and the servers
+    from twopc.sim.scenario.postgres_theatre import (
+        PostgresTheatre,
+    )  # imports psycopg and the servers
 
     return PostgresTheatre(
         pg=options.pg,
@@ -50,7 +52,7 @@ def _postgres(options: TheatreOptions) -> Theatre:
 
 
 def _model(options: TheatreOptions) -> Theatre:
-    from twopc.sim.scenario.model_theatre import ModelTheatre  # simpy and the model
+    from twopc.sim.scenario.model_theatre import ModelTheatre  # imports simpy and the model
 
     return ModelTheatre(seed=options.seed, servers=options.servers)
 
@@ -59,33 +61,35 @@ THEATRES: dict[str, Callable[[TheatreOptions], Theatre]] = {
     "postgres": _postgres,
     "model": _model,
 }
-#: Said instead of a theatre's name: on real servers and on the model, to be compared.
+#: Name that selects both real servers and the model, to compare them.
 BOTH = "both"
-#: Those whose time is not the world's.
+#: Theatres that use virtual time.
 VIRTUAL = frozenset({"model"})
 
 
 def played(name: str, work: Coroutine[Any, Any, T]) -> T:
-    """Run what plays on a theatre, on an event loop whose time is that theatre's."""
+    """Run a coroutine that plays in a theatre, on an event loop with that theatre's time."""
     if name not in VIRTUAL:
         return asyncio.run(work)
-    from twopc.sim.model.loop import VirtualLoop  # likewise
+    from twopc.sim.model.loop import VirtualLoop  # imports simpy and the model
 
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(work)
 
 
 def standing_still() -> AbstractContextManager[None]:
-    """Within the block virtual time does not pass: somebody thinks. Other time cannot be stopped."""
+    """Return a context manager within which virtual time does not pass, for the time of a user's input. Real time
+    is not affected.
+    """
     still = getattr(asyncio.get_running_loop(), "standing_still", None)
     return nullcontext() if still is None else still()
 
 
 def theatre(name: str, options: TheatreOptions) -> Theatre:
-    """The theatre of that name.
+    """Return the theatre of a name.
 
     Raises:
-        ConfigurationError: there is none, or it cannot be made so.
+        ConfigurationError: there is none, or its options are not valid.
     """
     if name not in THEATRES:
         raise ConfigurationError(f"there is no stage '{name}'; there is {', '.join(THEATRES)}")

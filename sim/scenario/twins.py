@@ -1,4 +1,4 @@
-"""Twins: an order that must fail in one named way once a protection is switched off."""
+"""Twins: orders that must fail in a named check when a protection is switched off."""
 
 # ruff: noqa: RUF012 -- pydantic copies the defaults of fields, and the other mappings are constants
 
@@ -60,23 +60,24 @@ _OFF = WrittenForm(schema={"enum": ["off", False]})
 
 
 class Twin(Part):
-    """What becomes of an order without a protection: exactly one check must fail."""
+    """An order without a protection, in which exactly one check must fail."""
 
     what = "a twin"
     blank = {"protections": {}, "must_fail": ""}
     order: str = ""
-    """Its name; empty: the first."""
+    """Name of the order. Empty: the first one."""
     protections: dict[Protection, Annotated[Literal["off"], BeforeValidator(_off), _OFF]]
-    """What is switched off."""
+    """Protections that are switched off."""
     must_fail: str
-    """An invariant's name, or ``steps.<step>``, ``sessions.<session>``, ``tables.<table>``, ``committed``,
-    ``conflicts``, ``rejected.<kind>``."""
+    """Name of the check that must fail: an invariant, or ``steps.<step>``, ``sessions.<session>``,
+    ``tables.<table>``, ``committed``, ``conflicts``, ``rejected.<kind>``.
+    """
     about: str = ""
-    """What it shows."""
+    """What the twin demonstrates."""
     expect: Expect = Expect()
-    """What is judged of it besides invariants; `false` takes an invariant out."""
+    """Expectations that are judged besides invariants. `false` excludes an invariant."""
 
     @property
     def off(self) -> frozenset[str]:
-        """The protections that are switched off."""
+        """Names of the protections that are switched off."""
         return frozenset(self.protections)

@@ -1,6 +1,6 @@
-"""Twins: does a twin name an order, and a check that is judged and can fail?
+"""Checks of twins: whether each names an existing order, and a check that is judged and can fail.
 
-Part of `twopc.sim.scenario.meaning`; notes problems in the `Document` and changes nothing.
+Part of `twopc.sim.scenario.meaning`; records problems in the `Document` and changes nothing else.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Path = tuple[str | int, ...]
 
 
 def check_twins(document: Document, scenario: Scenario) -> None:
-    """Note what is wrong with the twins."""
+    """Record the errors of the twins."""
     for place, twin in enumerate(scenario.twins):
         at: Path = ("twin", place)
         if twin.hole:
@@ -53,7 +53,7 @@ def _order(document: Document, scenario: Scenario, at: Path, twin: Twin) -> Orde
 
 
 def _unjudged(scenario: Scenario, twin: Twin, order: Order | None) -> str:
-    """Why the check that must fail cannot, in words; empty if it can."""
+    """Return the reason why the check that must fail cannot fail; empty if it can."""
     check = twin.must_fail
     head, _, name = check.partition(".")
     if check in DEFAULTS or check in ASKED_FOR:
@@ -85,12 +85,12 @@ def _unjudged(scenario: Scenario, twin: Twin, order: Order | None) -> str:
     return f"nothing looks at '{check}': of a twin only invariants and its own 'expect' are judged"
 
 
-#: Those that mean nothing where changes reach nobody.
+#: Checks that apply only if changes are distributed.
 _OF_DISTRIBUTION = ("converged", "echoed", "each_change_applied_once", "commands", "diverged")
-#: Those of each kind of replication.
+#: Checks of each kind of replication.
 _OF_MERGE = ("converged", "nothing_lost", "sum", "sql")
 _OF_UPDATING = tuple(each for each in (*DEFAULTS, *ASKED_FOR) if each != "nothing_lost")
-#: Those that say themselves what must hold.
+#: Checks that exist only with an expectation in the file.
 _SAID = ("sum", "sql", "commands", "diverged")
 _CHECKS = (
     f"; there are {', '.join((*DEFAULTS, *ASKED_FOR))}, committed, conflicts, rejected.<kind>, steps.<step>, "
@@ -111,13 +111,13 @@ def _not_asked_for(scenario: Scenario, twin: Twin, order: Order | None) -> str:
     )
     if requested is False:
         return f"'{check}' must fail and is not judged: it is taken out by 'expect'"
-    if requested is None and check in _SAID:  # of the others there is only one
+    if requested is None and check in _SAID:
         return f"nothing looks at '{check}': ask for it under 'expect'"
     return ""
 
 
 def _is_checked(expect: Expect, check: str) -> bool | None:
-    """Whether a check is asked for (True), taken out (False), or not spoken of (None)."""
+    """Return whether `expect` requests a check (True), excludes it (False), or does not mention it (None)."""
     value = getattr(expect, check)
     if value is None or value in ((), {}):
         return None

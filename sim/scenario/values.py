@@ -1,7 +1,7 @@
-"""What is played: words that parser, orders, runner, judge and stages share.
+"""Values shared by parser, orders, runner, judge and stages.
 
-A `Scenario` is what a file says; a `Case` is one thing to be played of it. Values only: nothing here
-reads a file, opens a connection or judges.
+A `Scenario` is the content of a file; a `Case` is one order of it that is played once. The classes here hold values
+only: they read no file, open no connection and judge nothing.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One combination of a matrix; without a matrix the empty one."""
+    """One combination of a matrix's values; without a matrix, the empty one."""
 
     values: tuple[tuple[str, str], ...] = ()
-    """Dotted key and value, in the file's order."""
+    """Dotted keys and their values, in the file's order."""
 
     @property
     def label(self) -> str:
@@ -35,56 +35,56 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultStrike:
-    """A fault's arrival at its point."""
+    """A strike of a fault at its point."""
 
     fault: str
-    """Its id."""
+    """Id of the fault."""
     point: str
     no_effect: str = ""
-    """What it was to act on and was not there; empty: it has acted."""
+    """What the fault should have affected and did not find; empty if it had an effect."""
 
     @property
     def data(self) -> dict[str, str]:
-        """As a history keeps it, in a record of the kind ``fault``."""
+        """The strike in the form of a history's record of kind ``fault``."""
         result = {"id": self.fault, "at": self.point}
         return {**result, "no_effect": self.no_effect} if self.no_effect else result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One order, of one cell, as it is played once."""
+    """One order in one cell, as played once."""
 
     name: str
-    """Unique within the run: `every order #17 [serializable] (2)`; the history's `order`."""
+    """Unique within the run: `every order #17 [serializable] (2)`; the `order` of the history."""
     group: str
-    """Its order's name with the cell's label: what is selected, counted and shown as one line."""
+    """Name of the order with the cell's label: the unit of selection, counting and reporting."""
     scenario: Scenario
-    """Of its cell: the matrix' values are put in."""
+    """The scenario of the cell, with the matrix's values."""
     order: Order
-    """As the file has it, expectations included."""
+    """The order as written in the file, with its expectations."""
     at: Path
-    """Where that order, or the twin, stands in the file."""
+    """Place in the file of the order, or of the twin."""
     items: tuple[OrderItem, ...]
     cell: Cell = Cell()
     number: int = 0
-    """Of a generated order its rank among all, from 1, whatever was reduced; 0: it is listed."""
+    """Rank of a generated order among all orders, from 1, regardless of reduction; 0 for a listed order."""
     twin: Twin | None = None
     repeat: int = 1
     seed: int = 0
 
     @property
     def observed(self) -> Scenario:
-        """Its scenario, whose tables have the columns that are there from its beginning to its end."""
+        """The scenario without columns that do not exist during the whole case."""
         return self.scenario.without_dropped(self.items)
 
     @property
     def off(self) -> frozenset[str]:
-        """The protections that are switched off."""
+        """Names of the protections that are switched off."""
         return frozenset() if self.twin is None else self.twin.off
 
     @property
     def faults(self) -> frozenset[str]:
-        """The ids of the faults that it arms, at its beginning or on its way, during a load too."""
+        """Ids of the faults that the case arms, at its beginning or later, or during a load."""
         on_its_way = {item.fault for item in self.items if item.fault is not None}
         if self.scenario.workload is not None:
             during = self.scenario.workload.during
@@ -93,70 +93,70 @@ class Case:
 
     @property
     def is_generated(self) -> bool:
-        """An item of a session that is blocked makes it infeasible, and is no mistake."""
+        """Whether the order is generated: a blocked session then makes it infeasible, which is not an error."""
         return self.number > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseCounts:
-    """What has become of a generated group so far."""
+    """Numbers of the orders of a generated group so far."""
 
     orders: int
-    """That fulfil the constraints."""
+    """Number of orders that fulfil the constraints."""
     run: int = 0
     infeasible: int = 0
-    """Of `orders`: those in which a blocked session would have to go on."""
+    """Number of those orders in which a blocked session would have to continue."""
     behaviours: int = 0
     left_out: int = 0
-    """Neither run nor equivalent to one that was: by limit or sample."""
+    """Number of orders neither run nor equivalent to one that was run, because of a limit or a sample."""
     limit: str = ""
-    """Why, in words: `limit 200`, `sample 500 seed 7`."""
+    """The limit or sample in words: `limit 200`, `sample 500 seed 7`."""
 
     @property
     def feasible(self) -> int:
-        """That could be played as written."""
+        """Number of orders that could be played as written."""
         return self.orders - self.infeasible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What a theatre can do; what a scenario needs beyond it is refused by name before anything is played."""
+    """Capabilities of a theatre. If a scenario needs others, it is refused by name before it is played."""
 
     name: str
     """``postgres`` or ``model``."""
     protections: frozenset[str] = frozenset()
     why_on: Mapping[str, str] = field(default_factory=dict)
-    """Why it cannot switch some of the others off, by name."""
+    """Reasons why some other protections cannot be switched off, by name."""
     faults: frozenset[str] = frozenset()
-    """First words of `do` that it performs; empty: none."""
+    """First words of the supported `do`; empty: none is supported."""
     points: frozenset[str] = frozenset()
     faults_at: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Of those that it does not perform at each of its points, where it does."""
+    """Supported points of those faults that are not supported at all of the theatre's points."""
     reasons: Mapping[str, str] = field(default_factory=dict)
-    """Why it does not perform some, by first words."""
+    """Reasons why some faults are not supported, by first words."""
     workloads: bool = False
     outages: bool = False
     plain_sessions: bool = False
     procedures: bool = False
-    """It publishes the execution of routines, and has Subscribers that only read."""
+    """Whether it supports published routines and read-only Subscribers."""
     merges: bool = False
-    """It plays merge replication."""
+    """Whether it supports merge replication."""
     is_virtual: bool = False
-    """Its clock is not the world's."""
+    """Whether it uses virtual time."""
     settings: frozenset[str] | None = None
-    """The settings of PostgreSQL that it has; None: all."""
+    """The supported settings of PostgreSQL; None: all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What of the scenarios shall be played."""
+    """Which orders of the scenarios are played, and how."""
 
     orders: tuple[str, ...] = ()
-    """Groups' or cases' names (`every order #17`); none: all. `all`, `sample:N` change generated groups."""
+    """Names of groups or cases (`every order #17`); empty: all. `all` and `sample:N` apply to generated groups."""
     courses: str = ""
-    """`all` or `sample:N`: how generated groups are played where `orders` names one of them."""
+    """`all` or `sample:N`: how generated groups named in `orders` are played."""
     expression: str = ""
-    """As pytest's -k, over `scenario::case`."""
+    """An expression as of pytest's -k, over `scenario::case`."""
     tags: tuple[str, ...] = ()
     twins: bool = True
     seed: int | None = None
@@ -165,11 +165,11 @@ class Selection:
     jobs: int = 1
     step_timeout_ms: int | None = None
     recording: Sequence[LoadTransaction] | None = field(default=None, repr=False)
-    """What a load plays instead of the transactions that it would draw."""
+    """Transactions that a load replays instead of drawing its own."""
 
 
 class NotPlayableError(ScenarioError):
-    """The file is right, but the stage cannot do what it needs; names the key and what it takes."""
+    """The file is valid, but the theatre lacks a capability that it needs; names the key and the capability."""
 
     def __init__(self, path: Path, message: str) -> None:
         super().__init__(message)
@@ -178,12 +178,12 @@ class NotPlayableError(ScenarioError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseLesson:
-    """What playing one generated case taught about others."""
+    """What the result of one generated case implies for other cases."""
 
     infeasible_at: int | None = None
-    """Place of the first item whose session was blocked; None: it could be played as written."""
+    """Index of the first item whose session was blocked; None if the case could be played as written."""
     blocked: Mapping[int, frozenset[str]] = field(default_factory=dict)
-    """After so many items, the sessions that were provably blocked."""
+    """Sessions that were provably blocked, by number of played items."""
     behaviour: str = ""
     """`twopc.sim.report.behaviour.fingerprint`; empty if infeasible."""
     facts: Mapping[str, Any] = field(default_factory=dict)
