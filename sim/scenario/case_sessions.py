@@ -287,9 +287,8 @@ class CaseSessions:
             wait, play = seen.get(lane.name), lane.running
             if play is None:
                 continue
-            if (
-                wait is not None
-            ):  # messages of a step that continues are recorded at its end, independent of the time of looks
+            # messages of a step that continues are recorded at its end, independent of the time of looks
+            if wait is not None:
                 self._note_messages(lane, play)
             if wait == lane.wait:
                 continue

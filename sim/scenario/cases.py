@@ -1,6 +1,6 @@
-"""What of a scenario is played: its orders, each in its cells, and its twins, as far as they are selected.
+"""Selection of what is played of a scenario: its orders, each in its cells, and its twins.
 
-It knows files and names, and not how anything is played.
+This module depends on files and names, not on how cases are played.
 """
 
 from __future__ import annotations
@@ -16,38 +16,38 @@ from twopc.sim.scenario.selection import selector
 from twopc.sim.scenario.twins import Twin
 from twopc.sim.scenario.values import Case, Cell, Path, Selection
 
-#: What is played unless somebody says otherwise.
+#: The default selection.
 EVERYTHING = Selection()
 _HOW = re.compile(r"all|sample:[1-9]\d*")
 _REPEAT = re.compile(r" \(\d+\)$")
-#: What is played of a file that has a workload instead of orders.
+#: The order of a file that has a workload instead of orders.
 LOAD = Order(name="load")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseGroup:
-    """The cases that one order of the file stands for, in one cell: one, or many generated ones."""
+    """The cases of one order of the file in one cell: a single one, or many generated ones."""
 
     title: str
-    """Its order's name, or that of a twin, without the cell."""
+    """Name of the order or of the twin, without the cell."""
     scenario: Scenario
-    """Of its cell."""
+    """The scenario of the cell."""
     cell: Cell
     order: Order
     at: Path
-    """Where the order, or the twin, stands in the file."""
+    """Place in the file of the order or the twin."""
     twin: Twin | None = None
     courses: Courses
 
     @property
     def name(self) -> str:
-        """What is selected and shown as one line: ``alice first [serializable]``."""
+        """Name for selection and reports: ``alice first [serializable]``."""
         return self.title + _in_brackets(self.cell)
 
     def case(
         self, rank: int, items: tuple[OrderItem, ...], *, repeat: int = 1, seed: int = 0
     ) -> Case:
-        """One of its courses, to be played once."""
+        """Return the case of one course, to be played once."""
         number = 0 if self.order.generate is None else rank
         repeated = f" ({repeat})" if repeat > 1 else ""
         return Case(
@@ -67,7 +67,7 @@ class CaseGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseSource:
-    """A group before it is known which of its courses are wanted."""
+    """A group before its courses are selected."""
 
     title: str
     scenario: Scenario
@@ -78,17 +78,19 @@ class CaseSource:
 
     @property
     def name(self) -> str:
-        """As of `CaseGroup`."""
+        """See `CaseGroup.name`."""
         return self.title + _in_brackets(self.cell)
 
     def rank(self, requested: str) -> int | None:
-        """Which course of a generated order is called `requested`: ``every order #17 [serializable]``."""
+        """Return the rank in a name of a generated order's course, such as ``every order #17 [serializable]``; None
+        if it is not one.
+        """
         cell = re.escape(_in_brackets(self.cell))
         match = re.fullmatch(rf"{re.escape(self.title)} #([1-9]\d*)(?:{cell})?", requested)
         return int(match[1]) if match and self.order.generate is not None else None
 
     def group(self, requested: Courses) -> CaseGroup:
-        """With those of its courses that are wanted."""
+        """Return the group with the selected courses."""
         return CaseGroup(
             title=self.title,
             scenario=self.scenario,
@@ -101,10 +103,11 @@ class CaseSource:
 
 
 def groups(loaded: LoadedScenario, selection: Selection = EVERYTHING) -> list[CaseGroup]:
-    """What is to be played, in the file's order: each order in each of its cells, then the twins; or the load.
+    """Return the groups to be played, in the file's order: each order in each of its cells, then the twins; or the
+    load.
 
     Raises:
-        ScenarioError: the selection's expression is none.
+        ScenarioError: the selection's expression is not valid.
     """
     scenario = loaded.scenario
     if selection.tags and not set(selection.tags) & set(scenario.tags):
@@ -130,12 +133,12 @@ def groups(loaded: LoadedScenario, selection: Selection = EVERYTHING) -> list[Ca
             try:
                 results.append(source.group(single(source.scenario, source.order, rank)))
             except IndexError:
-                continue  # it has not so many
+                continue  # the order has fewer courses
     return results
 
 
 def order_sources(loaded: LoadedScenario) -> Iterator[CaseSource]:
-    """Each order in each cell, or the load in each."""
+    """Yield each order in each cell, or the load in each cell."""
     if loaded.scenario.workload is not None:
         for cell, scenario in loaded.cells:
             made = _with_rows(scenario)
@@ -154,7 +157,7 @@ def order_sources(loaded: LoadedScenario) -> Iterator[CaseSource]:
 
 
 def _with_rows(scenario: Scenario) -> Scenario:
-    """With the rows that a load works on, if it is one."""
+    """Return the scenario; with the rows of its load, if it has one."""
     if scenario.workload is None:
         return scenario
 
@@ -162,7 +165,7 @@ def _with_rows(scenario: Scenario) -> Scenario:
 
 
 def _twins(loaded: LoadedScenario) -> Iterator[CaseSource]:
-    """Each twin, in the first cell."""
+    """Yield each twin, in the first cell."""
     known: set[str] = set()
     root = loaded.document.root
     several = root is not None and isinstance(root.get("twin"), list)
@@ -192,9 +195,9 @@ def _in_brackets(cell: Cell) -> str:
 
 
 def filled(scenario: Scenario) -> Scenario:
-    """The scenario with a row for each key from 1 to `count`.
+    """Return the scenario with a row for each key from 1 to `count`.
 
-    Rows that the file lists stay; the others are like the last of them, or all of defaults if it lists none.
+    Rows of the file are kept. The others have the values of the last of them, or only defaults if there is none.
     """
     keys = scenario.workload.keys_of if scenario.workload is not None else None
     if keys is None:

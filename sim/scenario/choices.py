@@ -33,9 +33,8 @@ def chosen(records: Sequence[HistoryRecord]) -> dict[str, dict[str, str]]:
         for name, node in (order.get("sessions") or {}).items()
         if (order.get("isolation") or {}).get(node) == "serializable"
     }
-    own = {
-        each.step for each in records if each.kind == "deadlock"
-    }  # the scenario's player has chosen the victim
+    # the victim of such a deadlock was chosen by the player
+    own = {each.step for each in records if each.kind == "deadlock"}
     results: dict[str, dict[str, str]] = {}
     for each in records:
         kind = str((each.conflict or {}).get("kind"))

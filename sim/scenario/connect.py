@@ -1,7 +1,8 @@
-"""Has servers read a scenario's statements, without playing any: what they do not take has its place.
+"""Checks of a scenario's statements by servers, without playing: a statement that a server refuses is an error.
 
-The tables are made, published and subscribed as for playing. What a statement of the scenario makes itself
-is not there, so whatever is no plain reading and writing of rows is passed over, and so are scripts.
+The tables are created, published and subscribed as for playing. Objects that the scenario's statements create do
+not
+exist, so only plain reads and writes of rows are checked, and scripts are not.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ abort alter analyze begin call checkpoint close cluster comment commit copy crea
 drop end execute explain fetch grant import listen load lock move notify prepare reassign refresh reindex release
 reset revoke rollback savepoint security set show start truncate unlisten vacuum with
 """
-#: Commands that cannot be prepared. What begins with no command at all is asked about: it is misspelt.
+#: Commands that cannot be prepared. A text that begins with no command is checked too: it is misspelt.
 _OTHERS = frozenset(_UTILITIES.split())
-#: The server knows what a parameter is only once it is given: that is no mistake of the statement's.
+#: The server cannot determine a parameter's type before it has a value, which is not an error.
 _UNDETERMINED = frozenset({"42P18"})
 
 
 async def check_statements(loaded: LoadedScenario, theatre: PostgresTheatre) -> None:
-    """Note in the document what servers do not take of the scenario's tables and statements.
+    """Record in the document the tables and statements of the scenario that servers refuse.
 
     Raises:
-        ConfigurationError: there is no server to be asked.
+        ConfigurationError: no server is available.
     """
     document = loaded.document
     cell, scenario = loaded.cells[0]
@@ -73,10 +74,10 @@ async def _ask(
 
 
 def _statements(scenario: Scenario) -> Iterator[tuple[Path, str, str]]:
-    """Each with its place and the node that it is for."""
+    """Yield each statement with its place and its node."""
     for name, session in scenario.sessions.items():
         if session.setup or any(step.script for _, step in session.named_steps):
-            continue  # it makes what its statements need
+            continue  # its SQL may create objects that its statements need
         for place, (step_name, step) in enumerate(session.named_steps):
             at: Path = ("sessions", name, "steps", place, step_name)
             if step.lines is not None:

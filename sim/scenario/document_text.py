@@ -1,6 +1,6 @@
-"""A scenario's values as the text of one file, with everything in it that it takes from others.
+"""Text of a scenario's values as one file, including the values from other files.
 
-Pure. Comments are lost, and so are references by which a value stands in several places.
+The function is pure. Comments are lost, and aliases are written out.
 """
 
 from __future__ import annotations
@@ -11,50 +11,50 @@ from typing import Any
 from twopc.sim.scenario.text import Document, Map, Number, Sequence
 
 _TAG = "tag:yaml.org,2002:"
-#: What a file begins with.
+#: Keys at the beginning of a file.
 _FIRST = ("twopc", "name", "about", "tags")
-#: What names other files.
+#: Keys that name other files.
 _ELSEWHERE = ("extends", "include")
 _WIDTH = 100
 
 
 def document_text(document: Document) -> str:
-    """The text that has the document's values by itself.
+    """Return the text of a file with the document's values that does not depend on other files.
 
     Args:
-        document: of a scenario without mistakes.
+        document: document of a scenario without errors.
     """
     from ruamel.yaml import YAML  # few scenarios are written
     from ruamel.yaml.nodes import ScalarNode
     from ruamel.yaml.representer import RoundTripRepresenter
 
     class Representer(RoundTripRepresenter):
-        """Of values as `twopc.sim.scenario.text` reads them."""
+        """Writer of values as read by `twopc.sim.scenario.text`."""
 
         def ignore_aliases(self, data: Any) -> bool:
-            """Every value is written out."""
+            """Return True: every value is written out."""
             return True
 
         def map_node(self, data: Map) -> Any:
-            """In braces where it was."""
+            """Return the node of a mapping, in braces if it was written so."""
             return self.represent_mapping(f"{_TAG}map", data, flow_style=data.flow)
 
         def list_node(self, data: Sequence) -> Any:
-            """In brackets if its items are simple."""
+            """Return the node of a list, in brackets if its items are simple."""
             is_flow = not any(isinstance(each, (dict, list)) for each in data)
             return self.represent_sequence(f"{_TAG}seq", data, flow_style=is_flow)
 
         def number_node(self, data: Number) -> Any:
-            """As it is written."""
+            """Return the node of a number as it was written."""
             tag = yaml.resolver.resolve(ScalarNode, str(data), (True, False))
             return self.represent_scalar(tag, str(data))
 
         def none_node(self, _: None) -> Any:
-            """In words."""
+            """Return the node of a null, written as a word."""
             return self.represent_scalar(f"{_TAG}null", "null")
 
         def text_node(self, data: str) -> Any:
-            """Several lines as several lines; what is not seen by its escape."""
+            """Return the node of a text: several lines as a block, unprintable characters as escapes."""
             is_plain = all(each.isprintable() or each == "\n" for each in data)
             style = '"' if not is_plain else "|" if "\n" in data else None
             return self.represent_scalar(f"{_TAG}str", data, style=style)

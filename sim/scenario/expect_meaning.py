@@ -1,6 +1,6 @@
-"""What a scenario expects: does it speak of what there is, and can it come true at all?
+"""Checks of expectations: whether they refer to existing names, and can be fulfilled.
 
-Part of `twopc.sim.scenario.meaning`; notes problems in the `Document` and changes nothing.
+Part of `twopc.sim.scenario.meaning`; records problems in the `Document` and changes nothing else.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from twopc.sim.scenario.values import Cell
 
 Path = tuple[str | int, ...]
 
-#: In `ignore`: the row version.
+#: Name of the row version in `ignore`.
 VERSION = "version"
 
 
 def check_expect(
     document: Document, scenario: Scenario, at: Path, expect: Expect, order: Order | None = None
 ) -> None:
-    """Note what is wrong with the expectations at `at`.
+    """Record the errors of the expectations at `at`.
 
     Args:
-        order: whose they are, if it is known what it plays.
+        order: their order, if its steps are known.
     """
     if order is not None:
         scenario = scenario.without_dropped(order.steps)
@@ -63,7 +63,7 @@ def check_expect(
 
 
 def check_cells(document: Document, scenario: Scenario, cells: Sequence[Cell]) -> None:
-    """Note expectations for cells that no matrix has."""
+    """Record expectations for cells that do not exist."""
     for at, expect in expectations(scenario):
         for label in expect.cells:
             if any(matrix.fits(label, cell) for cell in cells):
@@ -78,7 +78,7 @@ def check_cells(document: Document, scenario: Scenario, cells: Sequence[Cell]) -
 
 
 def expectations(scenario: Scenario) -> Iterator[tuple[Path, Expect]]:
-    """Every `expect` of the file with its place: its own, its orders' and its twins'."""
+    """Yield every `expect` of the file with its place: that of the file, of its orders and of its twins."""
     yield ("expect",), scenario.expect
     for place, order in enumerate(scenario.orders):
         yield ("orders", place, "expect"), order.expect
@@ -120,7 +120,7 @@ def _somewhere(document: Document, scenario: Scenario, at: Path, node: str | Non
 
 
 def _query(document: Document, at: Path, text: str) -> None:
-    """A custom invariant only reads, in one statement, and nothing is known to it."""
+    """Record an error unless a text is a single read-only query without parameters."""
     message = ""
     if len(lexer.statements(text)) != 1:
         message = "an invariant is one query"
@@ -133,7 +133,7 @@ def _query(document: Document, at: Path, text: str) -> None:
 
 
 def check_rows(document: Document, at: Path, table: ScenarioTable, rows: tuple[Row, ...]) -> None:
-    """Note columns that the table does not have."""
+    """Record columns that the table does not have."""
     for place, row in enumerate(rows):
         for column in () if table.hole else row:
             if column not in table.columns:
@@ -239,7 +239,7 @@ def _blocked_by(
 
 
 def _steps_of(scenario: Scenario, order: Order | None) -> list[str | None]:
-    """The steps that an order plays, in order; those of a generated one in the order of the file."""
+    """Return the steps that an order plays, in order; those of a generated order in the order of the file."""
     if order is None:
         return []
     if order.generate is None:
@@ -253,10 +253,10 @@ def _error_known(name: str) -> bool:
 
 
 def sqlstate_of(name: str) -> str:
-    """The SQLSTATE that `name` is or stands for (``unique_violation``, ``UniqueViolation``)."""
+    """Return the SQLSTATE that `name` is or denotes (``unique_violation``, ``UniqueViolation``); empty if unknown."""
     if re.fullmatch(r"[0-9A-Z]{5}", name):
         return name
-    from psycopg import errors  # only for names: it takes longer than all the rest
+    from psycopg import errors  # imported only for names, because the import is slow
 
     requested = name.replace("_", "").lower()
     for each, result in vars(errors).items():

@@ -1,6 +1,6 @@
-"""What a scenario file may expect: of a step, of a table, and of everything at the end.
+"""Models of a scenario file for expectations: of steps, of tables, and of the final state.
 
-Shapes only, as in `twopc.sim.scenario.model`.
+They check shapes only, as in `twopc.sim.scenario.model`.
 """
 
 # ruff: noqa: RUF012 -- pydantic copies the defaults of fields, and the other mappings are constants
@@ -29,15 +29,15 @@ from twopc.sim.scenario.text import Number, listed, suggestion
 
 Outcome = Literal["committed", "rolled back", "in doubt"]
 
-#: What fails an order unless `allow` names it: a fault that is armed never strikes, or has nothing to act on where
+#: Events that fail an order unless `allow` names them: an armed fault does not strike, or has no effect when
 #: it does, a step of the order is not played, a step has no end within its time limit.
 Lapse = Literal["fault_not_reached", "fault_without_effect", "step_not_played", "time_limit"]
 
-#: In a table's expectation, and for a sync: every node.
+#: All nodes, in a table's expectation and in a sync.
 EVERYWHERE = "everywhere"
 
 
-#: Invariants by name: those that hold for every order unless it says otherwise, and the others.
+#: Invariants that are checked for every order by default; below, those that are checked on request.
 DEFAULTS = (
     "atomic",
     "prepared_left",
@@ -50,15 +50,15 @@ ASKED_FOR = ("no_lost_update", "each_change_applied_once", "sum", "sql", "comman
 
 
 def no_kind(name: str) -> str:
-    """That no rejection is called so, and what is."""
+    """Return the message that there is no such kind of rejection, with the existing ones."""
     hint = suggestion(name, KINDS) or f"; there are {listed(KINDS)}"
     return f"no kind of rejection is called '{name}'{hint}"
 
 
-#: What is said of a merge session, as its report has it.
+#: Fields of the report of a merge session.
 MERGE_FIELDS = ("uploaded", "downloaded", "conflicts", "deferred", "retried", "resumed", "anew")
 
-#: Of an invariant with a number: `false` in the file.
+#: Value of an invariant with a number that is `false` in the file.
 NOT_JUDGED = -1
 
 
@@ -70,7 +70,7 @@ def _or_not(value: Any) -> Any:
     return NOT_JUDGED if value is False else value
 
 
-#: How many must be left, or whether nobody looks.
+#: An expected number, or `false` if the invariant is not checked.
 Left = Annotated[
     int,
     BeforeValidator(_or_not),
@@ -79,46 +79,48 @@ Left = Annotated[
 
 
 class StepExpect(Part):
-    """What a step must come to."""
+    """Expected result of a step."""
 
     what = "an expectation"
     blank = {}
     hidden = frozenset({"outcome"})
     outcome: Literal["ok", "in_doubt", "rolled back", "any"] | None = None
     rejected: Annotated[str, WrittenForm(schema={"enum": list(KINDS)})] | None = None
-    """The kind of conflict that it meets."""
+    """Kind of the rejection."""
     error: str | None = None
-    """The SQLSTATE of its error, or its name as in psycopg.errors."""
+    """SQLSTATE of the error, or its name as in psycopg.errors."""
     blocked_by: str | None = None
-    """The step or session that it provably waits for."""
+    """Step or session for which the step provably waits."""
     then: StepExpect | None = None
-    """How it ends after the wait; well, unless it says otherwise."""
+    """Result after the wait; ok if omitted."""
     rows: tuple[Row, ...] | None = None
-    """What comes back, in order."""
+    """Returned rows, in order."""
     rowcount: Natural | None = None
-    """How many rows come back or are changed."""
+    """Number of returned or changed rows."""
     delivered: Natural | None = None
-    """Of a sync: how many transactions it brought."""
+    """For a sync: number of delivered transactions."""
     calls: Natural | None = None
-    """Of a sync: how many calls of routines it brought."""
+    """For a sync: number of delivered calls of routines."""
     uploaded: Natural | None = None
-    """Of a merge session: rows written at the Publisher."""
+    """For a merge session: number of rows written at the Publisher."""
     downloaded: Natural | None = None
-    """Of a merge session: rows written at the Subscriber."""
+    """For a merge session: number of rows written at the Subscriber."""
     conflicts: Natural | None = None
-    """Of a merge session: conflicts that it found."""
+    """For a merge session: number of conflicts."""
     deferred: Natural | None = None
-    """Of a merge session: rows left at the Subscriber, because a change of its own must go up first."""
+    """For a merge session: number of rows not applied at the Subscriber, because its own change must be uploaded
+    first.
+    """
     retried: Natural | None = None
-    """Of a merge session: rows that could not be written, and will be tried again."""
+    """For a merge session: number of rows that could not be written and will be retried."""
     resumed: bool | None = None
-    """Of a merge session: one before it was cut off."""
+    """For a merge session: whether it continued one that was interrupted."""
     anew: bool | None = None
-    """Of a merge session: an end was restored from a backup."""
+    """For a merge session: whether one of its nodes was restored from a backup."""
 
     @classmethod
     def spell_out(cls, value: Any) -> Any:
-        """`ok`, `in_doubt`, `rolled back` or `any`."""
+        """Return the mapping for `ok`, `in_doubt`, `rolled back` or `any`."""
         words = ("ok", "in_doubt", "rolled back", "any")
         if value in words:
             return {"outcome": value}
@@ -138,12 +140,12 @@ class StepExpect(Part):
 
     @classmethod
     def short_schema(cls) -> tuple[dict[str, Any], ...]:
-        """The words."""
+        """Return the schema of the words."""
         return ({"enum": ["ok", "in_doubt", "rolled back", "any"]},)
 
     @classmethod
     def rules(cls) -> dict[str, Any]:
-        """A step ends in one way."""
+        """Require a single outcome."""
         pairs = (("rejected", "error"), ("rejected", "then"), ("error", "then"))
         return {
             "if": {"required": ["then"]},
@@ -166,18 +168,18 @@ class StepExpect(Part):
 
     @property
     def of_merge(self) -> dict[str, int | bool]:
-        """What is said of a merge session, by field."""
+        """Expected fields of the report of a merge session."""
         lines = {name: getattr(self, name) for name in MERGE_FIELDS}
         return {name: value for name, value in lines.items() if value is not None}
 
     @property
     def final(self) -> StepExpect:
-        """How the step ends, after any wait."""
+        """Expected result of the step after any wait."""
         return self.then if self.then is not None else self
 
 
 class NodeRows(Part):
-    """What a table holds at one node."""
+    """Expected rows of a table at one node."""
 
     what = "a table's expectation"
     blank = {}
@@ -185,52 +187,52 @@ class NodeRows(Part):
     refused = {"order_by": "rows are compared by key"}
     rows: tuple[Row, ...] | None = None
     same_as: str | None = None
-    """The node whose rows it holds too, in the same versions."""
+    """Node that holds the same rows, in the same versions."""
     ignore: tuple[str, ...] = ()
-    """With `same_as`: what need not be the same, columns or `version`."""
+    """With `same_as`: columns, or `version`, that are not compared."""
 
     @classmethod
     def spell_out(cls, value: Any) -> Any:
-        """A list of rows."""
+        """Return the mapping for a list of rows."""
         if isinstance(value, list):
             return {"rows": value}
         raise refuse(f"write a list of rows, or {{same_as: node}}, not {kind_of(value)}")
 
     @classmethod
     def short_schema(cls) -> tuple[dict[str, Any], ...]:
-        """Rows."""
+        """Return the schema of a list of rows."""
         values = {"type": ["string", "number", "boolean", "null"]}
         row = {"type": "object", "additionalProperties": values}
         return ({"type": "array", "items": row},)
 
 
 class Count(Part):
-    """How many there must be."""
+    """An expected number."""
 
     what = "a count"
     blank = {}
     exactly: Natural | None = None
-    """This many."""
+    """Exact number."""
     at_least: Natural | None = None
-    """This many or more."""
+    """Minimum."""
     at_most: Natural | None = None
-    """This many or fewer."""
+    """Maximum."""
 
     @classmethod
     def spell_out(cls, value: Any) -> Any:
-        """A number: exactly so many."""
+        """Return the mapping for a number."""
         if isinstance(value, Number):
             return {"exactly": value}
         raise refuse(f"a count is a number or {{at_least: 1, at_most: 2}}, not {kind_of(value)}")
 
     @classmethod
     def short_schema(cls) -> tuple[dict[str, Any], ...]:
-        """A number."""
+        """Return the schema of a number."""
         return ({"type": "integer", "minimum": 0},)
 
     @classmethod
     def rules(cls) -> dict[str, Any]:
-        """An exact number, or bounds."""
+        """Require either an exact number or bounds."""
         bounds = [{"required": ["at_least"]}, {"required": ["at_most"]}]
         return {"oneOf": [{"required": ["exactly"]}, {"anyOf": bounds}]}
 
@@ -242,7 +244,7 @@ class Count(Part):
         return self
 
     def fits(self, number: int) -> bool:
-        """Whether `number` is right."""
+        """Return whether `number` is as expected."""
         if self.exactly is not None:
             return number == self.exactly
         return (self.at_least is None or number >= self.at_least) and (
@@ -251,89 +253,95 @@ class Count(Part):
 
 
 class Sum(Part):
-    """What a column must add up to once everything is delivered."""
+    """Expected sum of a column after all changes have been delivered."""
 
     what = "a sum"
     blank = {"table": "", "column": "", "equals": Number("0")}
     table: str
-    """The table."""
+    """Name of the table."""
     column: str
-    """The column that is added up."""
+    """Name of the column."""
     equals: Exact
-    """What it comes to."""
+    """Expected sum."""
     node: str | None = None
-    """Where; none: at the Publisher. `everywhere`: at each node by itself."""
+    """Name of a node. If omitted, the Publisher. `everywhere`: each node separately."""
 
 
 class NoRows(Part):
-    """A query that must return no rows once everything is delivered."""
+    """A query that must return no rows after all changes have been delivered."""
 
     what = "a query"
     blank = {"text": ""}
     at: str | None = None
-    """A node, or `everywhere`; none: the Publisher."""
+    """A node, or `everywhere`. If omitted, the Publisher."""
     text: str
-    """The query."""
+    """SQL of the query."""
 
     @classmethod
     def spell_out(cls, value: Any) -> Any:
-        """The query alone."""
+        """Return the mapping for a query without a node."""
         if isinstance(value, str):
             return {"text": value}
         raise refuse(f"write a query that returns no rows, or {{at: node, text: query}}, not {kind_of(value)}")  # fmt: skip
 
     @classmethod
     def short_schema(cls) -> tuple[dict[str, Any], ...]:
-        """A query."""
+        """Return the schema of a query."""
         return ({"type": "string"},)
 
 
 class Expect(Part):
-    """What must hold when an order is over."""
+    """Expectations at the end of an order."""
 
     what = "expectations"
     blank = {}
     steps: dict[str, StepExpect] = {}
-    """What single steps come to."""
+    """Expected results of single steps."""
     otherwise: Literal["ok", "any"] | None = None
-    """Of steps for which nothing is expected; none: as the file says, or ok."""
+    """Expected result of steps without an expectation. If omitted, that of the file, or ok."""
     allow: tuple[Lapse, ...] | None = None
-    """What else may be: a fault that does not strike, a step that is not played or exceeds its time limit."""
+    """Events that do not fail the order: a fault that does not strike or has no effect, a step that is not played
+    or exceeds its time limit.
+    """
     sessions: dict[str, Outcome] = {}
-    """How the last transaction of each ended."""
+    """Expected outcome of each session's last transaction."""
     tables: dict[str, dict[str, NodeRows]] = {}
-    """By table and node, or `everywhere`: what it holds once everything is delivered."""
+    """By table and node, or `everywhere`: expected rows after all changes have been delivered."""
     committed: Count | None = None
-    """Sessions whose last transaction committed."""
+    """Number of sessions whose last transaction committed."""
     rejected: dict[Annotated[str, WrittenForm(schema={"enum": list(KINDS)})], Count] = {}
-    """By kind: steps that were rejected with it."""
+    """Number of rejected steps, by kind of rejection."""
     atomic: bool | None = None
-    """Each global transaction took effect at all its participants or at none."""
+    """Whether each global transaction must have taken effect at all its participants or at none."""
     prepared_left: Left | None = None
-    """Prepared branches that are left at the end; false: nobody looks."""
+    """Number of prepared branches left at the end; false: not checked."""
     versions_move_forward: bool | None = None
-    """No row goes back to an earlier version."""
+    """Whether rows must never return to an earlier version."""
     converged: bool | None = None
-    """Each Subscriber holds the Publisher's rows that belong to it, in the same versions."""
+    """Whether each Subscriber must hold exactly the Publisher's rows that belong to it, in the same versions."""
     echoed: Left | None = None
-    """Transactions that were delivered where they came from; false: nobody looks."""
+    """Number of transactions delivered to the Subscriber that made them; false: not checked."""
     nothing_lost: bool | None = None
-    """Where changes are merged: each is in the row, in a later change, or recorded with the conflict that it lost."""
+    """In merge replication: whether each change must be in the row, be included in a later change, or be recorded
+    with the conflict that it lost.
+    """
     no_lost_update: bool | None = None
-    """No transaction wrote over a change that it had not seen."""
+    """Whether transactions must not have overwritten changes that they had not seen."""
     each_change_applied_once: bool | None = None
-    """Every change reached every Subscriber that it belongs to, once."""
+    """Whether every change must have reached every Subscriber to which it belongs, once."""
     sum: Annotated[tuple[Sum, ...], ONE_OR_MORE] = ()
-    """What a column adds up to."""
+    """Expected sums of columns."""
     sql: Annotated[tuple[NoRows, ...], ONE_OR_MORE] = ()
-    """Queries that return no rows."""
+    """Queries that must return no rows."""
     commands: dict[str, Commands] = {}
-    """By Subscriber: how many calls and rows its agent applied, in the whole order."""
+    """By Subscriber: numbers of calls and rows that its agent applied in the whole order."""
     conflicts: tuple[MergeConflictExpect, ...] | None = None
-    """Exactly the conflicts that merge sessions have recorded, in any order."""
+    """Complete list of the conflicts that merge sessions have recorded, in any order."""
     diverged: dict[str, Texts] = {}
-    """By Subscriber: exactly these tables differ from the Publisher's in the end; instead of `converged`."""
+    """By Subscriber: the tables that must differ from the Publisher's at the end, and no others; instead of
+    `converged`.
+    """
     isolation_claim: Literal["serializable"] | None = Field(default=None, alias="isolation")
-    """What the history as a whole must be; judged by an external checker only."""
+    """Required isolation of the history as a whole, which only an external checker can judge."""
     cells: dict[str, Expect] = {}
-    """By one value of the matrix or several joined by ``, ``: what differs in those cells."""
+    """By one value of the matrix, or several joined by ``, ``: expectations that differ in those cells."""

@@ -1,7 +1,7 @@
-"""One session of a scenario, playing its steps one after the other.
+"""A session of a scenario that plays its steps one after the other.
 
-A lane does what it is told and reports how it ended; when it is told is the runner's business. Each
-lane is one task for its whole life, because a transaction must be left by the task that entered it.
+A lane plays the steps that the runner starts, and reports their outcomes. Each lane is a single task for its whole
+life, because a transaction must be left by the task that entered it.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from twopc.sim.sessions.interface import NOT_SUBSCRIBED, ClientSession, SyncErro
 from twopc.sim.sessions.results import Result, returned
 from twopc.sim.sessions.waits import Wait
 
-#: What an order's `{rollback: session}` and `{sync: node}` play.
+#: Steps for an order's `{rollback: session}` and `{sync: node}`.
 ROLLBACK = Step.model_construct(action="rollback")
 SYNC = Step.model_construct(action="sync")
-#: How a plain session's transaction has ended, by the tag of the last statement; otherwise it is committed.
+#: Outcome of a plain session's transaction, by command tag of the last statement; otherwise committed.
 _OUTCOMES = {
     "ROLLBACK": "rolled back",
     "ROLLBACK PREPARED": "rolled back",
@@ -39,35 +39,35 @@ _OUTCOMES = {
 
 
 class _NotSavedError(Exception):
-    """The result does not have what a step wants to save. Its transaction goes on."""
+    """A result lacks the value that a step has to save. The step's transaction continues."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepPlay:
-    """A step to be played; `name` is empty for an order's own rollback."""
+    """A step to be played; `name` is empty for a rollback by the order itself."""
 
     name: str
     step: Step
     subscribers: tuple[str, ...] = ()
-    """Whom a sync is for; none: its session's own node."""
+    """Subscribers of a sync; empty: the session's own node."""
     instead: str = ""
-    """Why there is nothing to do, if there is not."""
+    """Reason why the step has nothing to do; empty if it has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcome:
-    """How a step ended: the kind of its record, and the record's fields."""
+    """Outcome of a step: the kind and the fields of its record."""
 
     lane: Lane
     play: StepPlay
     kind: str
     fields: dict[str, Any] = field(default_factory=dict)
     failure: BaseException | None = None
-    """Not an outcome but a fault of ours: the run stops."""
+    """Error of the program itself, not of the step: the run stops."""
 
 
 class Lane:
-    """A session and where it stands."""
+    """A session and its state."""
 
     def __init__(
         self,
@@ -83,39 +83,39 @@ class Lane:
     ) -> None:
         self.name = name
         self.plain = plain
-        """No coordinator, and no care: what is sent is sent as it stands."""
+        """Whether statements are sent unchanged, without a coordinator."""
         self.node = node
         self.nodes = (node, *also)
-        """Where its transactions work."""
+        """Nodes at which its transactions work."""
         self.session = session
         self.running: StepPlay | None = None
         self.launched = 0
-        """Which launch of the order its running step was: the highest is the youngest."""
+        """Number of the launch of its running step within the order: the highest is the youngest."""
         self.deadline = 0.0
-        """When the running step has taken too long, by the loop's clock."""
+        """Time limit of the running step, by the loop's clock."""
         self.queue: deque[StepPlay] = deque()
-        """Steps whose turn has come while this session was blocked."""
+        """Steps to be started once the session is no longer blocked."""
         self.wait: Wait | None = None
         """Set while the running step is known to be blocked."""
         self.cycle: tuple[str, ...] = ()
-        """The deadlock that its running step was cancelled for."""
+        """The cycle of waits for which its running step was cancelled."""
         self.open = False
         self.refused = ""
         """The step at which the open transaction was refused."""
         self.outcome = ""
-        """Of its last transaction: committed, rolled back or in doubt."""
+        """Outcome of its last transaction: committed, rolled back or in doubt."""
         self.locking = ""
         """The last step of its open transaction that can hold locks."""
         self.noticed = 0
-        """How many messages had come when its running step, or its last one, began."""
+        """Number of messages received before its running step, or its last one, began."""
         self.recorded = 0
-        """How many of its messages stand in the history."""
+        """Number of its messages recorded in the history."""
         self.subscribes = subscribes
-        """Whether the Subscribers where its transactions work do subscribe now."""
+        """Returns whether the Subscribers at which its transactions work have subscriptions now."""
         self.level = level
         """The isolation level of its transactions."""
         self.role = ""
-        """In which its open transaction works now; empty: the application's own."""
+        """Present role of its open transaction; empty: that of the application."""
         self._saved: dict[str, Any] = {}
         self._ends = ends
         self._inbox: asyncio.Queue[StepPlay | None] = asyncio.Queue()
@@ -123,11 +123,11 @@ class Lane:
 
     @property
     def holding(self) -> str:
-        """The step for which others would wait."""
+        """Name of the step that holds locks for which others may wait."""
         return self.running.name if self.running is not None else self.locking
 
     def start(self, play: StepPlay) -> None:
-        """Play a step now; the session is free."""
+        """Start a step; the session must be idle."""
         assert self.running is None, self.running
         self.running = play
         self.session.collect()
@@ -140,13 +140,13 @@ class Lane:
         self._inbox.put_nowait(play)
 
     async def close(self) -> None:
-        """Leave; whatever is open is rolled back. A step that still runs is given up."""
+        """Close the session, which rolls back an open transaction. A step that is still running is abandoned."""
         self._inbox.put_nowait(None)
         if self.running is not None:
             self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
-        with contextlib.suppress(TransactionError):  # its server is gone, and the session with it
+        with contextlib.suppress(TransactionError):  # the server is down
             await self.session.close()
 
     async def _work(self) -> None:
@@ -198,7 +198,7 @@ class Lane:
             return self._refuse("" if step.swallow else play.name, error)
 
     async def _play_plainly(self, step: Step) -> tuple[str, dict[str, Any]]:
-        """Send it and look what has become of the session's transaction."""
+        """Send a step's SQL unchanged, and determine the state of the session's transaction afterwards."""
         before, result = self.open, Result()
         try:
             if step.action == "begin":
@@ -241,7 +241,7 @@ class Lane:
             at = self.refused
             await self._rollback()
             return "rolled_back", {"gid": self.session.gid, "message": f"refused at {at}"}
-        if not self.open:  # it could not be begun
+        if not self.open:  # its BEGIN has failed
             self._finished("rolled back")
             return "rolled_back", {"message": "nothing is open"}
         gid = self.session.gid
@@ -253,7 +253,7 @@ class Lane:
             self._finished("rolled back")
             raise
         self._finished("committed")
-        gid = self.session.gid or gid  # any client's is known at its COMMIT
+        gid = self.session.gid or gid  # the gid of any client's transaction is known at its COMMIT
         return "ok", {"gid": gid, "tag": "COMMIT", "data": {"committed": True}}
 
     async def _rollback(self) -> tuple[str, dict[str, Any]]:
@@ -295,8 +295,8 @@ class Lane:
         return "ok", fields
 
     async def _work_as(self, role: str) -> None:
-        """A transaction's role is that of each of its steps; a plain session has one besides."""
-        if role != self.role or (self.plain and role):  # it may have been rolled back
+        """Set the role of a step; a plain session keeps it after the transaction."""
+        if role != self.role or (self.plain and role):  # a rollback may have reset it
             quoted = '"' + role.replace('"', '""') + '"' if role else "none"
             await self.session.execute(f"set {'' if self.plain else 'local '}role {quoted}", {})
             self.role = role
@@ -312,15 +312,15 @@ class Lane:
             self._saved[name] = result.rows[0][column]
 
     def _refuse(self, name: str, error: TransactionError) -> tuple[str, dict[str, Any]]:
-        """The transaction is refused. If it is still open it stays so until its end is asked for.
+        """Record that the transaction was refused. If it is still open, it stays open until a step ends it.
 
         Args:
-            name: of the step; empty if its application takes no notice.
+            name: name of the step; empty if the application ignores the error.
         """
         self.refused = name if self.open else ""
         self.locking = ""
         text = self._fields(error)
-        if self.cycle:  # its own record tells the cycle
+        if self.cycle:  # a separate record describes the cycle
             text |= {"conflict": {"kind": "deadlock"}, "message": "cancelled to break the deadlock"}
         return ("rejected" if text.get("conflict") else "error"), text
 

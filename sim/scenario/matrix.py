@@ -1,6 +1,6 @@
-"""Cells: a scenario once for each combination of a matrix' values, put in before any shape is read.
+"""Cells: a scenario for each combination of a matrix's values, inserted before shapes are checked.
 
-A value that is put in stands where it does in the matrix, so that a mistake with it is shown there.
+An inserted value keeps its place in the matrix, so that its errors are reported there.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from twopc.sim.scenario.text import Document, Map, Mark, Sequence
 from twopc.sim.scenario.values import Cell
 
 CELLS_MAX = 64
-#: Where a dotted key may begin; any other is meant below `topology`.
+#: First parts of a dotted key; a key with another first part is relative to `topology`.
 ROOTS = ("topology", "tables", "subscribers", "sessions", "workload", "timing")
 
 
 def cells(document: Document) -> list[tuple[Cell, Map]]:
-    """Each cell with the root that it has; one without values where there is no matrix, or a wrong one.
+    """Return each cell with its root; a single cell without values if there is no matrix, or a wrong one.
 
-    What is wrong with the matrix as a whole is noted in the document.
+    Errors of the matrix as a whole are recorded in the document.
     """
     root = document.root
     assert root is not None, "somebody has seen that there is a scenario"
@@ -54,14 +54,14 @@ def cells(document: Document) -> list[tuple[Cell, Map]]:
 
 
 def written(value: Any) -> str:
-    """A value as a cell's label has it."""
+    """Return a value in the form of a cell's label."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return "null" if value is None else str(value)
 
 
 def places(document: Document) -> set[Mark]:
-    """Where the matrix' own keys and values stand."""
+    """Return the places of the matrix's own keys and values."""
     matrix = None if document.root is None else document.root.get("matrix")
     if not isinstance(matrix, Map):
         return set()
@@ -70,16 +70,16 @@ def places(document: Document) -> set[Mark]:
 
 
 def fits(key: str, cell: Cell) -> bool:
-    """Whether an expectation under `key`, one value or several joined by ``, ``, is about the cell."""
+    """Return whether an expectation under `key`, one value or several joined by ``, ``, applies to the cell."""
     values = [value for _, value in cell.values]
     return all(each in values for each in key.split(", "))
 
 
 def _axes(document: Document, root: Map) -> list[tuple[str, Sequence]]:
-    """Dotted keys with their values; empty if anything is wrong with one."""
+    """Return the dotted keys with their values; empty if any of them is wrong."""
     matrix = root.get("matrix")
     if not isinstance(matrix, Map):
-        return []  # its shape is told elsewhere
+        return []  # the wrong shape is reported elsewhere
     results: list[tuple[str, Sequence]] = []
     is_right = bool(matrix)
     if not matrix:
@@ -107,22 +107,22 @@ def _axes(document: Document, root: Map) -> list[tuple[str, Sequence]]:
 
 
 def path_of(key: str) -> list[str]:
-    """Where a dotted key leads from the root."""
+    """Return the path of a dotted key from the root."""
     path = key.split(".")
     return path if path[0] in ROOTS else ["topology", *path]
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether one of two keys leads to the other, or into it."""
+    """Return whether one of two keys is equal to the other, or a prefix of it."""
     return all(here == there for here, there in zip(path_of(one), path_of(other), strict=False))
 
 
 def put(root: Map, path: list[str], value: Any, *, key_at: Mark, value_at: Mark) -> Map:
-    """A copy of `root` with the value where `path` leads; only what leads there is copied.
+    """Return a copy of `root` with the value at `path`; only the mappings on the path are copied.
 
     Args:
-        key_at: where the key stands, in this file or elsewhere.
-        value_at: likewise.
+        key_at: place of the key, in this file or another.
+        value_at: place of the value, in this file or another.
     """
     copy = here = _copy(root)
     for part, following in itertools.pairwise(path):
@@ -133,7 +133,7 @@ def put(root: Map, path: list[str], value: Any, *, key_at: Mark, value_at: Mark)
             inner = Map(key_at)
             topology = root.get("topology")
             publisher = topology.get("publisher") if isinstance(topology, Map) else None
-            # a level for all gives way to one for the Publisher, which holds for the Subscribers too
+            # a level for the Publisher replaces the one for all nodes, as it applies to the Subscribers too
             if part == "isolation" and isinstance(below, str) and following != publisher:
                 inner[EVERY_NODE] = below
                 inner.keys_at[EVERY_NODE] = inner.values_at[EVERY_NODE] = here.values_at[part]

@@ -1,6 +1,6 @@
-"""What a scenario refers to: do its names exist, and can its orders be played at all?
+"""Checks of a scenario's meaning: whether its names exist, and its orders can be played.
 
-Reads a `Scenario` whose shapes are right and notes problems in its `Document`; changes neither.
+The functions read a `Scenario` with correct shapes, record problems in its `Document`, and change nothing else.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["check_meaning", "sqlstate_of"]
 
 Path = tuple[str | int, ...]
 
-#: Settings on which it depends whether a scenario's servers are found, and work for replication at all.
+#: Settings that the simulator needs to reach the servers and for replication.
 _OURS = frozenset(
     {
         "port",
@@ -44,13 +44,13 @@ _OURS = frozenset(
         "wal_level",
     }
 )
-#: How what is played is told from the order that it is played of.
+#: Names that the simulator gives to twins and cases.
 _PLAYED = re.compile(r"twin of .*|.*(\]|#\d+|\(\d+\))")
 _RESERVED = {"distribution": "the distribution database", EVERYWHERE: "all nodes together"}
 
 
 def check_meaning(document: Document, scenario: Scenario) -> None:
-    """Note everything in `scenario` that refers to nothing, or that cannot work."""
+    """Record every reference in `scenario` to a missing name, and every part that cannot work."""
     _topology(document, scenario)
     for name, table in scenario.tables.items():
         _table(document, ("tables", name), name, table)
@@ -182,7 +182,7 @@ def _orders(document: Document, scenario: Scenario) -> None:
         known = None if unreadable else order
         if order.generate is None and not unreadable:
             same = (order.steps, str(order.isolation), order.faults)
-            is_tried = scenario.setup or scenario.teardown  # by playing it again
+            is_tried = scenario.setup or scenario.teardown  # repeating an order tests them
             if same in played and not is_tried:
                 document.warn(
                     mark, f"order '{order.name}' plays what '{played[same]}' plays already"
@@ -200,7 +200,7 @@ def _orders(document: Document, scenario: Scenario) -> None:
 
 
 def _unreadable(scenario: Scenario, order: Order) -> bool:
-    """Whether it is not known what the order plays, so that nothing more can be said of it."""
+    """Return whether the steps of an order are unknown because of errors, so that it cannot be checked further."""
     if order.holes or scenario.repeated:
         return True
     if order.generate is not None:
@@ -211,12 +211,12 @@ def _unreadable(scenario: Scenario, order: Order) -> bool:
     )
 
 
-#: With so many rows the Publisher's procedures look for one of them by an index: with 1,000 they do not.
+#: Number of rows for which the Publisher's procedures use an index to find a row; 1,000 are not enough.
 ROWS_MIN = 3000
 
 
 def warn_of_tiny_tables(document: Document, scenario: Scenario) -> None:
-    """Warn of a tiny table whose rows two sessions write by different keys, both serializable."""
+    """Warn of a small table whose rows two serializable sessions write by different keys."""
     levels = [scenario.topology.isolation, *(order.isolation for order in scenario.orders)]
     if not any("serializable" in each.values() for each in levels):
         return
@@ -239,7 +239,7 @@ def _rows(count: int) -> str:
 
 
 def _keys(session: Session, name: str, table: ScenarioTable) -> frozenset[str]:
-    """The values that its statements on the table compare the key with."""
+    """Return the values with which a session's statements on the table compare the key."""
     (column,) = table.key_columns
     results: set[str] = set()
     for _, step in session.named_steps:

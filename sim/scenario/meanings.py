@@ -1,6 +1,6 @@
-"""What each protection ensures, and what goes wrong without it; what each invariant says.
+"""Descriptions of protections, of the consequences without them, and of invariants.
 
-The one source of these words: scenarios.md and the explorer's page have them from here.
+scenarios.md and the explorer's page take these texts from here.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 
 class ProtectionMeaning(NamedTuple):
-    """A protection in words, both parts without a capital and a full stop."""
+    """Description of a protection; both texts are without a capital and a full stop."""
 
     ensures: str
     without: str
-    """What goes wrong where it is switched off, if the order comes to that."""
+    """What fails if the protection is switched off, in an order that depends on it."""
 
 
-#: By the names under which twins switch them off.
+#: Protections by their names in twins.
 PROTECTIONS: Mapping[str, ProtectionMeaning] = {
     name: ProtectionMeaning(ensures, without)
     for name, ensures, without in (
@@ -199,7 +199,7 @@ PROTECTIONS: Mapping[str, ProtectionMeaning] = {
     )
 }
 
-#: By the names under which scenarios ask for them.
+#: Invariants by their names in `expect`.
 INVARIANTS: Mapping[str, str] = {
     "atomic": "every global transaction took effect at all its participants or at none",
     "prepared_left": "no prepared branch is left",

@@ -1,6 +1,6 @@
-"""Filters of merged tables: in which order tables are published, and what a file cannot say of filters.
+"""Filters of merged tables: the order in which tables are published, and checks of filters.
 
-Part of `twopc.sim.scenario.meaning`; notes problems in the `Document` and changes nothing.
+Part of `twopc.sim.scenario.meaning`; records problems in the `Document` and changes nothing else.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _VALUES = ("host_name", "suser_sname")
 
 
 def publish_order(tables: Mapping[str, ScenarioTable]) -> list[str]:
-    """The tables, each after those whose rows its own follow; else as the file has them."""
+    """Return the tables, each after the tables to which it is joined, otherwise in the order of the file."""
     order: dict[str, None] = {}
 
     def publish(name: str, below: tuple[str, ...]) -> None:
@@ -39,7 +39,7 @@ def publish_order(tables: Mapping[str, ScenarioTable]) -> list[str]:
 
 
 def check_filters(document: Document, scenario: Scenario) -> None:
-    """Note filters that cannot be, and values of Subscribers that are none."""
+    """Record the errors of filters, and of the Subscribers' values for them."""
     for name, table in scenario.tables.items():
         if not (table.hole or table.merge.hole):
             _table(document, scenario, name, table)
@@ -102,7 +102,7 @@ def _table(document: Document, scenario: Scenario, name: str, table: ScenarioTab
 
 
 def _option(document: Document, scenario: Scenario, at: Path, name: str) -> None:
-    """Note a partition option, or a realignment, that means nothing or cannot be."""
+    """Record a partition option or a realignment that has no effect or is impossible."""
     merge = scenario.tables[name].merge
     if not merge.is_filtered:
         for word in sorted({"partition", "realigns"} & merge.model_fields_set):
@@ -129,7 +129,7 @@ def _option(document: Document, scenario: Scenario, at: Path, name: str) -> None
 
 
 def superseded(scenario: Scenario) -> frozenset[str]:
-    """Subscribers of whose partition, which has one Subscriber alone (option 3), another has taken the place."""
+    """Return the Subscribers that were replaced as the only Subscriber of their partition (option 3)."""
     tables = scenario.tables.values()
     if not any(table.merge.partition == "3" for table in tables):
         return frozenset()
@@ -150,7 +150,7 @@ def _condition(document: Document, at: Path, text: str) -> None:
 
 
 def _calls(text: str, name: str) -> bool:
-    """Whether ``msrepl.name()`` stands there: a column may be called so, too."""
+    """Return whether a text calls ``msrepl.name()``; a column may have the same name."""
     written = [token.word or token.text for token in _written(text)]
     return any(written[at : at + 4] == ["msrepl", ".", name, "("] for at in range(len(written)))
 
@@ -167,7 +167,7 @@ def _written(text: str) -> list[SqlToken]:
 
 
 def _circles(document: Document, scenario: Scenario) -> None:
-    """Note joins that lead back to where they begin."""
+    """Record joins that form a cycle."""
     tables = scenario.tables
     parents = {
         name: {other for other in table.merge.join if other in tables and other != name}

@@ -1,4 +1,4 @@
-"""Plays scenarios of merge replication on a model, in virtual time; see `twopc.sim.scenario.stage.Stage`."""
+"""Stage for merge replication on a model, in virtual time; see `twopc.sim.scenario.stage.Stage`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from twopc.sim.sessions.waits import Waits
 
 
 class MergeModelStage(ModelStage):
-    """Nodes of a model that merge."""
+    """Stage of merging nodes of a model."""
 
     def __init__(
         self,
@@ -47,15 +47,15 @@ class MergeModelStage(ModelStage):
 
     @property
     def merging(self) -> ModelMerging:
-        """What is merged, for those who look into it."""
+        """The merge replication on the model, for inspection."""
         return self._merging
 
     async def open(self, session: str, node: str) -> ClientSession:
-        """A session of the application's role."""
+        """Return a session of the application's role."""
         return self._at(session, node)
 
     def agents(self) -> ClientSession:
-        """A session that syncs for an order."""
+        """Return the session in which an order syncs."""
         return self._at(AGENTS, self._model.spec.publisher)
 
     def _at(self, name: str, node: str) -> MergeVirtualSession:
@@ -64,7 +64,7 @@ class MergeModelStage(ModelStage):
         return opened
 
     def subscribes(self, node: str) -> bool:
-        """Everybody does whose place no other has taken, from the beginning to the end."""
+        """Return True unless another node has replaced this one."""
         return node not in self._superseded
 
     def _has_tables(self, node: str) -> bool:
@@ -110,7 +110,7 @@ class MergeModelStage(ModelStage):
         every = self._merging.recorded(node)
         if node in self._scenario.topology.tree:
             return every
-        # its Publisher has the others
+        # the Publisher records the other conflicts
         return [each for each in every if each.type in ON_THE_WAY_DOWN]
 
     def _as_read(self, node: str, conflict: RecordedConflict) -> dict[str, Any]:
@@ -139,11 +139,11 @@ class MergeModelStage(ModelStage):
         }
 
     async def waits(self) -> Waits:
-        """Look at every node's locks."""
+        """Read the locks of all nodes."""
         return self._faults.with_paused(await super().waits(), self._sessions)
 
     async def look(self, node: str, tables: Mapping[str, Sequence[str]]) -> NodeContent:
-        """These tables' rows, with these columns."""
+        """Return the given columns of these tables' rows."""
         content = await super().look(node, tables)
         for name, rows in content.rows.items():
             keys = self._scenario.tables[name].key_columns
@@ -201,6 +201,6 @@ class MergeModelStage(ModelStage):
         return self._faults.fired()
 
     async def recover(self) -> None:
-        """Mend what heals, and go on with what was being delivered."""
+        """Heal the faults that can be healed, and continue interrupted deliveries of snapshots."""
         self._faults.heal()
         await self._merging.go_on()

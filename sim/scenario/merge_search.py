@@ -1,7 +1,8 @@
-"""Every order of a merging scenario's steps on the model, and every point at which a merge session may be interrupted.
+"""Search of all orders of a merging scenario's steps on the model, with merge sessions interrupted at every point.
 
-A step is played as a whole, or until it is blocked. Of orders that differ only in the sequence of independent steps one
-is played: a statement affects its own node, and a merge session its two ends
+A step is played completely, or until it is blocked. Of orders that differ only in the sequence of independent
+steps, one
+is played: a statement affects its own node, and a merge session its two nodes
 (`twopc.sim.scenario.ordering.footprint`).
 """
 
@@ -32,51 +33,51 @@ from twopc.sim.scenario.stage import SetUpError
 from twopc.sim.scenario.twins import Twin
 from twopc.sim.scenario.values import Case, CaseCounts, CaseLesson, Selection
 
-#: What must hold of every order, whatever the file expects of its own ones.
+#: Invariants of every order, regardless of the file's expectations for its own orders.
 _INVARIANTS = ("converged", "nothing_lost")
 _FAULT = "found_1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionCut:
-    """A merge session is cut off."""
+    """An interruption of a merge session."""
 
     at: str
-    """The point: ``merge.upload_applied(anna)``."""
+    """Protocol point: ``merge.upload_applied(anna)``."""
     nth: int = 1
-    """At which of the arrivals."""
+    """Number of the arrival, from 1."""
 
     @property
     def do(self) -> str:
-        """What happens there."""
+        """Action of the fault."""
         return f"crash agent {self.at.partition('(')[2].removesuffix(')')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayedCourse:
-    """One course, played."""
+    """A course that has been played."""
 
     steps: tuple[str, ...]
     cut: SessionCut | None
     records: Sequence[HistoryRecord]
     lesson: CaseLesson
     broken: tuple[tuple[str, str], ...]
-    """Invariants that do not hold, or ``ends``, each with how that shows."""
+    """Violated invariants, or ``ends``, each with its message."""
 
     @property
     def has_struck(self) -> bool:
-        """The session came to the point at which it was cut off."""
+        """Whether the session reached the point of the interruption."""
         return any(record.kind == "fault" for record in self.records)
 
     @property
     def failed(self) -> tuple[str, ...]:
-        """The steps that did not end well."""
+        """The steps that failed."""
         ends = (each for each in self.records if each.kind in ENDS and each.step)
         return tuple(each.step for each in ends if each.kind not in ("ok", "explain"))
 
     @property
     def ending(self) -> str:
-        """How it has ended, in words: equal for equal endings."""
+        """Description of the final state: equal for equal states."""
         tables: dict[str, list[str]] = {}
         for record in self.records:
             data = record.data or {}
@@ -92,12 +93,12 @@ class PlayedCourse:
 
 @dataclass(slots=True, kw_only=True)
 class MergeSearchResult:
-    """What a search has found."""
+    """Result of a search."""
 
     counts: CaseCounts = field(default_factory=lambda: CaseCounts(orders=0))
     runs: int = 0
     cuts: int = 0
-    """Runs in which a session was cut off."""
+    """Number of runs in which a session was interrupted."""
     endings: set[str] = field(default_factory=set)
     seconds: float = 0.0
     gave_up: bool = False
@@ -105,17 +106,17 @@ class MergeSearchResult:
 
 
 class MergeSearch:
-    """One search.
+    """A search.
 
     Args:
-        only: the sessions whose steps are played; empty: everybody's.
-        off: protections that are left out.
-        runs: so many orders are drawn; 0: all are played.
-        crashes: 1: in every order a merge session is cut off, at each point in turn; and once it is not.
-        reduced: of equivalent orders one is played; else all are.
+        only: sessions whose steps are played; empty: all sessions.
+        off: protections that are switched off.
+        runs: number of orders that are drawn at random; 0: all are played.
+        crashes: 1: each order is also played with a merge session interrupted, at each point in turn.
+        reduced: whether only one of equivalent orders is played.
 
     Raises:
-        ScenarioError: the model does not know something that the file says.
+        ScenarioError: the model does not support a part of the file.
     """
 
     def __init__(
@@ -148,7 +149,9 @@ class MergeSearch:
         self._began = 0.0
 
     async def search(self) -> MergeSearchResult:
-        """Until something is broken, everything is played, or the time is over. In virtual time."""
+        """Play orders until an invariant is violated, all are played, or the time limit is reached; in virtual
+        time.
+        """
         self._began = time.monotonic()
         result = MergeSearchResult()
         how = f"sample:{self._runs}" if self._runs else ""
@@ -184,7 +187,7 @@ class MergeSearch:
         return played
 
     async def _cut_off(self, result: MergeSearchResult, steps: tuple[str, ...]) -> None:
-        """The same order with a session that is cut off, at one arrival after the other."""
+        """Play the order with an interrupted session, at one arrival after the other."""
         for cut in self._places():
             while result.broken is None and not self._is_late():
                 played = await self._note(result, steps, cut)
@@ -198,7 +201,7 @@ class MergeSearch:
                 yield SessionCut(at=point.replace("(node)", f"({subscriber})"))
 
     async def play(self, steps: tuple[str, ...], cut: SessionCut | None) -> PlayedCourse:
-        """One course, with what a search looks for."""
+        """Play one course and check the invariants."""
         order, scenario = self._order, self._scenario
         if cut is not None:
             when = {"nth": cut.nth}
@@ -232,7 +235,9 @@ class MergeSearch:
         )
 
     async def _shortened(self, course: PlayedCourse) -> PlayedCourse:
-        """Without the sessions, and the last steps, that are not needed."""
+        """Return the shortest course found by removing sessions, and then last steps, that are not needed for the
+        violation.
+        """
         of_session = {name: session for name, (session, _) in self._scenario.steps.items()}
         for session in self._scenario.sessions:
             rest = tuple(step for step in course.steps if of_session[step] != session)
@@ -253,7 +258,7 @@ class MergeSearch:
 
 
 def _expected(scenario: Scenario, sessions: Collection[str]) -> Expect:
-    """The invariants that a file does not take out; who begins anew loses changes."""
+    """Return the invariants that the file does not exclude; reinitialising excludes `nothing_lost`."""
     begins_anew = any(
         step.action == "reinitialise"
         for name in sessions

@@ -1,4 +1,4 @@
-"""A scenario's tables on a topology that merges: made, filled, published and subscribed."""
+"""Tables of a scenario on a topology of merge replication: created, filled, published and subscribed."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ ON_THE_WAY_DOWN = frozenset(
 
 
 async def set_up_merge(topology: MergeTopology, scenario: Scenario) -> Sequence[Mapping[str, Any]]:
-    """Tables and rows at the Publisher, published and subscribed; then the scenario's own SQL.
+    """Create, fill, publish and subscribe the tables, then run the scenario's own SQL.
 
     Returns:
-        what each text of `setup` has returned last.
+        The last result of each text of `setup`.
 
     Raises:
-        SetUpError: the server does not take something of it.
+        SetUpError: the server refuses a part of the setup.
     """
     await make_tables(topology, scenario)
     await fill_tables(topology, scenario)
@@ -51,7 +51,7 @@ async def set_up_merge(topology: MergeTopology, scenario: Scenario) -> Sequence[
                 realigns=merge.realigns,
                 identity=None if merge.identity is None else merge.identity.ranges,
             )
-    for name in topology.subscribers:  # each after its Publisher
+    for name in topology.subscribers:  # in the order of the tree, each after its Publisher
         stated = scenario.subscriber(name)
         with blaming("subscribers", name) if name in scenario.subscribers else blaming("tables"):
             priority = None if stated.merge.priority is None else float(stated.merge.priority)
@@ -69,7 +69,7 @@ async def set_up_merge(topology: MergeTopology, scenario: Scenario) -> Sequence[
 
 
 async def make_snapshots(topology: MergeTopology, folder: str) -> None:
-    """At each Publisher one for each partition, or of all rows."""
+    """Make at each Publisher a snapshot for each partition, or one of all rows."""
     for publisher in topology.tree.publishers:
         held = await partitions.partitions(await topology.admin(publisher))
         named = [(each.host_name, each.login) for each in held] or [(None, None)]

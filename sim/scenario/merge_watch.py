@@ -82,9 +82,8 @@ class MergeWatch:
                 self._note(node, await self._sight.seen(node))
         ends = (self._tree.publisher_of(subscriber), subscriber)
         before = {node: await self._sight.seen(node) for node in ends}
-        if (
-            ends[0] not in before[subscriber].marks
-        ):  # the Subscriber is being initialised, which is no session
+        # without marks the Subscriber is being initialised, which is no session
+        if ends[0] not in before[subscriber].marks:
             yield
             return
         try:
@@ -190,9 +189,8 @@ def _way(
     ]
     arrived = [there.received for _, there in marks]
     if any(before[node].replicas != after[node].replicas for node in before):
-        arrived[0] = (
-            0  # one of the nodes was restored: earlier generations belong to its previous replica number
-        )
+        # one of the nodes was restored: earlier generations belong to its previous replica number
+        arrived[0] = 0
     return {
         "from": sender,
         "to": receiver,

@@ -1,8 +1,8 @@
-"""What of a scenario the model does not know: each with its place, before anything is played.
+"""Checks of a scenario for parts that the model does not support, with their places, before it is played.
 
-A model is built, and every statement of the scenario is read by the node that it is for. What is made on the
-way, by a statement of the scenario itself, is not there yet: that no mistake is found does not mean that there
-is none, and a run would say it too.
+A model is built, and each statement of the scenario is parsed by its node. Objects that the scenario's own
+statements
+create do not exist yet, so that not all errors are found; a run reports the others.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NO_NOTICES = "the model sends no notices"
 
 
 def check_model(loaded: LoadedScenario) -> None:
-    """Note in the document what the model does not know."""
+    """Record in the document the parts that the model does not support."""
     document = loaded.document
     for _, scenario in loaded.cells:
         for path, message in unknown(scenario):
@@ -41,7 +41,7 @@ def check_model(loaded: LoadedScenario) -> None:
 
 
 def unknown(scenario: Scenario) -> Iterator[tuple[Path, str]]:
-    """What the model does not know of a scenario."""
+    """Yield the parts of a scenario that the model does not support, with their places."""
     yield from _beyond(scenario)
     try:
         spec = spec_of(scenario)
@@ -63,7 +63,7 @@ def unknown(scenario: Scenario) -> Iterator[tuple[Path, str]]:
 
 @contextmanager
 def _placing(scenario: Scenario) -> Generator[None]:
-    """What the model does not know, or a node does not take, has its place in the file."""
+    """Convert errors of the model to SetUpError with their place in the file."""
     try:
         yield
     except UnsupportedError as error:
@@ -83,13 +83,13 @@ def built(
     recorder: RecorderPort,
     points: Points | None = None,
 ) -> System:
-    """A model of a scenario.
+    """Return a model of a scenario.
 
     Args:
-        points: that its processes come to; its own, unless somebody watches.
+        points: protocol points of its processes; by default its own.
 
     Raises:
-        SetUpError: it does not know something, or does not take something, as a server would not.
+        SetUpError: the model does not support a part of the scenario, or refuses it as a server would.
     """
     with _placing(scenario):
         return build(spec, wiring, kernel=kernel, recorder=recorder, points=points)
@@ -104,11 +104,11 @@ def built_to_merge(
     kernel: SimpyKernel,
     recorder: RecorderPort,
 ) -> tuple[System, ModelMerging]:
-    """A model of a scenario of merge replication, and what is merged on it; raises as `built`.
+    """Return a model of a scenario of merge replication, and its merge replication. See `built` for errors.
 
     Args:
-        points: of its sessions.
-        off: protections that are left out.
+        points: protocol points of its merge sessions.
+        off: protections that are switched off.
     """
     model = built(scenario, empty_spec(spec), Wiring(), kernel=kernel, recorder=recorder)
     with _placing(scenario):
@@ -116,30 +116,30 @@ def built_to_merge(
 
 
 class NullRecorder:
-    """A recorder for those who see everything themselves; what was drawn is kept."""
+    """A recorder that stores only drawn parameters, for callers that observe the model themselves."""
 
     def __init__(self) -> None:
         self.drawn: dict[str, Any] = {}
         self.watched: Callable[[str, Any], None] | None = None
-        """Told of what the coordinators' machines do, with the gid."""
+        """Called with the gid and each effect or event of the coordinators' machines."""
 
     def write(self, kind: str, **fields: Any) -> None:
-        """It is not kept."""
+        """Pass on a record of a coordinator's machine; other records are dropped."""
         if self.watched is not None and kind == "machine":
             self.watched(fields["gid"], fields["what"])
 
     def drew(self, name: str, value: Any) -> None:
-        """A parameter."""
+        """Store a drawn parameter."""
         self.drawn[name] = value
 
 
 def refusal_text(error: UnsupportedError) -> str:
-    """Without the statement: its place is shown."""
+    """Return the message of an error without the statement, whose place is shown."""
     return f"the model does not know {error.what}"
 
 
 def path_of(scenario: Scenario, text: str) -> Path:
-    """Where a text stands in the file, or one that it is a part of; the tables' place if it is not found."""
+    """Return the place in the file of a text, or of a text that contains it; that of the tables if it is not found."""
     requested = " ".join(text.split())
     for path, _, result in (*statements(scenario), *_texts(scenario)):
         if requested in " ".join(result.split()):
@@ -155,7 +155,7 @@ def _unknown(model: System, node: str, text: str) -> UnsupportedError | None:
         except UnsupportedError as error:
             return error
         except SqlError:
-            pass  # a server would say so too, perhaps not at this moment
+            pass  # an error of SQL is no lack of the model
     return None
 
 
@@ -171,7 +171,7 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[Path, str]]:
 
 
 def statements(scenario: Scenario) -> Iterator[tuple[Path, tuple[str, ...], str]]:
-    """Each with its place and the nodes that it is for."""
+    """Yield each statement with its place and its nodes."""
     for name, session in scenario.sessions.items():
         for when in ("setup", "teardown"):
             for place, text in enumerate(getattr(session, when)):
@@ -197,7 +197,7 @@ def statements(scenario: Scenario) -> Iterator[tuple[Path, tuple[str, ...], str]
 
 
 def _texts(scenario: Scenario) -> Iterator[tuple[Path, tuple[str, ...], str]]:
-    """What defines: each with its place."""
+    """Yield each text of a definition with its place."""
     for name, table in scenario.tables.items():
         for column, text in table.columns.items():
             yield ("tables", name, "columns", column), (), text

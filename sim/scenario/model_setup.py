@@ -1,6 +1,6 @@
-"""What a model is built from, of a scenario: its topology, tables, Subscribers, and how long things take.
+"""Derivation of a model's specification from a scenario: topology, tables, Subscribers, and timing.
 
-It must not know how a case is played.
+This module must not depend on how a case is played.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.stage import SetUpError
 from twopc.sim.scenario.values import Case
 
-#: PostgreSQL's settings that the model has too: what each is called in a specification, or in its timing.
+#: Settings of PostgreSQL that the model supports.
 SETTINGS = frozenset({"max_prepared_transactions", "deadlock_timeout"})
-#: What may be given a length of time, besides links.
+#: Names of durations, other than links.
 TIMED = frozenset(each.name for each in dataclasses.fields(ModelTiming)) - {"links"}
-#: In a link's name: any Subscriber.
+#: Name of any Subscriber in the name of a link.
 ANY_SUBSCRIBER = "sub"
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0}
-#: PostgreSQL's own, without a unit in milliseconds.
+#: PostgreSQL's notation; without a unit, in milliseconds.
 _DEADLOCK_TIMEOUT = re.compile(r"(\d+)\s*(ms|s|min)?")
 _PG_UNITS_S = {None: 0.001, "ms": 0.001, "s": 1.0, "min": 60.0}
-#: Branch markers are what is looked at in the end, however long a load has lasted.
+#: Branch markers are read at the end, even after a long load.
 MARKERS_KEPT_S = 24 * 3600.0
 
 
 def spec_of(
     scenario: Scenario | Case, *, seed: int | None = None, one_server: bool = True
 ) -> ModelSpec:
-    """The specification of a scenario's model.
+    """Return the specification of a scenario's model.
 
     Args:
-        scenario: or a case of it, for its cell's values and its seed.
-        seed: of all chance; None: the case's, or the scenario's.
-        one_server: the nodes are databases of one server, as real ones are where nothing else is said.
+        scenario: the scenario, or a case with its cell's values and its seed.
+        seed: seed of all random values; None: that of the case, or of the scenario.
+        one_server: whether the nodes are databases of one server, as is the default on real servers.
 
     Raises:
-        SetUpError: something is timed, or set, that the model does not have; tells where it stands.
+        SetUpError: a duration or a setting does not exist in the model; with its place.
     """
     own = None
     if isinstance(scenario, Case):
@@ -124,7 +124,11 @@ def _subscriber(scenario: Scenario, name: str) -> SubscriberSpec:
 
 
 def _prepared_max(scenario: Scenario) -> int:
-    """How many prepared transactions a node has room for; what else is set must be known, too."""
+    """Return the maximum number of prepared transactions of a server.
+
+    Raises:
+        SetUpError: a setting is not supported by the model, or is not a number.
+    """
     result = PREPARED_MAX
     for name, text in scenario.topology.settings.items():
         at = ("topology", "settings", name)
@@ -162,7 +166,7 @@ def _timing(scenario: Scenario) -> ModelTiming:
 
 
 def _links(scenario: Scenario, name: str) -> list[str]:
-    """The links that a name stands for: of two nodes, in either order; ``sub-pub``: of every Subscriber."""
+    """Return the links that a name denotes: of two nodes, in either order; ``sub-pub``: those of every Subscriber."""
     nodes = scenario.topology.nodes
     words: Mapping[str, tuple[str, ...]] = {node: (node,) for node in nodes}
     words = {
@@ -182,7 +186,7 @@ def _links(scenario: Scenario, name: str) -> list[str]:
 
 
 def delay_of(timing: workload.Timing) -> Delay:
-    """A timing as a distribution, in seconds."""
+    """Return a timing as a distribution in seconds."""
     values = timing.values
     if timing.distribution == "constant":
         return Delay(a=_seconds(values[0]))
@@ -194,7 +198,7 @@ def delay_of(timing: workload.Timing) -> Delay:
 
 
 def _seconds(text: str) -> float:
-    """Of ``0.2ms``, ``1s`` or ``2m``."""
+    """Return the seconds of ``0.2ms``, ``1s`` or ``2m``."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m)", text)
-    assert match is not None, text  # the reader of files has seen to it
+    assert match is not None, text  # the model of the file checks it
     return float(match[1]) * _UNITS_S[match[2]]

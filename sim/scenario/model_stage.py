@@ -1,4 +1,4 @@
-"""A scenario's stage on a model, in virtual time."""
+"""Stage on a model, in virtual time."""
 
 from __future__ import annotations
 
@@ -58,24 +58,24 @@ class ModelStage:
         self._place = SessionPlace(model=model, blame=self._blame)
 
     def watch(self, observe: Callable[[str, Any], None] | None) -> None:
-        """Let somebody see what the coordinators' machines do and are told."""
+        """Call `observe` with the effects and events of the coordinators' machines."""
         self._recorder.watched = observe
 
     @property
     def model(self) -> System:
-        """The model, for those who play on it without an event loop, or look into it."""
+        """The model, for inspection and for playing without an event loop."""
         return self._model
 
     @property
     def sessions(self) -> Mapping[str, VirtualSession]:
-        """Those that are connected, by name."""
+        """Connected sessions, by name."""
         return self._sessions
 
     def _blame(self, error: UnsupportedError, text: str) -> SetUpError:
         return SetUpError(path_of(self._scenario, text or error.text), refusal_text(error))
 
     async def take_down(self) -> None:
-        """The scenario's own last words."""
+        """Run the scenario's `teardown`."""
         for at, text in enumerate(self._scenario.teardown):
             session = self._model.publisher.connect("postgres", "")
             try:
@@ -93,7 +93,7 @@ class ModelStage:
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """What chance and wiring it has."""
+        """Seed, wiring and randomly drawn parameters of the model."""
         report: dict[str, Any] = {"seed": self._model.spec.seed}
         if self._model.wiring.names:
             report["wiring"] = list(self._model.wiring.names)
@@ -102,9 +102,9 @@ class ModelStage:
         return report
 
     async def open(self, session: str, node: str) -> ClientSession:
-        """A session of the application's role."""
+        """Return a session of the application's role."""
         opened: VirtualSession
-        text = self._scenario.sessions.get(session)  # a load's clients stand in no file
+        text = self._scenario.sessions.get(session)  # the clients of a load are not in the file
         if text is not None and text.plain:
             role = "app" if self._scenario.topology.subscribers else "postgres"
             opened = PlainVirtualSession(self._place, session, node, role=role)
@@ -120,13 +120,13 @@ class ModelStage:
         return opened
 
     def agents(self) -> ClientSession:
-        """A session that syncs for an order."""
+        """Return the session in which an order syncs."""
         opened = VirtualSession(self._place, "", "")
         self._sessions[AGENTS] = opened
         return opened
 
     async def deliveries(self) -> list[StageDelivery]:
-        """What the agents have done."""
+        """Return the agents' deliveries since the last call."""
         return [
             StageDelivery(
                 node=each.node,
@@ -143,25 +143,25 @@ class ModelStage:
         ]
 
     def merge_sessions(self) -> Sequence[EndedMergeSession]:
-        """Nothing is merged here."""
+        """Return nothing: this is not merge replication."""
         return ()
 
     async def waits(self) -> Waits:
-        """Look at every node's locks."""
+        """Read the locks of all nodes."""
         clients = await clients_of(self._sessions)
         nodes = self._model.nodes.values()
         sessions = [one for node in nodes for one in node.wait_rows()]
         return read_waits(sessions, clients, {node.name: node.clock() for node in nodes})
 
     def subscribes(self, node: str) -> bool:
-        """As the model knows it."""
+        """Return whether the node is the Publisher or has a subscription in the model."""
         return node == self._model.spec.publisher or node in self._model.members.now
 
     def _has_tables(self, node: str) -> bool:
         return self.subscribes(node) or self._model.members.has_tables(node)
 
     async def look(self, node: str, tables: Mapping[str, Sequence[str]]) -> NodeContent:
-        """These tables' rows, with these columns."""
+        """Return the given columns of these tables' rows."""
         if not self._has_tables(node):
             raise AwayError(node)
         there = self._model.nodes[node]
@@ -178,7 +178,7 @@ class ModelStage:
     async def part(
         self, subscriber: str, table: str, columns: Sequence[str]
     ) -> list[dict[str, Any]] | None:
-        """The Publisher's rows that fulfil the filters of table and Subscriber."""
+        """Return the Publisher's rows that fulfil the filters of the table and the Subscriber."""
         filters = [
             self._scenario.tables[table].filter,
             self._scenario.subscriber(subscriber).filter.get(table),
@@ -202,12 +202,14 @@ class ModelStage:
         ]
 
     async def prepared(self, node: str) -> tuple[str, ...]:
-        """Our gids at the node."""
+        """Return the gids of coordinators' branches that are prepared at the node."""
         result = self._model.nodes[node].prepared()
         return tuple(sorted(gid for gid in result if gid.startswith(f"{PREFIX}:")))
 
     async def markers(self, node: str) -> list[dict[str, Any]]:
-        """The rows of the node's marker table; `sent`: a Subscriber's branch has one at the Publisher."""
+        """Return the rows of the node's marker table; `sent`: whether a Subscriber's branch has one at the
+        Publisher.
+        """
         results = sorted(self._model.nodes[node].markers(), key=lambda each: each.gid)
         return [
             {
@@ -220,7 +222,7 @@ class ModelStage:
         ]
 
     async def query(self, node: str, text: str) -> list[dict[str, Any]]:
-        """The rows of a query."""
+        """Return the rows of a query."""
         result = await self._looked(node, text)
         return [
             {
@@ -231,7 +233,7 @@ class ModelStage:
         ]
 
     async def _looked(self, node: str, text: str) -> StatementResult:
-        """What a query returns; it waits for nobody."""
+        """Return the result of a query, which does not wait for locks."""
         session = self._model.nodes[node].connect("postgres", "looks")
         try:
             rows: StatementResult = await self._do(session.execute(text))
@@ -244,7 +246,9 @@ class ModelStage:
             session.close()
 
     async def outage(self, node: str, *, on: bool) -> None:
-        """See `twopc.sim.scenario.outages`: the server goes on, and nobody gets in."""
+        """Make a node unreachable, or reachable again, while its server continues. See
+        `twopc.sim.scenario.outages`.
+        """
         network = self._model.network
         if on:
             network.shut(node)
@@ -252,27 +256,27 @@ class ModelStage:
             network.open(node)
 
     async def pause_agent(self, subscriber: str, *, on: bool) -> None:
-        """Agents work when somebody syncs, and at no other time: whoever plays leaves this one out."""
+        """Do nothing: agents run only in sync steps, and the player omits paused agents."""
 
     async def age(self, days: int) -> None:
-        """Nothing is dated here."""
+        """Do nothing: only metadata of merge replication is dated."""
 
     async def backup(self, node: str, *, kept: bool) -> None:
-        """Only nodes that merge are backed up."""
+        """Do nothing: only merging nodes are backed up."""
 
     async def change_column(self, change: ColumnChange) -> None:
-        """Only columns of tables that are merged change."""
+        """Do nothing: only columns of merged tables are changed."""
 
     async def arm(self, fault: Fault) -> None:
-        """See `twopc.sim.scenario.stage.Stage`."""
+        """Raise NotPlayableError: this stage does not inject faults."""
         raise NotPlayableError(("faults",), "faults are not performed on the model")
 
     async def fired(self) -> Sequence[FaultStrike]:
-        """None: nothing is ever armed."""
+        """Return nothing: no fault is armed."""
         return ()
 
     async def recover(self) -> None:
-        """One pass of recovery, of every coordinator that lives."""
+        """Run one pass of recovery in every coordinator that is alive."""
         for each in self._model.coordinators().values():
             if each.alive:
                 await self._do(each.recover())

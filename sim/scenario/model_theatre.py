@@ -1,6 +1,6 @@
-"""Plays scenarios on a model, in virtual time: no server, and the same bytes each time.
+"""Theatre on a model, in virtual time: without a server, and with identical results each time.
 
-Whoever plays has to run on a `twopc.sim.model.loop.VirtualLoop`; what happens when is the runner's business.
+It requires a `twopc.sim.model.loop.VirtualLoop`. When steps are started is decided by the runner.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from twopc.sim.scenario.values import Capabilities, Case
 
 
 class ModelTheatre:
-    """Makes a model for each case; an async context manager.
+    """Creates a model for each case; an async context manager.
 
     Args:
-        seed: of all chance, where neither case nor scenario says one.
-        wiring: what the models are made of, but for what a twin switches off.
-        servers: ``one`` server for all nodes, or one for ``each``: who shares room with whom.
-        began_s: what nodes' clocks show when a run begins, in seconds since 1970.
-        kernel: makes the time of each, of its seed; who watches what happens puts his own here.
-        points: likewise what processes come to.
+        seed: seed of all random values, if neither the case nor the scenario has one.
+        wiring: wiring of the models, except for protections that a twin switches off.
+        servers: ``one`` server for all nodes, or one for ``each``: which nodes share the limits of a server.
+        began_s: time of the nodes' clocks at the beginning of a run, in seconds since 1970.
+        kernel: creates the kernel of a model from its seed; observers replace it.
+        points: creates the protocol points of a model; observers replace it.
     """
 
     def __init__(
@@ -67,11 +67,11 @@ class ModelTheatre:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """There is nothing to end."""
+        """Do nothing."""
 
     @property
     def capabilities(self) -> Capabilities:
-        """What a model can do."""
+        """Capabilities of the model."""
         return Capabilities(
             name="model",
             protections=SUPPORTED | frozenset(MergeProtection),
@@ -89,14 +89,14 @@ class ModelTheatre:
 
     @property
     def kept(self) -> Sequence[tuple[str, str, str]]:
-        """Nothing is left of a model."""
+        """Always empty: nothing remains of a model."""
         return ()
 
     def stage(self, case: Case) -> AbstractAsyncContextManager[ModelStage]:
         """See `twopc.sim.scenario.stage.Theatre`.
 
         Raises:
-            ConfigurationError: time is not virtual here.
+            ConfigurationError: the running loop does not have virtual time.
         """
         return self._stage(case)
 
@@ -130,8 +130,8 @@ class ModelTheatre:
 def _merging(
     case: Case, spec: ModelSpec, kernel: SimpyKernel, recorder: NullRecorder, points: Points
 ) -> ModelStage:
-    """The stage for a case of merge replication."""
-    from twopc.sim.scenario.merge_model_stage import MergeModelStage  # which few scenarios need
+    """Return the stage for a case of merge replication."""
+    from twopc.sim.scenario.merge_model_stage import MergeModelStage  # few scenarios need it
 
     model, merging = built_to_merge(
         case.scenario, spec, points, case.off, kernel=kernel, recorder=recorder
@@ -140,9 +140,9 @@ def _merging(
 
 
 def _stage_of(model: System, case: Case, recorder: NullRecorder) -> ModelStage:
-    """The stage for a case: one on which faults happen, if it arms any."""
+    """Return the stage for a case: one that injects faults if the case arms any."""
     if not case.faults:
         return ModelStage(model, case.scenario, recorder)
-    from twopc.sim.faults.model_stage import FaultyModelStage  # which few scenarios need
+    from twopc.sim.faults.model_stage import FaultyModelStage  # few scenarios need it
 
     return FaultyModelStage(model, case, recorder)

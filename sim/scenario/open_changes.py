@@ -1,7 +1,8 @@
-"""What open transactions have changed: read by each session itself, since nobody else sees it.
+"""Uncommitted changes of open transactions, read by each session itself, as no other session sees them.
 
-Only for somebody who goes through an order by hand. A transaction is not asked where the question could change
-what comes of it: at serializable, before its first change, in a role, or if it is refused.
+They are read only if a user plays an order step by step. A transaction is not queried if that could change its
+result:
+in a serializable transaction, in a role, or if it was refused.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Rows = Sequence[dict[str, Any]]
 async def write_uncommitted(
     scenario: Scenario, lanes: Sequence[Lane], history: OrderHistory
 ) -> None:
-    """Write what the open transactions of `lanes` have changed so far, a record for each table at each node."""
+    """Record what the open transactions of `lanes` have changed so far, in one record per table and node."""
     authors = {each.session: each for each in transactions(history.records) if each.steps}
     for lane in lanes:
         author = authors.get(lane.name)
@@ -36,7 +37,7 @@ async def write_uncommitted(
                 try:
                     rows = await _seen(lane, node, name)
                 except TransactionError:
-                    return  # its next step tells why
+                    return  # its next step reports the error
                 changed, gone = _changed(rows, looks, table.key_columns, author)
                 if changed or gone:
                     about = {"table": name, "key": list(table.key_columns), "gone": gone}
@@ -59,7 +60,7 @@ async def _seen(lane: Lane, node: str, name: str) -> Rows:
 
 
 def _looks(records: Sequence[HistoryRecord], node: str, name: str) -> Iterator[HistoryRecord]:
-    """What was committed of a table at a node, at each look."""
+    """Yield the records of a table's committed rows at a node."""
     for record in records:
         data = record.data or {}
         if record.kind == "state" and record.node == node and data.get("table") == name:
@@ -69,7 +70,9 @@ def _looks(records: Sequence[HistoryRecord], node: str, name: str) -> Iterator[H
 def _changed(
     rows: Rows, looks: Sequence[HistoryRecord], key: Sequence[str], author: Author
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Rows of a version that was never committed, and rows that were there when it began and are gone."""
+    """Return the rows of uncommitted versions, and the rows that existed at the transaction's beginning and have
+    been deleted.
+    """
     known = {str(row.get(VERSION_COLUMN)) for look in looks for row in look.rows or ()}
     there = {_key(row, key) for row in rows}
     before = [look for look in looks if look.seq < author.begun][-1:]

@@ -1,6 +1,6 @@
-"""Generated orders, as a file asks for them: every order of the steps that fulfils its constraints.
+"""Models of a scenario file for generated orders: every order of the steps that fulfils its constraints.
 
-Shapes only, as in `twopc.sim.scenario.model`; how they are counted and told is `twopc.sim.scenario.ordering`.
+They check shapes only, as in `twopc.sim.scenario.model`; orders are enumerated in `twopc.sim.scenario.ordering`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from twopc.sim.scenario.parts import (
 )
 from twopc.sim.scenario.text import suggestion
 
-#: Orders that are run unless the file says otherwise.
+#: Default maximum number of orders that are run.
 LIMIT = 200
 _BEFORE = re.compile(r"\s*(\S+)\s*<\s*(\S+)\s*")
 _SAMPLE = re.compile(r"\s*(\d+)\s+seed\s+(\d+)\s*")
@@ -38,7 +38,7 @@ def _before(value: Any) -> Any:
 
 
 def _together(value: Any) -> Any:
-    """One list of steps, or several."""
+    """Return a single list of steps as a list of lists."""
     flat = isinstance(value, list) and all(isinstance(each, str) for each in value) and value
     return [value] if flat or value is HOLE else value
 
@@ -61,33 +61,33 @@ _LIMIT = WrittenForm(schema={"anyOf": [{"type": "integer", "minimum": 1}, {"cons
 
 
 class Generate(Part):
-    """Which of the possible orders are wanted, and how many of them are run."""
+    """Constraints of generated orders, and how many of the orders are run."""
 
     what = "generated orders"
     blank = {}  # noqa: RUF012 -- a constant
     before: tuple[Annotated[str, BeforeValidator(_before), pattern(_BEFORE.pattern)], ...] = ()
     """``x < y``: step x comes before step y."""
     together: Annotated[tuple[tuple[str, ...], ...], BeforeValidator(_together), ONE_OR_MORE] = ()
-    """Steps that follow each other at once, in this order; one list of steps, or several."""
+    """Steps that follow each other immediately, in this order; one list of steps, or several."""
     sessions: Texts = ()
-    """Whose steps are played; empty: everybody's."""
+    """Sessions whose steps are played. Empty: all."""
     limit: Annotated[Whole | None, BeforeValidator(_limit), _LIMIT] = LIMIT
-    """So many are run at most; None (`none` in the file): however many there are."""
+    """Maximum number of orders that are run. None (`none` in the file): no limit."""
     sample: Annotated[
         tuple[int, int] | None, BeforeValidator(_sample), pattern(_SAMPLE.pattern)
     ] = None
-    """How many are drawn of all, and the seed: ``500 seed 7``."""
+    """Number of orders drawn at random from all of them, and the seed: ``500 seed 7``."""
     reduce: Literal["equivalent", "none"] = "equivalent"
-    """Orders that only swap steps which cannot feel each other are run once; or all are."""
+    """Whether only one of the orders that differ only in the sequence of independent steps is run, or all of them."""
 
     @classmethod
     def short_schema(cls) -> tuple[dict[str, Any], ...]:
-        """The word."""
+        """Return the schema of the word `all`."""
         return ({"const": "all"},)
 
     @classmethod
     def spell_out(cls, value: Any) -> Any:
-        """`all`: without constraints."""
+        """Return the mapping for `all`, without constraints."""
         if value == "all":
             return {}
         text = f"not '{value}'" if isinstance(value, str) else f"not {kind_of(value)}"
@@ -98,6 +98,6 @@ class Generate(Part):
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
-        """`before`, each as its two steps."""
+        """The constraints of `before`, each as its two steps."""
         match = (_BEFORE.fullmatch(each) for each in self.before)
         return tuple(("", "") if each is None else (each[1], each[2]) for each in match)

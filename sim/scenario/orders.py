@@ -1,4 +1,4 @@
-"""Can an order be played: do its steps exist, in their sessions' own order, in their transactions?"""
+"""Checks of orders: whether their steps exist, in the order of their sessions and of their transactions."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Path = tuple[str | int, ...]
 
 
 def check_order(document: Document, scenario: Scenario, at: Path, order: Order) -> set[str]:
-    """Note what cannot be played in `order`; returns the steps that it plays."""
+    """Record the errors of `order`. Return the steps that it plays."""
     faults = {fault.id for fault in scenario.faults}
     for place, name in enumerate(order.faults):
         if name not in faults:
             document.unknown((*at, "faults", place), "fault", name, faults)
     if scenario.repeated:
-        return set(scenario.steps)  # of two steps of one name nothing can be said but that
+        return set(scenario.steps)  # with ambiguous names, orders cannot be checked
     if order.generate is not None:
         if "steps" in order.model_fields_set:
             document.error(
@@ -43,7 +43,7 @@ def check_order(document: Document, scenario: Scenario, at: Path, order: Order) 
 
 
 def _generated(document: Document, scenario: Scenario, at: Path, generate: Generate) -> set[str]:
-    """Note what cannot be fulfilled; returns the steps that are played."""
+    """Record constraints that cannot be fulfilled. Return the steps that are played."""
     chosen = generate.sessions or tuple(scenario.sessions)
     for place, name in enumerate(generate.sessions):
         if name not in scenario.sessions:
@@ -63,20 +63,20 @@ def _generated(document: Document, scenario: Scenario, at: Path, generate: Gener
 
 
 def _group(document: Document, at: Path, generate: Generate, place: int) -> Path:
-    """Where a group of steps stands: a single one may stand without a list around it."""
+    """Return the place of a group of steps; a single group may be written without an outer list."""
     flat = document.mark((*at, "together", 0, 0)) == document.mark((*at, "together", 0))
     return (*at, "together") if flat and len(generate.together) == 1 else (*at, "together", place)
 
 
 class _Constraints:
-    """Which steps come before which: those of a session in its order, and what the file asks for."""
+    """Constraints on the order of steps: the order of each session, and those of the file."""
 
     def __init__(self, document: Document, scenario: Scenario, played: set[str]) -> None:
         self._document = document
         self._scenario = scenario
         self._played = played
         self._block: dict[str, int] = {}
-        """Step → the steps that follow each other at once, of which it is one."""
+        """Step → number of its group of steps that follow each other immediately."""
         self._edges: list[tuple[str, str]] = []
         for session in scenario.sessions.values():
             names = [name for name, _ in session.named_steps if name in played]
@@ -94,7 +94,7 @@ class _Constraints:
         return step in self._played
 
     def before(self, at: Path, one: str, other: str) -> None:
-        """`one` comes before `other`."""
+        """Add the constraint that `one` comes before `other`, or record why that is impossible."""
         if not (self._known(at, one) and self._known(at, other)):
             return
         way = self._way(other, one)
@@ -107,7 +107,7 @@ class _Constraints:
         self._edges.append((one, other))
 
     def together(self, at: Path, group: tuple[str, ...]) -> None:
-        """These steps follow each other at once."""
+        """Add the constraint that these steps follow each other immediately, or record why that is impossible."""
         document = self._document
         if len(group) < 2:
             document.error(
@@ -132,7 +132,7 @@ class _Constraints:
         self._block |= dict.fromkeys(group, number)
 
     def _way(self, start: str, end: str) -> tuple[str, ...]:
-        """How `start` comes before `end`, step by step; empty if it does not."""
+        """Return a chain of steps by which `start` comes before `end`; empty if there is none."""
         if start == end:
             return (start, end)
         ways: dict[str, tuple[str, ...]] = {start: (start,)}
@@ -145,7 +145,7 @@ class _Constraints:
         return ways.get(end, ())
 
     def solve(self, at: Path) -> None:
-        """Note if no order fulfils everything: steps that follow at once count as one here."""
+        """Record an error if no order fulfils all constraints; each group of steps counts as one step here."""
         edges = {
             (self._block.get(one, one), self._block.get(other, other)) for one, other in self._edges
         }
@@ -163,7 +163,7 @@ class _Constraints:
 
 
 class _OrderWalk:
-    """Goes through an order as a runner would, without running anything."""
+    """Walk through an order that tracks the state of sessions and nodes without playing."""
 
     def __init__(self, document: Document, scenario: Scenario, order: Order) -> None:
         self._document = document
@@ -175,9 +175,9 @@ class _OrderWalk:
         self._columns = ColumnWalk(scenario)
         self._paused: set[str] = set()
         self._unknown: set[str] = set()
-        """Sessions with a step that could not be read: it may have begun or ended anything."""
+        """Sessions whose transaction state is unknown after a script or an invalid step."""
         self.played: dict[str, int] = {}
-        """Step → its place in its session."""
+        """Step → its index in its session."""
         self._latest: dict[str, str] = {}
         self._places = {
             name: place

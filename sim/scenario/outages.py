@@ -1,7 +1,6 @@
-"""A node that refuses everybody: its database takes no connections, and those that it had are ended.
+"""Outages of nodes: the node's database allows no connections, and its existing ones are terminated.
 
-The server goes on, so whoever else has a database there notices nothing. The administrator's connections,
-through which is looked and settled, stay.
+Other databases of the server are not affected. The administrator's connections, which inspect and settle, are kept.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from twopc.sim.merge import MergeTopology
     from twopc.sim.topology import Topology
 
-#: A database that every server has: nobody can shut the door of the one that he is in.
+#: A database of every server: connections to the current database cannot be disallowed.
 _ELSEWHERE = "postgres"
 _END_ALL = """
 select pg_terminate_backend(pid, 5000) from pg_stat_activity
@@ -24,13 +23,13 @@ where datname = %s and usename <> current_user
 
 
 async def cut(topology: Topology | MergeTopology, node: str) -> None:
-    """Let nobody in any more, and end the sessions that are there, streaming ones too. Idempotent."""
-    await topology.admin(node)  # it must be in before the door is shut
+    """Disallow connections to a node, and terminate the existing sessions, including walsenders. Idempotent."""
+    await topology.admin(node)  # it must be connected before connections are disallowed
     await _allow(topology, node, allowed=False)
 
 
 async def restore(topology: Topology | MergeTopology, node: str) -> None:
-    """Let everybody in again. Idempotent."""
+    """Allow connections to a node again. Idempotent."""
     await _allow(topology, node, allowed=True)
 
 

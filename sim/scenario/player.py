@@ -1,7 +1,8 @@
-"""Plays a case one item at a time: each as soon as the one before it has finished or is provably blocked.
+"""Player of a case, one item at a time: each as soon as the one before it has ended or is provably blocked.
 
-It writes a history and judges nothing. Where it stands between two items can be asked, so that somebody
-may go through a case by hand.
+It writes a history and does not judge. Its state between two items can be queried, so that a user can play a case
+step
+by step.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from twopc.sim.scenario.steps import OF_AGENTS
 from twopc.sim.scenario.values import Case, CaseLesson
 from twopc.sim.sessions.waits import LOOK_EVERY_S
 
-#: After how many rounds of merge sessions it is given up that one brings nothing more.
+#: Maximum number of rounds of merge sessions until one propagates no more changes.
 ROUNDS_MAX = 10
 
 
@@ -42,13 +43,13 @@ class InfeasibleError(Exception):
     def __init__(self, place: int) -> None:
         super().__init__(place)
         self.place = place
-        """Which item it is, counted from 0."""
+        """Index of the item, from 0."""
 
 
 class Player(CaseSessions):
-    """One case on one stage.
+    """Player of one case on one stage.
 
-    Call `begin`, `item` for each item, `finish`, and in any case `close`.
+    Call `begin`, then `item` for each item, then `finish`, and always `close`.
     """
 
     def __init__(
@@ -59,18 +60,18 @@ class Player(CaseSessions):
         self._played = 0
         self._launched: set[str] = set()
         self._gone: list[str] = []
-        """The nodes that nobody reaches."""
+        """Nodes that are cut off."""
         self._stopped = False
-        """Something is stuck: nothing more is launched."""
+        """Whether a session is stuck, so that no more items are played."""
         self._blocked: dict[int, frozenset[str]] = {}
         self._infeasible_at: int | None = None
         self._healed: int | None = None
-        """How many faults had happened when the end mended them; None before the end."""
+        """Number of strikes when faults were healed at the end; None before that."""
 
     # -- life --------------------------------------------------------------------------------------
 
     async def begin(self) -> None:
-        """Connect every session of the scenario and write how everything stands."""
+        """Connect every session of the scenario and record the initial state."""
         for name in self._sessions():
             session = self._scenario.sessions[name]
             self._lanes[name] = Lane(
@@ -91,7 +92,7 @@ class Player(CaseSessions):
             await self._arm(fault)
 
     async def _around(self, name: str, when: Literal["setup", "teardown"]) -> None:
-        """A plain session's own texts before or after its steps."""
+        """Run a plain session's own SQL before or after its steps."""
         lane = self._lanes[name]
         for at, text in enumerate(getattr(self._scenario.sessions[name], when)):
             try:
@@ -105,23 +106,23 @@ class Player(CaseSessions):
         lane.open = lane.session.is_open
 
     async def _arm(self, name: str) -> None:
-        """Have one of the file's faults happen at its point."""
+        """Arm one of the file's faults."""
         await self._stage.arm(next(fault for fault in self._scenario.faults if fault.id == name))
 
     def _subscribe(self, nodes: Sequence[str]) -> bool:
-        """Whether all of these take part now."""
+        """Return whether all of these nodes have subscriptions now."""
         return self._scenario.merges or all(map(self._stage.subscribes, nodes))
 
     def _sessions(self) -> list[str]:
-        """Those that the case's items name or that set something up, in the file's order."""
+        """Return the sessions that the items name or that have a setup, in the file's order."""
         named = {self._scenario.steps[item.step][0] for item in self._case.items if item.step}
         sessions = self._scenario.sessions.items()
         return [name for name, session in sessions if name in named or session.setup]
 
     async def item(self, item: OrderItem) -> None:
-        """Play one item; returns when every session has nothing to do or is blocked.
+        """Play one item, and return when every session is idle or blocked.
 
-        After something was stuck, it does nothing.
+        After a session was stuck, do nothing.
 
         Raises:
             InfeasibleError: the case is generated, and the item's session is blocked.
@@ -133,13 +134,13 @@ class Player(CaseSessions):
             await self._until_quiet()
             await self._note_faults()
         except StuckError:
-            self._stopped = True  # it is in the history; what is open is ended by `finish`
+            self._stopped = True  # recorded already; `finish` ends open transactions
             return
         self._played += 1
         self._blocked[self._played] = frozenset(lane.name for lane in self._busy)
 
     async def finish(self) -> CaseLesson:
-        """Let what runs come to its end, end what is open, deliver everything and write how it all stands."""
+        """Wait for running steps, end open transactions, deliver all changes and record the final state."""
         if self._case.faults:
             await self._recover()
         if not self._stopped:
@@ -159,14 +160,14 @@ class Player(CaseSessions):
         return CaseLesson(blocked=dict(self._blocked), behaviour=fingerprint(self._history.records))
 
     async def _recover(self) -> None:
-        """What heals at the end heals now."""
+        """Heal the faults that heal at the end."""
         await self._note_faults()
         self._healed = self._struck
         await self._stage.recover()
         await self._note_faults()
 
     async def _mended(self) -> bool:
-        """Whether something has struck since the end began: it heals as soon as somebody waits for it."""
+        """Heal faults that have struck since the end began. Return whether there were any."""
         await self._note_faults()
         if self._healed is None or self._healed == self._struck:
             return False
@@ -174,14 +175,16 @@ class Player(CaseSessions):
         return True
 
     async def close(self) -> None:
-        """Leave every session; what is open is rolled back."""
+        """Close every session, which rolls back open transactions."""
         for lane in self._lanes.values():
             await lane.close()
 
-    # -- where it stands ---------------------------------------------------------------------------
+    # -- the present state ---------------------------------------------------------------------------
 
     def standing(self) -> Mapping[str, str]:
-        """By session: ``idle``, ``in a transaction``, ``runs a_write`` or ``a_write waits for bob (b_write)``."""
+        """Return by session ``idle``, ``in a transaction``, ``runs a_write`` or ``a_write waits for bob
+        (b_write)``.
+        """
         return {name: self._standing(lane) for name, lane in self._lanes.items() if name != AGENTS}
 
     def _standing(self, lane: Lane) -> str:
@@ -194,12 +197,12 @@ class Player(CaseSessions):
         return f"{lane.running.name} waits for {whom or f'pid {lane.wait.pid}'}"
 
     async def look(self) -> None:
-        """Write what the open transactions have changed, for somebody who goes through the case by hand."""
-        if not self._case.faults:  # a question could be what a fault strikes
+        """Record the changes of open transactions, for a user who plays the case step by step."""
+        if not self._case.faults:  # a fault could strike the query
             await write_uncommitted(self._scenario, [*self._lanes.values()], self._history)
 
     def way_to(self, step: str) -> tuple[str, ...]:
-        """The steps of its session that come next, up to this one; none if it cannot be reached now."""
+        """Return the next steps of a step's session up to that step; empty if it cannot be reached now."""
         session, _ = self._scenario.steps.get(step, ("", None))
         lane = self._lanes.get(session)
         if lane is None or lane.running is not None:
@@ -208,13 +211,13 @@ class Player(CaseSessions):
         return ahead[: ahead.index(step) + 1] if step in ahead else ()
 
     def _ahead(self, session: str) -> tuple[str, ...]:
-        """The steps of a session behind the last one that was launched."""
+        """Return the steps of a session after the last one that was launched."""
         steps = [step for step, _ in self._scenario.sessions[session].named_steps]
         last = max((at for at, step in enumerate(steps) if step in self._launched), default=-1)
         return tuple(steps[last + 1 :])
 
     def ready(self) -> tuple[str, ...]:
-        """The steps that could be launched next: of each session that has nothing to do its next one."""
+        """Return the steps that can be launched next: the next step of each idle session."""
         results: list[str] = []
         for name, lane in self._lanes.items():
             if name == AGENTS or lane.running is not None:
@@ -259,7 +262,7 @@ class Player(CaseSessions):
             self._write("queued", lane, play, message=f"{lane.running.name} is not over")
             try:
                 await self._until_done({session: lane})
-                await self._until_quiet()  # its end may have let others go on
+                await self._until_quiet()  # its end may have released others
             except StuckError:
                 if not self._case.is_generated:
                     raise
@@ -278,7 +281,7 @@ class Player(CaseSessions):
         self._launch(lane, play)
 
     def _sync(self, name: str, step: Step, whom: Sequence[str]) -> StepPlay:
-        """A sync of those whose agents work."""
+        """Return the sync of those Subscribers whose agents are not paused."""
         if EVERYWHERE in whom:
             whom = self._scenario.topology.subscribers
         there = tuple(each for each in whom if self._stage.subscribes(each))
@@ -290,7 +293,7 @@ class Player(CaseSessions):
         return StepPlay(name=name, step=step, subscribers=working or tuple(whom), instead=resting)
 
     async def _outage(self, node: str, *, on: bool) -> None:
-        """Take a node away from everybody, or give it back."""
+        """Make a node unreachable, or reachable again."""
         if (node in self._gone) == on:
             return
         await self._stage.outage(node, on=on)
@@ -298,7 +301,7 @@ class Player(CaseSessions):
         self._history.write("outage", node=node, data={"on": on})
 
     def _require_rest(self, node: str, what: str) -> None:
-        """A merge session, or whoever is at work at a node, must have ended."""
+        """Raise StuckError if a merge session, or a session at `node`, is running a step."""
         for lane in self._busy:
             play = lane.running
             if play is not None and (lane.node == node or play.step.action in OF_AGENTS):
@@ -314,7 +317,7 @@ class Player(CaseSessions):
         self._history.write("info", message=str(change))
 
     async def _backup(self, node: str, *, kept: bool) -> None:
-        """Back a node up, or put it back."""
+        """Back up a node, or restore its backup."""
         self._require_rest(node, f"{node} cannot be {'backed up' if kept else 'restored'}")
         await self._stage.backup(node, kept=kept)
         self._history.write("backup", node=node, data={"restored": not kept})
@@ -346,7 +349,7 @@ class Player(CaseSessions):
         self._history.write("waited", session=session, step=item.waited, data={"blocked": running})
 
     async def _until_noticed(self, lane: Lane, item: OrderItem) -> None:
-        """Until a session has got so many notices since the step began."""
+        """Wait until a session has received the expected notices since the step began."""
         until = now_s() + self._step_s
         while (came := len(lane.session.messages) - lane.noticed) < item.waits_for_notices:
             if now_s() > until:
@@ -359,14 +362,14 @@ class Player(CaseSessions):
     # -- the end -----------------------------------------------------------------------------------
 
     async def _mend(self) -> None:
-        """Give everything back that the order has taken away."""
+        """End all outages and pauses of the order."""
         for node in [*self._gone]:
             await self._outage(node, on=False)
         for subscriber in [*self._paused]:
             await self._pause(subscriber, on=False)
 
     async def _wind_up(self) -> None:
-        """Cancel what still runs, roll back what is open, and write each session's outcome."""
+        """Cancel running steps, roll back open transactions, and record each session's outcome."""
         for lane in self._lanes.values():
             lane.queue.clear()
         self._queued.clear()
@@ -393,15 +396,15 @@ class Player(CaseSessions):
             )
 
     async def _last_words(self) -> None:
-        """Every plain session's `teardown`."""
+        """Run the `teardown` of every plain session."""
         for lane in self._lanes.values():
             if lane.plain and lane.running is None:
                 await self._around(lane.name, "teardown")
 
     async def _last_sync(self) -> None:
-        """Have every Subscriber get everything; who cannot does not keep the others from it.
+        """Deliver all changes to every Subscriber; a failure at one does not prevent the others.
 
-        Where a fault strikes a delivery, it is tried again once that is mended: each fault happens once.
+        A delivery that a fault strikes is repeated after the fault is healed: each fault strikes once.
         """
         rounds = ROUNDS_MAX if self._scenario.merges else 1
         for _ in range(rounds):
@@ -411,10 +414,10 @@ class Player(CaseSessions):
                 break
 
     async def _deliver_all(self) -> None:
-        """One delivery to each Subscriber."""
+        """Run one delivery to each Subscriber."""
         lane = self._lanes[AGENTS]
         for subscriber in filter(self._stage.subscribes, self._scenario.topology.subscribers):
-            while lane.running is None:  # else one cannot be ended: nothing works any more
+            while lane.running is None:  # otherwise a delivery could not be cancelled
                 before = self._struck
                 self._start(lane, StepPlay(name=LAST_SYNC, step=SYNC, subscribers=(subscriber,)))
                 lane.deadline = now_s() + self._settle_s
@@ -427,13 +430,13 @@ class Player(CaseSessions):
                     break
 
     def _delivered(self) -> bool:
-        """Whether the last delivery went well."""
+        """Return whether the last delivery succeeded."""
         last = [record.kind for record in self._history.records if record.step == LAST_SYNC]
         return last[-1:] == ["ok"]
 
 
 def _brought(records: Sequence[HistoryRecord]) -> bool:
-    """Whether merge sessions have changed anything, so that others may have something new for each other."""
+    """Return whether merge sessions have changed anything, so that other nodes may have new changes to receive."""
     reports = [each for record in records for each in (record.data or {}).get("merge", ())]
     changes = ("uploaded", "downloaded", "conflicts", "deferred")
     return any(each[name] for each in reports for name in changes)

@@ -1,6 +1,6 @@
-"""What is looked at on real servers: rows, prepared branches, markers, and who subscribes.
+"""Inspection of real servers: rows, prepared branches, branch markers, and subscriptions.
 
-It changes nothing. See `twopc.sim.scenario.stage.Stage` for what each method does.
+It changes nothing. See `twopc.sim.scenario.stage.Stage` for each method.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.stage import AwayError, NodeContent, lost_table
 from twopc.sim.topology import Topology
 
-#: The branches that have committed at a node, with their transactions' ids as rows have them.
+#: The branches committed at a node, with their transaction ids in the 32-bit form of `xmin`.
 _BRANCHES = sql.SQL(
     "(select json_object_agg(gid, (xid::text::bigint % 4294967296)::text) from {} where not fence)"
 ).format(sql.Identifier(SCHEMA, "branch_marker"))
 
 
 class StageInspection:
-    """The part of a stage that looks."""
+    """The read-only part of a stage."""
 
     def __init__(self, topology: Topology, scenario: Scenario) -> None:
         self._topology = topology
         self._scenario = scenario
 
     def subscribes(self, node: str) -> bool:
-        """As this topology knows it."""
+        """Return whether the node is the Publisher or has a subscription in this topology."""
         return node == self._topology.publisher or node in self._topology.installer.subscribed
 
     async def look(self, node: str, tables: Mapping[str, Sequence[str]]) -> NodeContent:
-        """These tables' rows, with these columns; one statement, and thereby one moment."""
+        """Return the given columns of these tables' rows, all read in one statement and thus in one snapshot."""
         if not self.subscribes(node):
             result = await self._topology.execute(
                 node,
@@ -77,7 +77,7 @@ class StageInspection:
     async def part(
         self, subscriber: str, table: str, columns: Sequence[str]
     ) -> list[dict[str, Any]] | None:
-        """The Publisher's rows that fulfil the filters of table and Subscriber."""
+        """Return the Publisher's rows that fulfil the filters of the table and the Subscriber."""
         filters = [
             self._scenario.tables[table].filter,
             self._scenario.subscriber(subscriber).filter.get(table),
@@ -93,14 +93,14 @@ class StageInspection:
             ),
             sql.Identifier("public", table),
             condition,
-            # by the column, not by the text of that name that is asked for: 2 comes before 10
+            # by the column, not by its text in the select list: 2 comes before 10
             sql.SQL(", ").join(sql.Identifier("public", table, each) for each in key),
         )
         rows = await self._topology.execute(publisher, query.as_string(None))
         return [dict(zip(columns, row, strict=True)) for row in rows]
 
     async def prepared(self, node: str) -> tuple[str, ...]:
-        """Our gids in the node's database."""
+        """Return the gids of coordinators' branches that are prepared in the node's database."""
         rows = await self._topology.execute(
             node,
             "select gid from pg_prepared_xacts "
@@ -110,7 +110,9 @@ class StageInspection:
         return tuple(str(gid) for (gid,) in rows)
 
     async def markers(self, node: str) -> list[dict[str, Any]]:
-        """The rows of the node's marker table; `sent`: a Subscriber's branch has one at the Publisher."""
+        """Return the rows of the node's marker table; `sent`: whether a Subscriber's branch has one at the
+        Publisher.
+        """
         if not self._has_markers(node):
             return []
         query = sql.SQL(
@@ -126,13 +128,14 @@ class StageInspection:
         return not self._scenario.only_reads(node) and self.subscribes(node)
 
     async def query(self, node: str, text: str) -> list[dict[str, Any]]:
-        """The rows of a query, in a transaction that may not write."""
+        """Return the rows of a query, run in a read-only transaction."""
         return await answer(await self._topology.admin(node), node, text)
 
     async def read(self, node: str, text: str) -> None:
-        """Have a node read a statement as the application, and forget it; ``:name`` stands for a parameter.
+        """Prepare a statement at a node as the application and discard it; ``:name`` is a parameter.
 
-        Raises TransactionError if it does not take it.
+        Raises:
+            TransactionError: the node refuses the statement.
         """
         await read_only(self._topology.nodes[node].app_dsn, node, text)
 
@@ -140,10 +143,10 @@ class StageInspection:
 async def answer(
     connection: psycopg.AsyncConnection[Any], node: str, text: str
 ) -> list[dict[str, Any]]:
-    """The rows of a query as text, in a transaction that may not write.
+    """Return the rows of a query as text, run in a read-only transaction.
 
     Raises:
-        TransactionError: the node does not take it.
+        TransactionError: the node refuses the query.
     """
     try:
         async with connection.transaction():
@@ -164,10 +167,10 @@ async def answer(
 
 
 async def read_only(dsn: str, node: str, text: str) -> None:
-    """Have a node parse a statement, and forget it; ``:name`` stands for a parameter.
+    """Prepare a statement at a node and discard it; ``:name`` is a parameter.
 
     Raises:
-        TransactionError: it does not take it.
+        TransactionError: the node refuses the statement.
     """
     names = sqltext.parameters(text)
     query = sqltext.numbered(text, names)

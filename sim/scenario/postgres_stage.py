@@ -1,4 +1,4 @@
-"""A scenario's stage on real servers."""
+"""Stage on real servers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class PostgresStage(StageInspection):
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """Databases and server versions by node, and what `setup` has returned."""
+        """Databases and server versions by node, and the results of `setup`."""
         about: dict[str, Any] = {
             "databases": {name: node.database for name, node in self._topology.nodes.items()},
             "server_versions": self._observer.versions,
@@ -47,14 +47,14 @@ class PostgresStage(StageInspection):
         return about | {"results": list(self._printed)} if self._printed else about
 
     def watch(self, observe: Callable[[str, Effect | Event], None] | None) -> None:
-        """Let somebody see what the coordinator's machines do and are told."""
+        """Call `observe` with the effects and events of the coordinator's machines."""
         self._topology.watch(observe)
 
     async def open(self, session: str, node: str) -> ClientSession:
-        """A session of the application's role."""
+        """Return a session of the application's role."""
         place = (self._topology, node, self._observer)
         opened: PostgresSession
-        text = self._scenario.sessions.get(session)  # a load's clients stand in no file
+        text = self._scenario.sessions.get(session)  # the clients of a load are not in the file
         if text is not None and text.plain:
             nobody_publishes = not self._topology.subscribers
             opened = PlainPostgresSession(*place, as_administrator=nobody_publishes)
@@ -67,17 +67,17 @@ class PostgresStage(StageInspection):
         return self._seated(session, opened)
 
     async def _coordinated(self, session: str, node: str, also: Sequence[str]) -> PostgresSession:
-        """A Subscriber's session whose transactions a coordinator commits."""
+        """Return a Subscriber's session whose transactions a coordinator commits."""
         coordinator = await self._topology.coordinator()
         coordinator.keeper.recovery.observe = self._settled.append
         return SubscriberSession(self._topology, node, self._observer, also=also)
 
     def _any_client(self, session: str, node: str) -> PostgresSession:
-        """A Subscriber's session whose own COMMIT decides."""
+        """Return a Subscriber's session that commits by itself."""
         return AnyClientSession(self._topology, node, self._observer)
 
     def _seated(self, name: str, session: AnySession) -> AnySession:
-        """A session that is looked after."""
+        """Register a session and return it."""
         session.join = self._join
         self._sessions[name] = session
         return session
@@ -87,13 +87,13 @@ class PostgresStage(StageInspection):
         await switch_off_at(self._topology, subscriber, self._off)
 
     def agents(self) -> ClientSession:
-        """A session that syncs for an order."""
+        """Return the session in which an order syncs."""
         opened = PostgresSession(self._topology, "", self._observer)
         self._sessions[AGENTS] = opened
         return opened
 
     async def deliveries(self) -> list[StageDelivery]:
-        """What the agents have done."""
+        """Return the agents' deliveries since the last call."""
         return [
             StageDelivery(
                 node=each.subscriber,
@@ -110,11 +110,11 @@ class PostgresStage(StageInspection):
         ]
 
     def merge_sessions(self) -> Sequence[EndedMergeSession]:
-        """Nothing is merged here."""
+        """Return nothing: this is not merge replication."""
         return ()
 
     async def waits(self) -> Waits:
-        """Look at every node's locks."""
+        """Read the locks of all nodes."""
         return await self._observer.look(await clients_of(self._sessions))
 
     async def outage(self, node: str, *, on: bool) -> None:
@@ -124,27 +124,27 @@ class PostgresStage(StageInspection):
         self._observer.cut = [each for each in self._observer.cut if each != node] + [node] * on
 
     async def pause_agent(self, subscriber: str, *, on: bool) -> None:
-        """Agents work when somebody syncs, and at no other time: whoever plays leaves this one out."""
+        """Do nothing: agents run only in sync steps, and the player omits paused agents."""
 
     async def age(self, days: int) -> None:
-        """Nothing is dated here."""
+        """Do nothing: only metadata of merge replication is dated."""
 
     async def backup(self, node: str, *, kept: bool) -> None:
-        """Only nodes that merge are backed up."""
+        """Do nothing: only merging nodes are backed up."""
 
     async def change_column(self, change: ColumnChange) -> None:
-        """Only columns of tables that are merged change."""
+        """Do nothing: only columns of merged tables are changed."""
 
     async def arm(self, fault: Fault) -> None:
-        """Real servers alone fail when they want to."""
+        """Raise NotPlayableError: this stage does not inject faults."""
         raise NotPlayableError(("faults",), "faults are not performed on real servers")
 
     async def fired(self) -> Sequence[FaultStrike]:
-        """None: nothing is ever armed."""
+        """Return nothing: no fault is armed."""
         return ()
 
     async def recover(self) -> None:
-        """One pass of the coordinator's recovery."""
+        """Run one pass of the coordinator's recovery."""
         await self._topology.recover()
 
     def settled(self) -> Sequence[SettledBranch]:

@@ -1,6 +1,6 @@
-"""Plays scenarios on real servers: a fresh `twopc.sim.topology.Topology` for each order.
+"""Theatre on real servers: a `twopc.sim.topology.Topology` for each order.
 
-What happens when is the runner's business.
+When steps are started is decided by the runner.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from twopc.sim.topology.protections import SUPPORTED, switch_off
 if TYPE_CHECKING:
     from twopc.sim.scenario.merge_stage import MergeStage
 
-#: Branch markers are what is looked at in the end, however long a load has lasted.
+#: Branch markers are read at the end, even after a long load.
 MARKERS_KEPT_S = 24 * 3600.0
 
 
@@ -49,20 +49,20 @@ _count = itertools.count(1)
 
 
 class PostgresTheatre:
-    """Makes stages on embedded servers, or on those of the DSNs given; an async context manager.
+    """Creates stages on embedded servers, or on those of the given DSNs; an async context manager.
 
     Args:
         servers: ``one`` embedded server for all nodes and orders, or one for ``each`` node.
-        dsns: an administrator's connection string per node, for servers that run already.
-        server: one that runs already and is not stopped at the end.
-        pg: which one to take or to start otherwise, as `twopc.server.choose`.
-        keep: leave each order's databases for a look, until the theatre is left.
-        ahead: starts the server of all cases already; where it is given, `pg` says what it starts.
-        rewinds: where it can be, put what a case has changed back for the next one of its scenario,
-            instead of making everything anew.
+        dsns: an administrator's connection string per node, for servers that are already running.
+        server: a server that is already running, and is not stopped at the end.
+        pg: the server to use or to start otherwise, as in `twopc.server.choose`.
+        keep: whether to keep each order's databases for inspection until the theatre is closed.
+        ahead: the early start of the server for all cases; `pg` then states which one it starts.
+        rewinds: whether to restore the initial state for the next case of a scenario where possible,
+            instead of creating new databases.
 
     Raises:
-        ConfigurationError: a server for each node, and these are not embedded ones.
+        ConfigurationError: each node is to have its own server, but `pg` is not the embedded one.
     """
 
     def __init__(
@@ -84,14 +84,14 @@ class PostgresTheatre:
         self._pg = pg
         self._ahead = ahead
         self._starting = asyncio.Lock()
-        """Several cases may need the server first."""
+        """Held while the server is started, as several cases may need it at once."""
         self._given = server
         self._servers = servers
         self._dsns = dict(dsns or {})
         self._keep = keep
         self._server = server
         self._turn = asyncio.Lock()
-        """Databases that are there already are for one case at a time."""
+        """Held by the case that uses existing databases."""
         self._preparing = PreparedTopologies(self._make, rewinds=rewinds and not keep)
         self._kept: list[tuple[str, str, str]] = []
 
@@ -113,7 +113,7 @@ class PostgresTheatre:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What real servers can do, with no simulator of faults around them."""
+        """Capabilities of real servers."""
         return Capabilities(
             name="postgres",
             protections=frozenset(SUPPORTED) | IN_PROCESS | frozenset(MergeProtection),
@@ -131,7 +131,7 @@ class PostgresTheatre:
 
     @property
     def kept(self) -> Sequence[tuple[str, str, str]]:
-        """Case, node and the administrator's connection string of what is kept."""
+        """Case, node and administrator's connection string of each kept database."""
         return self._kept
 
     def stage(self, case: Case) -> AbstractAsyncContextManager[PostgresStage | MergeStage]:
@@ -155,10 +155,10 @@ class PostgresTheatre:
     async def _set(
         self, case: Case, prepared: PreparedTopology, stack: AsyncExitStack
     ) -> PostgresStage:
-        """The stage for a case: one on which faults happen, if it arms any."""
+        """Return the stage for a case: one that injects faults if the case arms any."""
         if not case.faults and not case.off & IN_PROCESS:
             return PostgresStage(prepared)
-        from twopc.sim.faults.stage import FaultyStage  # which few scenarios need
+        from twopc.sim.faults.stage import FaultyStage  # few scenarios need it
 
         faulty = FaultyStage(prepared, case)
         stack.push_async_callback(faulty.close)
@@ -166,12 +166,12 @@ class PostgresTheatre:
         return faulty
 
     async def _merging(self, case: Case, stack: AsyncExitStack) -> MergeStage:
-        """The stage for a case of merge replication.
+        """Return the stage for a case of merge replication.
 
         Raises:
-            SetUpError: it would be played on nodes that are there already, or kept.
+            SetUpError: existing nodes, or kept ones, are requested.
         """
-        from twopc.sim.scenario.merge_stage import merge_stage  # other scenarios need none of it
+        from twopc.sim.scenario.merge_stage import merge_stage  # other scenarios do not need it
 
         if self._dsns or self._keep:
             raise SetUpError(
@@ -193,7 +193,7 @@ class PostgresTheatre:
         )
 
     async def _start(self) -> None:
-        """The server of all cases, once."""
+        """Start the server for all cases, once."""
         async with self._starting:
             if self._server is None:
                 ahead = self._ahead
@@ -202,7 +202,7 @@ class PostgresTheatre:
                 await self._sweep(self._server)
 
     async def _make(self, case: Case, stack: AsyncExitStack) -> tuple[Topology, Observer, Printed]:
-        """A topology with the scenario's tables; the stack takes it away."""
+        """Return a topology with the scenario's tables; the stack removes it."""
         scenario = case.scenario
         nodes = (*scenario.topology.nodes, "distribution")
         own = await self._own_server(scenario)
@@ -237,18 +237,18 @@ class PostgresTheatre:
         stack.push_async_callback(observer.close)
         if self._keep:
             self._kept += [(case.name, node, dsn) for node, dsn in dsns.items()]
-        await observer.look(())  # plans are made now and not while somebody waits
+        await observer.look(())  # prepares the query plans before any session waits
         return topology, observer, printed
 
     def _a_server_each(self, scenario: Scenario) -> bool:
-        """Whether each node gets a server of its own: it was said so, or one of them will be struck.
+        """Return whether each node gets its own server: if requested, or if a fault strikes a server.
 
         Raises:
-            SetUpError: one would be struck that is not ours.
+            SetUpError: a fault would strike a server that is not ours.
         """
         struck = None
         if scenario.faults:
-            from twopc.sim.faults.plans import needs_servers  # which few scenarios need
+            from twopc.sim.faults.plans import needs_servers  # few scenarios need it
 
             struck = needs_servers(scenario)
         if struck is not None and (self._dsns or kind_of(self._pg) == "url"):
@@ -258,22 +258,24 @@ class PostgresTheatre:
 
     @staticmethod
     async def _sweep(server: AnyServer) -> None:
-        """Drop what runs have left on a server that stays who were killed."""
+        """Drop databases that killed runs have left on a persistent server."""
         if isinstance(server, ExternalServer):
-            with suppress(psycopg.Error):  # who makes nodes there says what is wrong
+            with suppress(psycopg.Error):  # creating the nodes will report the error
                 await asyncio.to_thread(sweep, server)
 
     def _name(self, own: EmbeddedServer | None) -> str:
-        """Of a topology; on a server that stays it tells whose its databases are, for who sweeps."""
+        """Return the name of a new topology. On a persistent server it identifies the databases of this run for
+        `_sweep`.
+        """
         if own is None and isinstance(self._server, ExternalServer) and self._given is None:
             return f"{prefix('run')}_{next(_count)}"
         return fresh_name()
 
     async def _own_server(self, scenario: Scenario) -> EmbeddedServer | None:
-        """A server with the scenario's settings, which no other scenario shares; None: it has none.
+        """Return a server with the scenario's settings, which no other scenario shares; None if it has no settings.
 
         Raises:
-            SetUpError: the servers are there already, or the settings keep one from starting.
+            SetUpError: the servers exist already, or cannot start with the settings.
         """
         settings = scenario.topology.settings
         if not settings:

@@ -81,9 +81,8 @@ class PreparedTopologies:
             await one.end.aclose()
             raise
         if case.scenario.teardown:
-            await (
-                one.end.aclose()
-            )  # removed now, so that an error of `teardown` is reported for this case
+            # removed now, so that an error of `teardown` is reported for this case
+            await one.end.aclose()
         elif one.start is None or one.observer.is_disturbed or not leaves_no_trace(case):
             self._done.append(one)
         else:

@@ -1,6 +1,6 @@
-"""What a scenario says of published routines: do its names refer to something, and can it be played at all?
+"""Checks of published routines: whether they refer to existing names, and can be played.
 
-Part of `twopc.sim.scenario.meaning`; notes problems in the `Document` and changes nothing.
+Part of `twopc.sim.scenario.meaning`; records problems in the `Document` and changes nothing else.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ _KEY = re.compile(r'(?P<name>[^\W\d]\w*|"(?:[^"]|"")+")(?:\((?P<types>[^()]*)\))
 
 
 def name_of(key: str) -> tuple[str, str | None]:
-    """Name and argument types of a key: ``give_raise``, ``give_raise(numeric)``; the types are None if it has none."""
+    """Return name and argument types of a key: ``give_raise``, ``give_raise(numeric)``; the types are None if not
+    given.
+    """
     match = _KEY.fullmatch(key.strip())
     if match is None:
         return key, None
@@ -29,7 +31,7 @@ def name_of(key: str) -> tuple[str, str | None]:
 
 
 def _created(body: str) -> str:
-    """The name of the routine in schema public that a text creates; empty if it is anything else."""
+    """Return the name of the routine in schema public that a text creates; empty if it is another statement."""
     statements = lexer.statements(body)
     if len(statements) != 1:
         return ""
@@ -47,7 +49,7 @@ def _created(body: str) -> str:
 
 
 def check_procedures(document: Document, scenario: Scenario) -> None:
-    """Note what is wrong with the routines, and with sessions where the application only reads."""
+    """Record the errors of routines, and of sessions at read-only Subscribers."""
     for name, procedure in scenario.procedures.items():
         if not procedure.hole:
             _procedure(document, scenario, name, procedure)
@@ -109,7 +111,7 @@ def _procedure(document: Document, scenario: Scenario, name: str, procedure: Pro
 
 
 def check_commands(document: Document, scenario: Scenario, at: Path, expect: Expect) -> None:
-    """Note what is wrong with `commands` and `diverged`."""
+    """Record the errors of `commands` and `diverged`."""
     subscribers = scenario.topology.subscribers
     for key in ("commands", "diverged"):
         text = getattr(expect, key)

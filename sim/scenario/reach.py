@@ -1,6 +1,6 @@
-"""How a scenario's changes reach the Subscribers: is what it says of that possible?
+"""Checks of how changes are propagated to Subscribers: publications, filters, subscriptions and agents.
 
-Part of `twopc.sim.scenario.meaning`; notes problems in the `Document` and changes nothing.
+Part of `twopc.sim.scenario.meaning`; records problems in the `Document` and changes nothing else.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from twopc.sim.scenario.text import Document, listed, suggestion
 
 Path = tuple[str | int, ...]
 
-#: Errors by which the original's agent may pass over a transaction; ours takes SQLSTATEs as well.
+#: Errors of SQL Server after which an agent may skip a transaction; SQLSTATEs are accepted too.
 NUMBERS = ("20598", "2601", "2627")
 STREAMS_MAX = 64
 BATCH_MAX = 10_000
 
 
 def check_reach(document: Document, scenario: Scenario) -> None:
-    """Note what cannot be in `tables` and `subscribers`."""
+    """Record the errors of `tables` and `subscribers`."""
     for name, table in scenario.tables.items():
         _published(document, ("tables", name), name, table)
         if table.filter is not None:
@@ -95,7 +95,7 @@ def _subscriber(document: Document, at: Path, subscriber: Subscriber, scenario: 
 def _joins_later(
     document: Document, at: Path, name: str | int, subscriber: Subscriber, scenario: Scenario
 ) -> None:
-    """Refuse what a Subscriber that joins during the run cannot have."""
+    """Record settings that a Subscriber that subscribes during the order cannot have."""
     others = [
         each for each in scenario.topology.subscribers if scenario.subscriber(each).joins != "later"
     ]
@@ -115,7 +115,7 @@ def _joins_later(
 
 
 def check_agent(document: Document, scenario: Scenario, at: Path, subscriber: str) -> None:
-    """Note an agent that there is not."""
+    """Record an agent that does not exist."""
     if subscriber not in scenario.topology.subscribers:
         near = suggestion(subscriber, scenario.topology.subscribers)
         document.error(document.mark(at), f"no Subscriber '{subscriber}'{near}")
@@ -123,7 +123,7 @@ def check_agent(document: Document, scenario: Scenario, at: Path, subscriber: st
 
 
 def check_sync(document: Document, scenario: Scenario, at: Path, item: OrderItem) -> None:
-    """Note what cannot be in an order's `sync`."""
+    """Record the errors of an order's `sync`."""
     for place, name in enumerate(item.sync or ()):
         if name not in (*scenario.topology.subscribers, EVERYWHERE):
             near = suggestion(name, (*scenario.topology.subscribers, EVERYWHERE))
@@ -134,7 +134,7 @@ def check_sync(document: Document, scenario: Scenario, at: Path, item: OrderItem
 
 
 def refuse_without(document: Document, scenario: Scenario, at: Path) -> None:
-    """Note that something at `at` needs the distribution that the scenario goes without."""
+    """Record an error for a part at `at` that requires distribution, if the scenario has none."""
     if not scenario.distributes:
         document.error(
             document.mark(at, key=True), "nothing can be delivered: 'distribution' is none"

@@ -1,4 +1,4 @@
-"""What a scenario needs and a theatre cannot do: said by name and place before anything is played."""
+"""Refusal of scenarios that need capabilities a theatre lacks, by name and place, before they are played."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _BY_KEY = frozenset({"workload", "isolation", "settings", "plain"})
 
 
 def refuse(loaded: LoadedScenario, possible: Capabilities) -> None:
-    """Refuse what cannot be played there; a twin is no reason, it is passed over.
+    """Refuse a scenario that the theatre cannot play. Twins that it cannot play are skipped instead.
 
     Raises:
-        NotPlayableError: names everything that cannot be played, with its place.
+        NotPlayableError: names every part that cannot be played, with its place.
     """
     results = list(_beyond(loaded.scenario, possible))
     if not results:
         return
     document = dataclasses.replace(loaded.document, problems=[])
     for path, message in results:
-        by_key = path[-1] in _BY_KEY  # what is wrong is that it is there at all
+        by_key = path[-1] in _BY_KEY  # the presence of the key is the error
         document.error(document.mark(path, key=by_key), message)
     raise NotPlayableError(results[0][0], document.report(severity="error"))
 
@@ -61,7 +61,7 @@ def _beyond(scenario: Scenario, possible: Capabilities) -> Iterator[tuple[Path, 
 
 
 def _faults(scenario: Scenario, possible: Capabilities, where: str) -> Iterator[tuple[Path, str]]:
-    """Those that somebody asks for, at each place where one does, and where they are described."""
+    """Yield the faults that are not supported, at each place that arms them and at their definition."""
     missing = set()
     for place, fault in enumerate(scenario.faults):
         deed = fault.do.partition(" ")[0]

@@ -1,7 +1,8 @@
-"""Do the tables exist that SQL names, and in time?
+"""Checks that tables named in SQL exist, and exist in time.
 
-Part of `twopc.sim.scenario.meaning`; notes problems in the `Document` and changes nothing. It looks at tokens: what a
-text of the file may create, whatever it is, exists.
+Part of `twopc.sim.scenario.meaning`; records problems in the `Document` and changes nothing else. The checks use
+tokens:
+any object that a text of the file may create is assumed to exist.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from twopc.sim.scenario.text import Document, Mark, listed, suggestion
 
 Path = tuple[str | int, ...]
 
-#: How an expectation names the error of a table that does not exist.
+#: Names in expectations of the error of a missing table.
 _UNDEFINED = frozenset({"42P01", "undefined_table", "UndefinedTable"})
 _OF_SYSTEM = "pg_"
 _INDEX = re.compile(r"\s*create\s+(?:unique\s+)?index\b", re.IGNORECASE)
@@ -31,7 +32,7 @@ _ALTERED = re.compile(
 
 
 def check_relations(document: Document, scenario: Scenario) -> None:
-    """Note tables that a statement names and nothing creates, and references to tables that come later."""
+    """Record tables that a statement names and no text creates, and references to tables that are created later."""
     if document.partial or any(table.hole or table.holes for table in scenario.tables.values()):
         return
     for name, table in scenario.tables.items():
@@ -56,7 +57,7 @@ def check_relations(document: Document, scenario: Scenario) -> None:
 
 
 def _folded(token: SqlToken, scenario: Scenario) -> str:
-    """What is said where a name without quotes is a table's but for its capitals."""
+    """Return a hint for a name without quotes that differs from a table's only in upper case."""
     return "".join(
         f": SQL keeps capitals only in double quotes; write '{token.name}' instead of '{name}' under 'tables'"
         for name in scenario.tables
@@ -65,7 +66,7 @@ def _folded(token: SqlToken, scenario: Scenario) -> str:
 
 
 def _references(document: Document, scenario: Scenario, name: str, at: Path, text: str) -> None:
-    """A column may refer to its own table and to those before it."""
+    """Check that a column refers only to its own table and to earlier ones."""
     tokens = [token for token in lexer.tokens(text) if token.kind != "space"]
     order = [*scenario.tables]
     for before, token, after in zip(tokens, tokens[1:], [*tokens[2:], None], strict=False):
@@ -83,21 +84,21 @@ def _references(document: Document, scenario: Scenario, name: str, at: Path, tex
 
 
 def _later(document: Document, scenario: Scenario, at: Path, text: str) -> None:
-    """What is said of tables once all are there: ALTER TABLE x, CREATE INDEX … ON x."""
+    """Check the table names in ALTER TABLE and CREATE INDEX, which run after all tables have been created."""
     if "create" in sqltext.verbs(text) and not _INDEX.match(text):
-        return  # it may make what it names
+        return  # the statement may create the objects that it names
     match = _ALTERED.match(text)
     if match is None or match["name"].lower() in scenario.tables or len(lexer.statements(text)) > 1:
         return
     token = SqlToken(kind="word", text=match["name"], start=match.start("name"))
     hint = suggestion(token.name, scenario.tables)
-    if hint:  # a view or a partition may be called anything else
+    if hint:  # other names may be those of views or partitions
         mark = mark_of(document, at, text, token)
         document.error(mark, f"no table '{token.name}'{hint}")
 
 
 def _is_expected(scenario: Scenario) -> bool:
-    """Whether the file is about a table that is not there, or takes any end of some step."""
+    """Return whether the file expects the error of a missing table, or accepts any outcome of a step."""
 
     def in_it(expect: Expect) -> bool:
         ends = [step.final for step in expect.steps.values()]
@@ -112,7 +113,7 @@ def _is_expected(scenario: Scenario) -> bool:
 
 
 def _made(scenario: Scenario) -> Iterator[str]:
-    """Every name in a text that does more than to read and change rows: it may create what is called so."""
+    """Yield every name in texts that do more than read and change rows: they may create an object of that name."""
     texts: list[str] = [*scenario.setup]
     for table in scenario.tables.values():
         texts += [*table.sql, *table.procedures]
@@ -129,7 +130,7 @@ def _made(scenario: Scenario) -> Iterator[str]:
 
 
 def _statements(scenario: Scenario) -> Iterator[tuple[Path, str]]:
-    """Every statement of steps and invariants, with its place."""
+    """Yield every statement of steps and invariants, with its place."""
     for name, session in scenario.sessions.items():
         for place, each in enumerate(session.steps):
             for step_name, step in each.items():
@@ -163,7 +164,7 @@ def _of_step(at: Path, step: Step) -> Iterator[tuple[Path, str]]:
 
 
 def mark_of(document: Document, at: Path, text: str, token: SqlToken) -> Mark:
-    """Where a token of the SQL at `at` stands in the file; the SQL's own place if that cannot be told."""
+    """Return the place in the file of a token of the SQL at `at`; that of the SQL if it cannot be determined."""
     span = document.span(at)
     if span is None:
         return document.mark(at)

@@ -1,6 +1,6 @@
-"""Runs a scenario: whatever is selected of it, with a history, each case with a verdict of its own.
+"""Runs the selected orders of a scenario, with a history, and a verdict for each case.
 
-On what the stages stand, and what is shown of it, others decide.
+The stages and the display of results are chosen by the caller.
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ __all__ = [
     "run",
 ]
 
-#: Told after each case, with its records.
+#: Called after each case, with its records.
 Listener = Callable[[Case, OrderVerdict, Sequence[HistoryRecord]], None]
-#: Told of each group, a listed order's too, once all its cases have been told.
+#: Called for each group, including listed orders, after all of its cases.
 GroupListener = Callable[[str, CaseCounts], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunVerdict:
-    """What became of a scenario."""
+    """Verdict on a scenario."""
 
     loaded: LoadedScenario
     orders: tuple[OrderVerdict, ...]
-    """Of every case that could be played, each time it was played."""
+    """Verdict on every case that could be played, for each time that it was played."""
     facts: Mapping[str, Any] = field(repr=False)
-    """What the whole history says."""
+    """The verdict derived from the complete history."""
 
     @property
     def kind(self) -> str:
-        """The worst of what is wrong; empty if all passed. See `twopc.sim.report.judgement.EXIT_CODES`."""
+        """The worst kind of failure; empty if all orders passed. See `twopc.sim.report.judgement.EXIT_CODES`."""
         return str(self.facts["kind"] or "")
 
     def as_json(self) -> dict[str, Any]:
-        """What stands in ``verdict.json``."""
+        """Return the content of ``verdict.json``."""
         return dict(self.facts)
 
 
@@ -71,12 +71,12 @@ async def run(
     listener: Listener | None = None,
     groups: GroupListener | None = None,
 ) -> RunVerdict:
-    """Play what is selected and judge each case.
+    """Play the selected orders and judge each case.
 
     Raises:
-        NotPlayableError: the scenario needs what the theatre cannot do.
-        ScenarioError: a server does not take what the scenario sets up.
-        ConfigurationError: there is no server to be used.
+        NotPlayableError: the scenario needs a capability that the theatre lacks.
+        ScenarioError: a server refuses the scenario's setup.
+        ConfigurationError: no server is available.
     """
     refuse(loaded, theatre.capabilities)
     return await _Run(loaded, theatre, history, selection, listener, groups).play()
@@ -123,7 +123,7 @@ class _Run:
         )
 
     def _can(self, group: CaseGroup) -> bool:
-        """Whether a group is no twin without a protection that stays on here."""
+        """Return whether a group can be played here, and record a twin whose protection cannot be switched off."""
         missing = (
             group.twin.off - self._theatre.capabilities.protections
             if group.twin is not None
@@ -173,7 +173,7 @@ class _Run:
         if workload is None:
             limit_ms = self._selection.step_timeout_ms
             return await Runner(case, stage, own, step_timeout_ms=limit_ms).play()
-        from twopc.sim.workload import load_play  # most files are none
+        from twopc.sim.workload import load_play  # most files have no load
 
         text = self._selection.seed
         seed = text if text is not None else workload.seed
@@ -186,14 +186,14 @@ class _Run:
         )
 
     async def _replay(self, case: Case, own: OrderHistory) -> None:
-        """What was played just now once more, where everything is as it was before."""
-        from twopc.sim.replay.loads import replay_load  # likewise
+        """Replay the case's load on a new stage in its initial state."""
+        from twopc.sim.replay.loads import replay_load  # most files have no load
 
         async with self._theatre.stage(case) as stage:
             await replay_load(case, stage, own)
 
     def _clock(self) -> Callable[[], int] | None:
-        """Where time is not the world's, the loop tells it."""
+        """Return the loop's clock in nanoseconds if time is virtual, otherwise None."""
         if not self._theatre.capabilities.is_virtual:
             return None
         loop = asyncio.get_running_loop()
@@ -240,7 +240,7 @@ class _Run:
         )
 
     def _order(self, verdict: OrderVerdict) -> dict[str, Any]:
-        """What the history keeps of a case's verdict."""
+        """Return the data of a case's verdict for the history."""
         summary: dict[str, Any] = {
             "name": verdict.name,
             "group": verdict.group,
@@ -282,7 +282,7 @@ class _Run:
 def _judged(case: Case, records: Sequence[HistoryRecord]) -> OrderVerdict:
     if case.scenario.workload is None:
         return judge(case, records)
-    from twopc.sim.scenario.judging.load import judge_load  # likewise
+    from twopc.sim.scenario.judging.load import judge_load  # most files have no load
 
     return judge_load(case, records)
 
@@ -290,7 +290,7 @@ def _judged(case: Case, records: Sequence[HistoryRecord]) -> OrderVerdict:
 def reproduce(
     loaded: LoadedScenario, order: str, *, seed: int | None = None, on: str = "postgres"
 ) -> str:
-    """The command that plays one order again."""
+    """Return the command that plays one order again."""
     quoted = order.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$").replace("`", "\\`")
     command = f'twopc run {loaded.document.path} --order "{quoted}"'
     if on != "postgres":
@@ -301,10 +301,10 @@ def reproduce(
 def begin(
     history: OrderHistory, loaded: LoadedScenario, case: Case, *, repeats: bool = False
 ) -> None:
-    """Write the first record of a case: whose sessions are where, and what is played.
+    """Write the first record of a case: the nodes of its sessions, and the order that is played.
 
     Args:
-        repeats: it is played more than once.
+        repeats: whether the case is played more than once.
     """
     scenario = case.scenario
     report: dict[str, Any] = {
@@ -325,7 +325,7 @@ def begin(
 
 
 def header(loaded: LoadedScenario, theatre: Theatre, selection: Selection) -> dict[str, Any]:
-    """What the first record of a run says of it."""
+    """Return the data of the first record of a run."""
     scenario = loaded.scenario
     report: dict[str, Any] = {
         "schema": SCHEMA,

@@ -1,4 +1,4 @@
-"""Plays a whole case: every item, one after the other, and how everything stands after it."""
+"""Runner of a complete case: plays every item, one after the other, and records the state after each."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from twopc.sim.scenario.values import Case, CaseLesson
 
 
 class Runner:
-    """One case on one stage.
+    """Player of one case on one stage.
 
-    It takes time from the running loop alone, and looks at waits through the stage alone: on a loop whose
-    clock is virtual it plays in virtual time.
+    Its only clock is that of the running loop, and its only source of waits is the stage: on a loop with a virtual
+    clock,
+    it plays in virtual time.
     """
 
     def __init__(
@@ -22,7 +23,7 @@ class Runner:
         self._player = Player(case, stage, history, step_timeout_ms=step_timeout_ms)
 
     async def play(self) -> CaseLesson:
-        """Play the case; what it shows about others of its group is returned."""
+        """Play the case and return what its result implies for other cases of its group."""
         player = self._player
         try:
             await player.begin()
@@ -30,7 +31,7 @@ class Runner:
                 for item in self._case.items:
                     await player.item(item)
             except InfeasibleError:
-                pass  # it is over at this place; nobody is to blame
+                pass  # the case ends at this item, which is not an error
             return await player.finish()
         finally:
             await player.close()

@@ -1,4 +1,4 @@
-"""Scenario files as bytes: read, up to a bound, where they are files and not devices that never end."""
+"""Reading of scenario files: only regular files, and up to a maximum size."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from pathlib import Path
 
 from twopc.errors import ScenarioError
 
-#: Of a file.
+#: Maximum size of a file.
 BYTES_MAX = 1_000_000
 
 
 def content(path: str | Path) -> str:
-    """The text of a file, or of standard input if it is called ``-``.
+    """Return the text of a file, or of standard input if the path is ``-``.
 
     Raises:
-        ScenarioError: it cannot be read, is too long or is not UTF-8.
+        ScenarioError: the file cannot be read, is too long, or is not UTF-8.
     """
     return decoded(sys.stdin.buffer.read(), path) if str(path) == "-" else of_file(path)
 
 
 def of_file(path: str | Path) -> str:
-    """The text of a file, whatever it is called; raises as `content`."""
+    """Return the text of a file, even one named ``-``. See `content` for errors."""
     try:
         raw = read_regular(path)
     except OSError as error:
@@ -35,16 +35,18 @@ def of_file(path: str | Path) -> str:
 
 
 def read_regular(path: str | Path, *, within: int | None = None) -> bytes:
-    """What is in a file, or more than its first `BYTES_MAX` bytes of it; a device or a pipe may never end.
+    """Return the content of a regular file, up to one byte more than `BYTES_MAX`; a device or a pipe might never
+    end.
 
     Args:
-        within: the descriptor of the folder that `path` is a name in; then it is no link either.
+        within: descriptor of the folder that contains `path`; symbolic links are then refused.
 
     Raises:
-        OSError: it cannot be read, or is no regular file.
-        ValueError: no file has such a name.
+        OSError: the file cannot be read, or is not a regular file.
+        ValueError: the name is not valid for a file.
     """
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # which waits for no writer of a pipe
+    # O_NONBLOCK: does not wait for the writer of a pipe
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
     flags |= 0 if within is None else os.O_NOFOLLOW
     descriptor = os.open(path, flags, dir_fd=within)
     try:
@@ -60,10 +62,10 @@ def read_regular(path: str | Path, *, within: int | None = None) -> bytes:
 
 
 def decoded(raw: bytes, path: str | Path) -> str:
-    """The text that the bytes of the file `path` are.
+    """Return the bytes of the file `path` as text.
 
     Raises:
-        ScenarioError: it is too long, or is not UTF-8.
+        ScenarioError: the file is too long, or is not UTF-8.
     """
     if len(raw) > BYTES_MAX:
         raise ScenarioError(f"{path}: over {BYTES_MAX} bytes is too long for a scenario")

@@ -1,7 +1,7 @@
-"""The JSON Schema of scenario files, for editors: written from the models that read them.
+"""JSON Schema of scenario files, for editors: derived from the models that read them.
 
-What only words can say (names that refer to something, orders that can be played) is not in it. It is
-kept as ``schema.json`` beside this file; ``python -m twopc.sim.scenario.schema`` writes it anew.
+Conditions that a schema cannot express (existing names, playable orders) are omitted. The schema is stored as
+``schema.json`` beside this file; ``python -m twopc.sim.scenario.schema`` rewrites it.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _PLAIN: dict[Any, dict[str, Any]] = {
 
 
 def schema() -> dict[str, Any]:
-    """The schema, as a new value.
+    """Return a new value of the schema.
 
-    A file that extends another says only what differs, in any shape that its base makes whole: of it
-    only the keys are told.
+    A file that extends another contains only the differences, in any shape that becomes complete with its base: for
+    such a file, the schema lists only the keys.
     """
     writer = _Writer()
     whole = writer.part(Scenario)
@@ -61,20 +61,20 @@ def schema() -> dict[str, Any]:
 
 
 def as_text() -> str:
-    """The schema as ``schema.json`` has it."""
+    """Return the schema in the form of ``schema.json``."""
     return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 class _Writer:
-    """Writes one definition for each part that it meets."""
+    """Writes one definition for each part."""
 
     def __init__(self) -> None:
         self.definitions: dict[str, Any] = {}
 
     def part(self, part: type[Part]) -> dict[str, Any]:
-        """The definition of a part as a mapping, noted with its short forms."""
+        """Return the definition of a part as a mapping, and add it with its short forms to `definitions`."""
         hints = typing.get_type_hints(part, include_extras=True)
-        self.definitions[part.__name__] = {}  # it may stand within itself
+        self.definitions[part.__name__] = {}  # a part may contain itself
         properties, required = {}, []
         for name, field in part.model_fields.items():
             if name in ("hole", "holes") or name in part.hidden:
@@ -95,7 +95,7 @@ class _Writer:
         return mapping
 
     def of(self, hint: Any) -> dict[str, Any]:
-        """The schema of what a type reads."""
+        """Return the schema of the values that a type accepts."""
         origin, arguments = get_origin(hint), get_args(hint)
         if origin is typing.Annotated:
             return self._annotated(arguments[0], arguments[1:])
@@ -136,7 +136,7 @@ def _described(result: dict[str, Any], text: str) -> dict[str, Any]:
 
 @cache
 def _docs(part: type[Part]) -> dict[str, str]:
-    """What stands under each field of a class."""
+    """Return the docstring of each field of a class."""
     (tree,) = ast.parse(inspect.getsource(part)).body
     assert isinstance(tree, ast.ClassDef)
     results: dict[str, str] = {}

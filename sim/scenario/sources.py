@@ -1,7 +1,7 @@
-"""Scenarios that take something from other files: `include` and `extends`, done on values before any shape is read.
+"""Scenarios that use other files: `include` and `extends`, applied to values before shapes are checked.
 
-What comes from another file keeps its place there, so that a mistake in it is shown where it is. Knows
-keys and mappings, and nothing of what they mean.
+A value from another file keeps its place in that file, so that its errors are reported there. This module knows
+keys and mappings, not their meaning.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ from twopc.errors import ScenarioError
 from twopc.sim.scenario import text
 from twopc.sim.scenario.text import Document, Map, Mark, suggestion
 
-#: What an included file may hold.
+#: Keys that an included file may have.
 SHARED = ("tables", "transactions")
-#: What is never taken from the file that is extended.
+#: Keys that are not inherited from the extended file.
 OWN = ("name", "about", "twin", "extends", "include")
 DEPTH_MAX = 5
 _SINGULAR = {"tables": "table", "transactions": "transaction"}
 
 
 def resolve(document: Document) -> None:
-    """Put into the document's root what it includes and what it extends; note what cannot be."""
+    """Add to the document's root the values of the files that it includes and extends, and record errors."""
     if document.root is not None:
         document.root = _Resolver(document).whole(document.root, document.path, ())
 
 
 class _Resolver:
-    """Follows one document to the files that it names."""
+    """Reads the files that one document names."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
 
     def whole(self, root: Map, path: str, above: tuple[str, ...]) -> Map:
-        """`root` of the file `path` with everything in it that it takes from others.
+        """Return `root`, the values of the file `path`, with the values from other files.
 
         Args:
-            above: the files that led here by extending each other, the document's own first.
+            above: the files that have led here by extending each other, the document's own first.
         """
         if not isinstance(root.get("extends", ""), str) or isinstance(root.get("include"), Map):
-            self._document.partial = True  # that is wrong, and said elsewhere
+            self._document.partial = True  # the wrong shape is reported elsewhere
         base = self._base(root, path, (*above, path))
         merged = root if base is None else _merged(base, root)
         names = root.get("include")
@@ -73,7 +73,7 @@ class _Resolver:
         return _only(whole, [key for key in whole if key not in OWN])
 
     def _with(self, root: Map, name: str, path: str, mark: Mark) -> Map:
-        """`root` with the tables and transactions of the file `name`, before its own."""
+        """Return `root` with the tables and transactions of the file `name` before its own."""
         there = _beside(path, name)
         result = self._read(there, mark)
         if result is None:
@@ -99,10 +99,10 @@ class _Resolver:
         return merged
 
     def _add(self, root: Map, key: str, result: Map) -> None:
-        """Everything under `key` of `result` before what `root` has there; no name stands twice."""
+        """Add all values under `key` of `result` before those of `root`; a name in both is an error."""
         own, other = root.get(key, Map(result.mark)), result[key]
         if not isinstance(own, Map):
-            return  # its shape is wrong, which is said elsewhere
+            return  # the wrong shape is reported elsewhere
         place = root if key in root else result
         both = Map(place.values_at[key])
         for name in other:
@@ -117,7 +117,7 @@ class _Resolver:
         root.take(key, both, place)
 
     def _read(self, path: str, mark: Mark) -> Map | None:
-        """The values in another file, its problems noted; None if there are none."""
+        """Return the values in another file and record its problems; None if there are none."""
         try:
             other = text.read(path, foreign=True)
         except ScenarioError as error:
@@ -135,12 +135,12 @@ class _Resolver:
 
 
 def _beside(path: str, name: str) -> str:
-    """The file that `name` in the file `path` means."""
+    """Return the path of the file `name`, relative to the file `path`."""
     return str(Path(path).parent / name)
 
 
 def _only(source: Map, keys: list[str]) -> Map:
-    """A copy of `source` with these keys."""
+    """Return a copy of `source` with only these keys."""
     copy = Map(source.mark, flow=source.flow)
     for key in keys:
         copy.take(key, source[key], source)
@@ -148,7 +148,7 @@ def _only(source: Map, keys: list[str]) -> Map:
 
 
 def _merged(base: Map, own: Map) -> Map:
-    """`own` over `base`: mappings key by key, everything else as a whole; null takes a key away."""
+    """Return `own` over `base`: mappings are merged key by key, other values replaced; null removes a key."""
     merged = _only(base, list(base))
     merged.mark, merged.flow = own.mark, own.flow
     for key, value in own.items():

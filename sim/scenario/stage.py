@@ -1,6 +1,6 @@
-"""What a runner needs of the place where a scenario is played; the real servers are one such place.
+"""Interface between a runner and the place where a scenario is played, such as real servers.
 
-The runner decides what happens when; a stage lets it happen. Nothing here knows PostgreSQL.
+The runner decides when steps are started; a stage performs them. This module does not depend on PostgreSQL.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from twopc.sim.sessions.waits import Waits
 if TYPE_CHECKING:
     from twopc.drivers.recovery import SettledBranch
 
-#: The session in which an order's own syncs are played.
+#: Name of the session in which an order's own syncs are played.
 AGENTS = "agents"
 
 
@@ -29,70 +29,72 @@ class StageDelivery:
     """What an agent did with one of the Publisher's transactions."""
 
     node: str
-    """The Subscriber."""
+    """Name of the Subscriber."""
     seqno: str
-    """The transaction's place among the Publisher's."""
+    """Position of the transaction in the distribution database."""
     origin: str
-    """The Subscriber that it came from; the Publisher's name if from none."""
+    """Name of the originator; that of the Publisher if there is none."""
     gid: str = ""
-    """The global transaction, without a branch; empty for a plain one."""
+    """Gid of the global transaction, without a branch; empty for a local transaction."""
     commands: tuple[str, ...] = ()
-    """What was done, in words."""
+    """Descriptions of the applied commands."""
     calls: int = 0
-    """Of the commands: calls of routines."""
+    """Number of the commands that are calls of routines."""
     definitions: int = 0
-    """Of the commands: definitions of routines."""
+    """Number of the commands that are definitions of routines."""
     suppressed: bool = False
-    """It was the Subscriber's own, and was not delivered."""
+    """Whether the transaction was the Subscriber's own and was not delivered."""
     skipped: str = ""
-    """The error for which it was left out."""
+    """Error because of which the transaction was skipped; empty if it was not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedMergeSession:
-    """What a merge session has done, whether it ended well or not."""
+    """Report of a merge session that has ended, with or without success."""
 
     subscriber: str
     publisher: str
     up: Mapping[str, Any]
-    """Of the Subscriber's generations: `from`, `to`, and before and after the session the newest that was `closed`, that
-    has `arrived`, and that is `acknowledged`; `coming`: one of which a part has arrived."""
+    """Progress of the Subscriber's generations: `from`, `to`, and, before and after the session, the newest
+    generation that was `closed`, that has `arrived`, and that is `acknowledged`; `coming`: a generation that has
+    arrived in part.
+    """
     down: Mapping[str, Any]
-    """Likewise of the Publisher's."""
+    """Progress of the Publisher's generations, in the form of `up`."""
     conflicts: Sequence[Mapping[str, Any]]
-    """Those that it has recorded, in their order."""
+    """Conflicts that the session has recorded, in order."""
 
 
 class AwayError(Exception):
-    """A node cannot be looked at: a fault has taken its server away."""
+    """A node cannot be read: a fault has stopped its server, or it has no tables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeContent:
-    """The committed rows of a node and who wrote them, all at one moment."""
+    """The committed rows of a node and their writers, all of one snapshot."""
 
     rows: Mapping[str, list[dict[str, Any]]]
-    """By table, by key, every value as text."""
+    """Rows by table, in the order of the key, with every value as text."""
     xids: Mapping[str, list[str]]
-    """By table, the transaction that wrote each row; on servers perhaps a subtransaction of it."""
+    """By table, the transaction that wrote each row; on servers possibly a subtransaction."""
     branches: Mapping[str, str] = field(default_factory=dict)
-    """The branches that have committed here, by their markers, and their transactions' ids."""
+    """Transaction ids of the branches committed at the node, by gid, from their markers."""
 
 
 class SetUpError(ScenarioError):
-    """The server does not take what the scenario sets up, or a step has taken it away again."""
+    """A server refuses the scenario's setup, or a step has removed a part of it."""
 
     def __init__(self, path: tuple[str | int, ...], message: str) -> None:
         super().__init__(message)
         self.path = path
-        """Where it stands in the file."""
+        """Place of the cause in the file."""
 
 
 def lost_table(message: str) -> SetUpError:
-    """A table of the file, or a column of one, is not there any more when it is looked at.
+    """Return the error for a table of the file, or one of its columns, that no longer exists when it is read.
 
     Args:
-        message: the server's.
+        message: the server's message.
     """
     return SetUpError(
         ("tables",),
@@ -102,11 +104,11 @@ def lost_table(message: str) -> SetUpError:
 
 
 class Stage(Protocol):
-    """A topology with the scenario's tables published, subscribed and filled."""
+    """A topology with the scenario's tables created, published, subscribed and filled."""
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """What it is made of: server versions and settings, for the history."""
+        """Properties for the history, such as server versions and settings."""
         ...
 
     async def open(self, session: str, node: str) -> ClientSession:
@@ -114,118 +116,120 @@ class Stage(Protocol):
         ...
 
     def agents(self) -> ClientSession:
-        """A session of nobody's, to sync for an order."""
+        """Return the session in which an order syncs, which belongs to no session of the file."""
         ...
 
     def subscribes(self, node: str) -> bool:
-        """Whether a node takes part now: it is the Publisher, or subscribes."""
+        """Return whether a node takes part now: it is the Publisher, or has a subscription."""
         ...
 
     async def deliveries(self) -> Sequence[StageDelivery]:
-        """What agents have done since this was asked last, in their order."""
+        """Return what agents have done since the last call, in order."""
         ...
 
     def merge_sessions(self) -> Sequence[EndedMergeSession]:
-        """The merge sessions that have ended since this was asked last, in their order."""
+        """Return the merge sessions that have ended since the last call, in order."""
         ...
 
     async def waits(self) -> Waits:
-        """Look who waits, on every node."""
+        """Read the waits of sessions at all nodes."""
         ...
 
     async def look(self, node: str, tables: Mapping[str, Sequence[str]]) -> NodeContent:
-        """These tables' rows, with these columns.
+        """Return the given columns of these tables' rows.
 
-        Raises AwayError while a fault has taken the node away, or if it does not subscribe and has no such table;
-        SetUpError if a step has dropped one.
+        Raises:
+            AwayError: a fault has stopped the node, or the node has no subscription and lacks a table.
+            SetUpError: a step has dropped a table.
         """
         ...
 
     async def part(
         self, subscriber: str, table: str, columns: Sequence[str]
     ) -> list[dict[str, Any]] | None:
-        """The Publisher's rows that belong to a Subscriber; None: all of them do."""
+        """Return the Publisher's rows that belong to a Subscriber; None if all of them do."""
         ...
 
     async def prepared(self, node: str) -> tuple[str, ...]:
-        """The gids of this topology's branches that are prepared at a node."""
+        """Return the gids of this topology's branches that are prepared at a node."""
         ...
 
     async def markers(self, node: str) -> list[dict[str, Any]]:
-        """The branch markers at a node: gid, participants, fence."""
+        """Return the branch markers at a node: gid, participants, fence."""
         ...
 
     async def query(self, node: str, text: str) -> list[dict[str, Any]]:
-        """The rows of a query that changes nothing, every value as text."""
+        """Return the rows of a read-only query, every value as text."""
         ...
 
     async def outage(self, node: str, *, on: bool) -> None:
-        """Have a node refuse everybody and end its sessions, or let them in again."""
+        """Make a node refuse connections and terminate its sessions, or accept connections again."""
         ...
 
     async def pause_agent(self, subscriber: str, *, on: bool) -> None:
-        """Have a Subscriber's agent rest, or go on."""
+        """Pause or resume a Subscriber's agent."""
         ...
 
     async def age(self, days: int) -> None:
-        """Have so many days go by, for all that nodes that merge have noted."""
+        """Age the metadata of merging nodes by a number of days."""
         ...
 
     async def backup(self, node: str, *, kept: bool) -> None:
-        """Keep what a node that merges holds, or put it back to what was kept; its sessions connect anew.
+        """Back up a merging node, or restore its backup; its sessions reconnect.
 
-        Nobody is at work there.
+        No session may be running a step at the node.
         """
         ...
 
     async def change_column(self, change: ColumnChange) -> None:
-        """Change a column of a table of the Publisher that is merged. Nobody is at work there."""
+        """Change a column of a merged table at the Publisher. No session may be running a step there."""
         ...
 
     async def arm(self, fault: Fault) -> None:
-        """Have a fault happen at its point.
+        """Arm a fault at its point.
 
-        Raises NotPlayableError where faults are not performed.
+        Raises:
+            NotPlayableError: the stage does not inject faults.
         """
         ...
 
     async def fired(self) -> Sequence[FaultStrike]:
-        """The faults that have come to their points since this was asked last."""
+        """Return the faults that have reached their points since the last call."""
         ...
 
     async def recover(self) -> None:
-        """One pass of recovery."""
+        """Run one pass of recovery."""
         ...
 
     def settled(self) -> Sequence[SettledBranch]:
-        """The branches that recovery has finished since this was asked last."""
+        """Return the branches that recovery has finished since the last call."""
         ...
 
 
 class Theatre(Protocol):
-    """Makes a stage for each case; an async context manager."""
+    """Creates a stage for each case; an async context manager."""
 
     @property
     def capabilities(self) -> Capabilities:
-        """What it can do."""
+        """Capabilities of the theatre."""
         ...
 
     @property
     def kept(self) -> Sequence[tuple[str, str, str]]:
-        """Case, node and connection string of what is left for a look until the theatre is left."""
+        """Case, node and connection string of each database that is kept until the theatre is closed."""
         ...
 
     def stage(self, case: Case) -> AbstractAsyncContextManager[Stage]:
-        """A stage of its own for one case; everything of it is gone afterwards.
+        """Return a new stage for one case, which is removed afterwards.
 
-        Entering it raises SetUpError or, if the servers are at fault, ConfigurationError.
+        Entering it raises SetUpError or, if a server is not available, ConfigurationError.
         """
         ...
 
     async def __aenter__(self) -> Self:
-        """Nothing is started before it is needed."""
+        """Enter the theatre; servers are started only when they are needed."""
         ...
 
     async def __aexit__(self, *_: object) -> None:
-        """End whatever was started."""
+        """Stop all started servers."""
         ...

@@ -1,6 +1,6 @@
-"""What a session may do, as models: its steps, one after the other.
+"""Models of a scenario file for sessions and their steps.
 
-Shapes only, as in `twopc.sim.scenario.model`.
+They check shapes only, as in `twopc.sim.scenario.model`.
 """
 
 # ruff: noqa: RUF012 -- pydantic copies the defaults of fields, and the other mappings are constants
@@ -29,18 +29,18 @@ from twopc.sim.scenario.parts import (
 )
 from twopc.sim.scenario.text import Map, listed, suggestion
 
-#: What a step may be besides one of the words, in the order in which they are told.
+#: Keys of which a step has one, unless it is a word; in the order of messages.
 _DOES = ("sql", "lines", "check", "call", "script", "explain", "pause", "resume")
 _WORDS = ("begin", "commit", "rollback", "sync", "reinitialise", "subscribe", "unsubscribe")
-#: What becomes of the subscription of the session's Subscriber, while others go on.
+#: Actions on the subscription of the session's Subscriber, during which other sessions continue.
 OF_SUBSCRIPTIONS = ("reinitialise", "subscribe", "unsubscribe")
-#: What agents, or who makes copies, do for a session: none of it belongs to a transaction.
+#: Actions that agents or the snapshot agent perform, outside of the session's transactions.
 OF_AGENTS = ("sync", *OF_SUBSCRIPTIONS)
 _ARGUMENT = "argument_"
 
 
 def _arguments(value: Any) -> Any:
-    """Listed ones under their places."""
+    """Return listed arguments by their position."""
     if not isinstance(value, list):
         return value
     return {str(place): each for place, each in enumerate(value, 1)}
@@ -50,17 +50,17 @@ _ARGS = WrittenForm(schema={"type": ["object", "array"]})
 
 
 def _as_sql(value: Any) -> str:
-    """How a statement is written that stands without its key."""
+    """Return a hint for a statement written without its key."""
     return '; SQL is written {sql: "…"}' if isinstance(value, str) and " " in value else ""
 
 
 def _is_reference(value: Any) -> bool:
-    """An argument that is a parameter or saved value, ``:name``."""
+    """Return whether an argument is a parameter or saved value, ``:name``."""
     return isinstance(value, str) and re.fullmatch(r":[A-Za-z_]\w*", value) is not None
 
 
 class Step(Part):
-    """One thing that a session does."""
+    """A step of a session."""
 
     what = "a step"
     blank = {}
@@ -71,43 +71,43 @@ class Step(Part):
         | None
     ) = None
     sql: str | None = None
-    """One statement; `:name` is a value of `params` or one that was saved."""
+    """A single statement. `:name` is a value of `params` or a saved one."""
     lines: Annotated[tuple[str, ...], WrittenForm(schema={"minItems": 1}, around=True)] | None = (
         None
     )
     """Several statements as one step."""
     check: str | None = None
-    """A query and, under `rows`, what it must return."""
+    """A query whose result is compared with `rows`."""
     call: str | None = None
-    """A procedure's name."""
+    """Name of a procedure to call."""
     args: Annotated[dict[str, Parameter], BeforeValidator(_arguments), _ARGS] = {}
-    """What it is called with, by name, or by place from 1 if the file lists them."""
+    """Arguments of the call, by name, or by position from 1 if they are listed."""
     script: str | None = None
-    """Several statements in one message, transaction control included; of a plain session."""
+    """Several statements in one message, which may include transaction control. Only for plain sessions."""
     explain: str | None = None
-    """A note for the reader of the timeline."""
+    """A note for readers of the timeline."""
     pause: Agent | None = None
-    """The Subscriber whose agent works no more."""
+    """Subscriber whose agent stops."""
     resume: Agent | None = None
-    """The Subscriber whose agent works again."""
+    """Subscriber whose agent starts again."""
     params: dict[str, Parameter] = {}
     """Values for `:name` in SQL."""
     save: dict[str, str] = {}
-    """Name → the column of the first row that it keeps, for later steps of the session."""
+    """Name → column of the first row whose value is saved for later steps of the session."""
     swallow: bool = False
-    """The application takes no notice if it is refused, and goes on with its transaction."""
+    """Whether the application ignores a refusal, and continues its transaction."""
     timeout_ms: DurationMs | None = Field(default=None, alias="timeout")
-    """A bound of this step's own."""
+    """Time limit of this step."""
     rows: tuple[Row, ...] | None = None
-    """What must come back, in order."""
+    """Expected rows, in order."""
     role: str | None = Field(default=None, alias="as")
-    """As whom it works; none: the application."""
+    """Role in which the step runs. If omitted, that of the application."""
     at: str | None = None
-    """At which of its session's Subscribers, where there are several; none: at its node."""
+    """Subscriber at which the step runs, if its session has several. If omitted, the session's node."""
 
     @classmethod
     def spell_out(cls, value: Any) -> Any:
-        """One of the words that are whole steps."""
+        """Return the mapping for a step that consists of one word."""
         if value in _WORDS:
             return {"action": value}
         text = f"not '{value}'" if isinstance(value, str) else f"not {kind_of(value)}"
@@ -118,12 +118,12 @@ class Step(Part):
 
     @classmethod
     def short_schema(cls) -> tuple[dict[str, Any], ...]:
-        """The words."""
+        """Return the schema of the words."""
         return ({"enum": list(_WORDS)},)
 
     @classmethod
     def rules(cls) -> dict[str, Any]:
-        """It does one thing."""
+        """Require exactly one action."""
         return {
             "oneOf": [{"required": [word]} for word in _DOES],
             "allOf": [
@@ -153,7 +153,7 @@ class Step(Part):
 
     @property
     def statements(self) -> tuple[str, ...]:
-        """The SQL texts that the step sends, in order."""
+        """SQL texts that the step sends, in order."""
         if self.lines is not None:
             return self.lines
         if self.call is not None:
@@ -168,7 +168,7 @@ class Step(Part):
 
     @property
     def values(self) -> dict[str, Any]:
-        """What the ``:names`` in its statements stand for, besides what the session has saved."""
+        """Values of the ``:names`` in the statements, except those that the session has saved."""
         given = {
             f"{_ARGUMENT}{name}": value
             for name, value in self.args.items()
@@ -187,33 +187,33 @@ _ONE = WrittenForm(schema={"minProperties": 1, "maxProperties": 1}, around=True)
 
 
 class Session(Part):
-    """A client: where it is connected and what it does, in its own order."""
+    """A client: its node and its steps, in its own order."""
 
     what = "a session"
     refused = {"as": "a step has it: {sql: …, as: clerk}"}
     node: NodeReference
-    """Where it is connected."""
+    """Node to which the session connects."""
     also: Texts = ()
-    """Further Subscribers, at which each of its transactions works too."""
+    """Further Subscribers at which each of its transactions works too."""
     way: Literal["coordinated", "any client"] = "coordinated"
-    """At a Subscriber: a coordinator commits it, or its own COMMIT does as any client's."""
+    """At a Subscriber: whether a coordinator commits its transactions, or it commits by itself, as any client."""
     plain: bool = False
-    """No coordinator between it and its node: it works in local transactions, by scripts too."""
+    """Whether it works in local transactions of its node, without a coordinator. It may have scripts."""
     setup: Texts = ()
     """SQL of a plain session before each order."""
     teardown: Texts = ()
-    """SQL of a plain session after it."""
+    """SQL of a plain session after each order."""
     steps: tuple[Annotated[dict[Name, Step], BeforeValidator(_one_step), _ONE], ...]
-    """What it does, one name to a dash."""
+    """Its steps, each a list item with one name."""
 
     @property
     def any_client(self) -> bool:
-        """Its own COMMIT decides."""
+        """Whether its own COMMIT decides."""
         return self.way == "any client"
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Where its transactions work."""
+        """Nodes at which its transactions work."""
         return (self.node, *self.also)
 
     @property
@@ -223,5 +223,5 @@ class Session(Part):
             yield from each.items()
 
 
-#: What a workload's transaction does.
+#: Steps of a workload's transaction.
 Statements = Annotated[tuple[Step, ...], ONE_OR_MORE]

@@ -1,7 +1,8 @@
-"""Where a file is not YAML: what was probably meant, at the place of the mistake.
+"""Diagnosis of files that are not YAML: what was probably intended, at the place of the error.
 
-The parser notices a mistake where it can go on no more, often lines after it: a missing quote where the next one
-is, a key without a colon at the colon of the next. It knows YAML and nothing of scenarios.
+The parser reports an error where it cannot continue, often lines later: a missing quote at the next quote, a
+missing
+colon at the colon of the next key. This module knows YAML only, not the content of scenarios.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _CLOSING = {"{": "}", "[": "]"}
 _KEY = re.compile(r"(?:- +)*(\w[\w.-]*)")
 _DASHES = re.compile(r" *(?:- +)+")
 _NO_SPACE = re.compile(r"(?:- +)*([\w.-]+):(?=[^\s:/])")
-#: So many words make text; fewer are names between which a comma is missing.
+#: Number of words from which on they are text; fewer are names between which a comma is missing.
 _TEXT_WORDS = 3
 _STEP = 2
 _NO_DASH = "each item of this list begins with '- ': write that before this line"
@@ -28,26 +29,26 @@ _QUOTES = "'\""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyntaxMistake:
-    """Why a text is not YAML."""
+    """Reason why a text is not YAML."""
 
     line: int
-    """From 0, as `column`."""
+    """Line number from 0; `column` counts from 0 too."""
     column: int
     message: str
 
 
 def mistake(text: str, error: Any) -> SyntaxMistake:
-    """What is wrong with a text.
+    """Return the probable error in a text.
 
     Args:
-        text: the whole file.
-        error: the parser's, a `MarkedYAMLError` of ruamel.yaml.
+        text: the complete file.
+        error: the parser's error, a `MarkedYAMLError` of ruamel.yaml.
     """
     return _UnreadableText(text, error).mistake()
 
 
 def deepest(text: str) -> SyntaxMistake:
-    """Where the nesting of a text is deepest, in brackets or by indentation, if it is too deep to be read."""
+    """Return the place of the deepest nesting, in brackets or by indentation, of a text that is nested too deeply."""
     depth, most, place = 0, -1, (0, 0)
     for number, words in enumerate(text.splitlines()):
         indentation = (len(words) - len(words.lstrip())) // _STEP
@@ -59,7 +60,7 @@ def deepest(text: str) -> SyntaxMistake:
 
 
 class _UnreadableText:
-    """A text, and where the parser could not go on."""
+    """A text and the place at which the parser could not continue."""
 
     def __init__(self, text: str, error: Any) -> None:
         self._text = text
@@ -79,7 +80,7 @@ class _UnreadableText:
     # -- characters --------------------------------------------------------------------------------
 
     def _space(self) -> SyntaxMistake | None:
-        """A tab, or what looks like a space."""
+        """Diagnose a tab, or a character that looks like a space."""
         line, column = self._at
         if r"'\t'" in self._problem and self._line(line)[:column].strip():
             return _at(self._at, "a tab stands before a value here; write a space")
@@ -97,7 +98,7 @@ class _UnreadableText:
         return None
 
     def _beginning(self) -> SyntaxMistake | None:
-        """A value that begins with a character that means something else in YAML."""
+        """Diagnose a value that begins with a character with a special meaning in YAML."""
         match = re.search(r"found character '(.*)' that cannot start", self._problem)
         if match is not None:
             return _at(self._at, f"a value cannot begin with {match[1]}: put it in quotes")
@@ -130,7 +131,7 @@ class _UnreadableText:
     # -- quotes ------------------------------------------------------------------------------------
 
     def _quote(self) -> SyntaxMistake | None:
-        """A quote that is missing, or one too many."""
+        """Diagnose a missing quote, or an additional one."""
         if "unexpected end of stream" in self._problem and "quoted" in self._context:
             quote = self._line(self._since[0])[self._since[1]]
             return _at(
@@ -159,7 +160,7 @@ class _UnreadableText:
 
     @cached_property
     def _last(self) -> Any:
-        """The last value or key before the place, as the parser's scanner sees it."""
+        """The last value or key before the place of the error, as found by the parser's scanner."""
         from ruamel.yaml import YAML
         from ruamel.yaml.error import YAMLError
 
@@ -177,7 +178,7 @@ class _UnreadableText:
     # -- braces ------------------------------------------------------------------------------------
 
     def _flow(self) -> SyntaxMistake | None:
-        """A brace or bracket that is not closed, or what is wrong within it."""
+        """Diagnose a brace or bracket that is not closed, or an error within it."""
         closing = re.search(r"but found '([]}])'", self._problem)
         if closing is not None:
             return _at(self._at, f"this '{closing[1]}' closes nothing: there is one too many")
@@ -209,7 +210,7 @@ class _UnreadableText:
         return _at(self._at, "a comma is missing before this")
 
     def _is_outside(self) -> bool:
-        """Whether the parser got to a line that is no part of what was opened."""
+        """Return whether the parser reached a line outside of the opened brace or bracket."""
         line, opened = self._at[0], self._since[0]
         return line > opened and _indent(self._line(line)) <= _indent(self._line(opened))
 
@@ -223,7 +224,7 @@ class _UnreadableText:
     # -- keys --------------------------------------------------------------------------------------
 
     def _key(self) -> SyntaxMistake | None:
-        """A colon that is missing, or one too many."""
+        """Diagnose a missing colon, or an additional one."""
         if "could not find expected ':'" in self._problem:
             return self._colon(self._since[0]) or _at(
                 self._since, "a colon is missing after this key"
@@ -237,7 +238,7 @@ class _UnreadableText:
         return self._colon(self._before(line)) or self._block()
 
     def _colon(self, line: int) -> SyntaxMistake | None:
-        """What is wrong with the colon of the key in a line."""
+        """Diagnose the colon of the key in a line."""
         content = self._line(line)
         margin = _indent(content)
         close = _NO_SPACE.match(content, margin)
@@ -261,7 +262,7 @@ class _UnreadableText:
     # -- indentation -------------------------------------------------------------------------------
 
     def _block(self) -> SyntaxMistake | None:
-        """A line that is indented otherwise than those beside it, or has no dash."""
+        """Diagnose a line with a different indentation from its neighbours, or without a dash."""
         if "<document start>" in self._problem:
             first = next((at for at in range(self._at[0]) if self._is_written(at)), self._at[0])
             margin = _indent(self._line(first))
@@ -275,7 +276,7 @@ class _UnreadableText:
         return self._dash(line, other) or self._colon(other) or self._indented(line, other)
 
     def _dash(self, line: int, other: int) -> SyntaxMistake | None:
-        """What is wrong with the dash of a line, or of the one beside which it should stand."""
+        """Diagnose the dash of a line, or of the line beside which it should stand."""
         margin = _indent(self._line(line))
         beside = (other, _indent(self._line(other)))
         for at in ((line, margin), beside):
@@ -292,7 +293,7 @@ class _UnreadableText:
         return None
 
     def _indented(self, line: int, other: int) -> SyntaxMistake:
-        """How deep a line is indented, and how deep it should be."""
+        """Report the indentation of a line and the expected one."""
         indent, its = _indent(self._line(line)), _indent(self._line(other))
         if re.search(r":\s*[|>][-+\d]*$", self._line(other)):
             first = self._next(other)
@@ -324,7 +325,9 @@ class _UnreadableText:
         )
 
     def _sibling(self, line: int) -> int:
-        """The line beside which a line should stand: the first below the same key, or the nearest with a value."""
+        """Return the line with which a line should align: the first below the same key, or the nearest with a
+        value.
+        """
         above = self._parent(line)
         if above is None:
             return self._before(line)
@@ -333,14 +336,14 @@ class _UnreadableText:
         return min(self._next(above), line)
 
     def _parent(self, line: int) -> int | None:
-        """The nearest line before that is indented less."""
+        """Return the nearest preceding line with less indentation."""
         margin = _indent(self._line(line))
         results = (at for at in range(line - 1, -1, -1) if self._is_written(at))
         return next((at for at in results if _indent(self._line(at)) < margin), None)
 
     @cached_property
     def _usual(self) -> int:
-        """By how much lines are indented below their keys."""
+        """The most common indentation of lines below their keys."""
         steps: Counter[int] = Counter()
         written = [at for at in range(len(self._lines)) if self._is_written(at)]
         for one, other in itertools.pairwise(written):
@@ -359,12 +362,12 @@ class _UnreadableText:
         return bool(content) and not content.startswith("#")
 
     def _next(self, line: int) -> int:
-        """The nearest line after with anything in it."""
+        """Return the nearest following line that is neither empty nor a comment."""
         results = (at for at in range(line + 1, len(self._lines)) if self._is_written(at))
         return next(results, line)
 
     def _before(self, line: int) -> int:
-        """The nearest line before with anything in it."""
+        """Return the nearest preceding line that is neither empty nor a comment."""
         return next((at for at in range(line - 1, -1, -1) if self._is_written(at)), line)
 
 

@@ -1,7 +1,8 @@
-"""Scenario files as text: reading YAML 1.2 into plain values that know where they stand.
+"""Scenario files as text: reading of YAML 1.2 into plain values with their places.
 
-Every mapping and list keeps the line and column of its keys and values, so that whoever finds a
-mistake later can point at it; duplicate keys are mistakes. Knows YAML and nothing of scenarios.
+Every mapping and list holds the line and column of its keys and values, so that errors found later can be reported
+at
+their place; a duplicate key is an error. This module knows YAML only, not the content of scenarios.
 """
 
 from __future__ import annotations
@@ -18,36 +19,36 @@ from twopc.sim.scenario import scenario_files
 from twopc.sim.scenario.scenario_files import BYTES_MAX
 
 _TAG = "tag:yaml.org,2002:"
-#: As many as a file has at most that writes each of its values out: one takes two bytes.
+#: Maximum number of values, which only aliases can exceed: a value takes at least two bytes.
 _NODES_MAX = BYTES_MAX // 2
-#: Levels; what comes after reading follows them one by one.
+#: Maximum depth of nesting; later stages are recursive.
 _DEPTH_MAX = 100
-#: Half of a character, as YAML can name one by an escape.
+#: Half of a surrogate pair, which an escape in YAML can denote.
 _HALF = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Mark:
-    """A place in a file; both count from 1."""
+    """A place in a file; line and column count from 1."""
 
     line: int
     column: int
     path: str = ""
-    """The file, if it is not the document's own."""
+    """Path of the file, if it is not the document's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One mistake, at one place."""
+    """An error or warning with its place."""
 
     mark: Mark
     message: str
     severity: str = "error"
-    """"error", or "warning" for what is only untidy."""
+    """Either "error" or "warning"; a warning does not prevent a run."""
 
     @property
     def rank(self) -> tuple[str, int, int, str]:
-        """Where it stands in a report: those of the document's own file first, each file by line."""
+        """Sort key in a report: the document's own file first, and by line within each file."""
         return (self.mark.path, self.mark.line, self.mark.column, self.message)
 
 
@@ -55,7 +56,7 @@ Span = tuple[int, int]
 
 
 class Map(dict[str, Any]):
-    """A mapping that knows where its keys and values stand."""
+    """A mapping with the places of its keys and values."""
 
     __slots__ = ("flow", "key_spans", "keys_at", "mark", "value_spans", "values_at")
 
@@ -63,15 +64,15 @@ class Map(dict[str, Any]):
         super().__init__()
         self.mark = mark
         self.flow = flow
-        """True if written in braces."""
+        """Whether the mapping is written in braces."""
         self.keys_at: dict[str, Mark] = {}
         self.values_at: dict[str, Mark] = {}
         self.key_spans: dict[str, Span] = {}
-        """From where to where in the text, in characters; of an alias there is none."""
+        """Range in the text, in characters; an alias has none."""
         self.value_spans: dict[str, Span] = {}
 
     def take(self, key: str, value: Any, source: Map) -> None:
-        """Put in `value` under `key` as it stands in `source`, places included."""
+        """Set `key` to `value`, with its places in `source`."""
         self[key] = value
         self.keys_at[key] = source.keys_at[key]
         self.values_at[key] = source.values_at[key]
@@ -85,7 +86,7 @@ class Map(dict[str, Any]):
 
 
 class Sequence(list[Any]):
-    """A list that knows where its items stand."""
+    """A list with the places of its items."""
 
     __slots__ = ("items_at", "mark", "spans")
 
@@ -97,49 +98,49 @@ class Sequence(list[Any]):
 
 
 class Number(str):
-    """A number as it is written: ``08001`` is not 8001, ``1.50`` is not 1.5."""
+    """A number as written: ``08001`` is not 8001, ``1.50`` is not 1.5."""
 
     __slots__ = ()
 
 
 @dataclass(slots=True)
 class Document:
-    """One file: its lines, its values, and the problems found in it so far."""
+    """A file with its lines, its values, and the problems found so far."""
 
     path: str
-    """As the user gave it: it heads every message."""
+    """Path as given by the user, which begins every message."""
     lines: list[str]
     root: Map | None = None
     problems: list[Problem] = field(default_factory=list)
     text: str = ""
-    """The whole file, as it was read."""
+    """The complete text of the file."""
     partial: bool = False
-    """A file that it takes something from cannot be read: what is missing may be there."""
+    """Whether an included file cannot be read, so that missing values may be in that file."""
     sources: dict[str, list[str]] = field(default_factory=dict)
-    """The lines of other files that it takes something from."""
+    """Lines of the included files, by path."""
 
     def error(self, mark: Mark, message: str) -> None:
-        """Note a mistake."""
+        """Record an error."""
         self.note(Problem(mark=mark, message=message))
 
     def warn(self, mark: Mark, message: str) -> None:
-        """Note something untidy, which never stops a run."""
+        """Record a warning, which does not prevent a run."""
         self.note(Problem(mark=mark, message=message, severity="warning"))
 
     def note(self, problem: Problem) -> None:
-        """Note a problem; the same one at the same place is noted once."""
+        """Record a problem, unless the same one is recorded already."""
         if problem not in self.problems:
             self.problems.append(problem)
 
     @property
     def errors(self) -> list[Problem]:
-        """What must be mended before the file can be run."""
+        """Errors that must be corrected before the file can be run."""
         return [problem for problem in self.problems if problem.severity == "error"]
 
     def mark(self, path: Iterable[str | int], *, key: bool = False) -> Mark:
-        """Where the value at `path` stands, or its key; parts that the file does not hold are skipped.
+        """Return the place of the value at `path`, or of its key.
 
-        So a missing key points at its parent, and a short form at itself.
+        Parts of the path that do not exist are skipped, so that a missing key is reported at its parent.
         """
         here: Any = self.root
         mark = here.mark if here is not None else Mark(1, 1)
@@ -153,10 +154,9 @@ class Document:
         return mark
 
     def span(self, path: Iterable[str | int], *, key: bool = False) -> Span | None:
-        """From where to where in `text` the value at `path` stands, or its key, in characters.
+        """Return the range in `text` of the value at `path`, or of its key, in characters.
 
-        None if the document's own file does not hold it: it is missing, comes from another file, or
-        stands there by an alias only.
+        None if the document's own file does not contain it: it is missing, in another file, or an alias.
         """
         here: Any = self.root
         span: Span | None = None
@@ -169,7 +169,7 @@ class Document:
                 mark = here.items_at[part]
                 span, here = here.spans[part] if part < len(here.spans) else None, here[part]
             elif part == 0 and not isinstance(here, Sequence):
-                continue  # the one that stands without a list
+                continue  # a single value without its list
             else:
                 return None
             if mark.path:
@@ -177,7 +177,7 @@ class Document:
         return span
 
     def missing(self, path: tuple[str | int, ...], key: str) -> None:
-        """Note that the mapping at `path` has no `key`, unless another problem there says why."""
+        """Record that the mapping at `path` lacks `key`, unless another problem explains it."""
         if self.partial:
             return
         lines = [problem.message for problem in self.inside(path)]
@@ -186,7 +186,7 @@ class Document:
             self.error(self.mark(path, key=True), f"key '{key}' is missing")
 
     def inside(self, path: Iterable[str | int]) -> list[Problem]:
-        """The problems with keys of the mapping at `path`."""
+        """Return the problems with keys of the mapping at `path`."""
         here: Any = self.root
         for part in path:
             try:
@@ -205,28 +205,29 @@ class Document:
         *,
         key: bool = False,
     ) -> None:
-        """Note that nothing of this kind is called `name`, and what is nearly called so."""
+        """Record that there is no `name` among the `known`, and suggest a similar one."""
         self.error(self.mark(at, key=key), f"no {what} '{name}'{suggestion(name, known)}")
 
     def where(self, mark: Mark, *, beside: bool = False) -> str:
-        """``file:line:column`` of a place.
+        """Return ``file:line:column`` of a place.
 
         Args:
-            beside: it is told beside another place: without the column, and of this file only the line.
+            beside: whether the result stands beside another place: without the column, and only the line for this
+            file.
         """
         if beside:
             return f"{mark.path}:{mark.line}" if mark.path else f"line {mark.line}"
         return f"{mark.path or self.path}:{mark.line}:{mark.column}"
 
     def excerpt(self, mark: Mark, note: str = "") -> list[str]:
-        """The source line under `mark` and a caret, as two lines of text."""
+        """Return the source line at `mark` and a line with a caret."""
         lines = self.sources.get(mark.path, []) if mark.path else self.lines
         source = lines[mark.line - 1] if mark.line <= len(lines) else ""
         caret = " " * (mark.column - 1) + "^" + (f" {note}" if note else "")
         return [f"{mark.line:>6} | {source}".rstrip(), f"{'':>6} | {caret}"]
 
     def report(self, *, severity: str | None = None) -> str:
-        """Every problem, by file and line, with its source line and a caret."""
+        """Return every problem, by file and line, with its source line and a caret."""
         lines: list[str] = []
         for problem in sorted(self.problems, key=lambda each: each.rank):
             if severity is not None and problem.severity != severity:
@@ -237,39 +238,39 @@ class Document:
         return "\n".join(lines)
 
     def raise_errors(self) -> None:
-        """Raise ScenarioError with the whole report if anything in it is an error."""
+        """Raise ScenarioError with the complete report if there is an error."""
         if self.errors:
             raise ScenarioError(self.report())
 
 
 def suggestion(word: str, candidates: Iterable[str]) -> str:
-    """``, did you mean 'x'?`` for the candidate nearest to `word`, or nothing."""
+    """Return ``, did you mean 'x'?`` for the candidate nearest to `word`; empty if none is similar."""
     near = difflib.get_close_matches(word, list(candidates), n=1, cutoff=0.6)
     return f", did you mean '{near[0]}'?" if near else ""
 
 
 def listed(words: Iterable[str], last: str = "and") -> str:
-    """``a, b and c``."""
+    """Return ``a, b and c``."""
     each = list(words)
     return each[0] if len(each) == 1 else f"{', '.join(each[:-1])} {last} {each[-1]}"
 
 
 def read(path: str | Path, *, foreign: bool = False) -> Document:
-    """Read a file, or standard input if it is called ``-``; what is wrong with it as YAML is in its `problems`.
+    """Read a file, or standard input if the path is ``-``. YAML errors are in the document's `problems`.
 
     Args:
-        foreign: its values will be part of another document, so that all its marks name it.
+        foreign: whether the values will be part of another document, so that all marks name this file.
 
     Raises:
-        ScenarioError: it cannot be read at all.
+        ScenarioError: the file cannot be read.
     """
     source = scenario_files.of_file(path) if foreign else scenario_files.content(path)
     return parse(source, str(path), foreign=foreign)
 
 
 def parse(text: str, path: str, *, foreign: bool = False) -> Document:
-    """As `read`, of text; `path` is what messages call it."""
-    from ruamel.yaml import YAML  # the one place that needs it; not paid for at start-up
+    """Read a text as `read` does; messages name `path`."""
+    from ruamel.yaml import YAML  # imported when used, to keep the start-up time short
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
     document = Document(path=path, lines=text.splitlines(), text=text)
@@ -277,7 +278,7 @@ def parse(text: str, path: str, *, foreign: bool = False) -> Document:
     try:
         node = YAML(typ="rt", pure=True).compose(text)
     except (MarkedYAMLError, RecursionError) as error:
-        from twopc.sim.scenario import syntax  # few files need it
+        from twopc.sim.scenario import syntax  # few files have syntax errors
 
         is_deep = isinstance(error, RecursionError)
         result = syntax.deepest(text) if is_deep else syntax.mistake(text, error)
@@ -304,27 +305,27 @@ def parse(text: str, path: str, *, foreign: bool = False) -> Document:
 
 
 class _EndlessError(ScenarioError):
-    """There is more, or it is nested deeper, than any scenario needs; has the message, and the mark."""
+    """More values, or deeper nesting, than any scenario needs. The arguments are the message and the mark."""
 
 
 class _Builder:
-    """Turns YAML nodes into values, noting what a scenario may not hold."""
+    """Converts YAML nodes to values, and records errors for those that scenarios do not allow."""
 
     def __init__(self, document: Document, path: str) -> None:
         self._document = document
         self._path = path
         self._open: set[int] = set()
         self._ends: dict[int, int] = {}
-        """Where the nodes that are built end: a second time it is an alias."""
+        """Ends of the converted nodes; a node that occurs a second time is an alias."""
         self._count = 0
-        """Of nodes that are built, again by each alias."""
+        """Number of converted nodes, counted again for each alias."""
 
     def mark(self, node: Any) -> Mark:
-        """Where a node begins."""
+        """Return the place at which a node begins."""
         return Mark(node.start_mark.line + 1, node.start_mark.column + 1, self._path)
 
     def build(self, node: Any) -> Any:
-        """The value of a node."""
+        """Return the value of a node."""
         kind = type(node).__name__
         if id(node) in self._open:
             raise _EndlessError("this alias contains itself", self.mark(node))
@@ -347,7 +348,7 @@ class _Builder:
             self._open.discard(id(node))
 
     def _build(self, node: Any) -> tuple[Any, Span | None]:
-        """The value and where it stands; nowhere if this is an alias of what stands before."""
+        """Return the value of a node and its range; None instead of a range for an alias."""
         known = id(node) in self._ends
         value = self.build(node)
         if known or id(node) in self._open:
@@ -356,7 +357,7 @@ class _Builder:
         return value, (node.start_mark.index, end)
 
     def _end(self, node: Any) -> int:
-        """Where a node's own text ends: of a block ruamel tells where the next thing begins."""
+        """Return the offset at which a node's own text ends; ruamel's end of a block is the next node."""
         kind, begin, end = type(node).__name__, node.start_mark.index, int(node.end_mark.index)
         if kind == "ScalarNode" and node.style in ("|", ">"):
             return int(begin) + len(self._document.text[begin:end].rstrip())
@@ -381,7 +382,7 @@ class _Builder:
             result.values_at[name] = self.mark(value)
             result.key_spans[name] = (key.start_mark.index, key.end_mark.index)
             result[name], span = self._build(value)
-            if span is not None and span[0] == span[1]:  # nothing is written there
+            if span is not None and span[0] == span[1]:  # the value is empty
                 at = self._document.text.find(":", key.end_mark.index) + 1
                 span, self._ends[id(value)] = (at, at), at
             if span is not None:
@@ -389,7 +390,7 @@ class _Builder:
         return result
 
     def _is_close(self, key: Any, value: Any) -> bool:
-        """Whether a key in braces is a key and its value without a space between; then that is noted."""
+        """Return whether a key in braces lacks the space after its colon, and record an error then."""
         word, colon, rest = str(key.value).partition(":")
         nothing = (
             type(value).__name__ == "ScalarNode" and value.start_mark.index == value.end_mark.index
@@ -423,7 +424,7 @@ class _Builder:
         return result
 
     def _check_whole(self, node: Any) -> None:
-        """Note a part of a character, which no file can be written with."""
+        """Record an error for half of a surrogate pair, which cannot be encoded."""
         if half := _HALF.search(str(node.value)):
             self._document.error(
                 self.mark(node), f"{half[0]!a} is half of a character: write the character"
@@ -434,14 +435,14 @@ class _Builder:
         tag = str(node.tag).removeprefix(_TAG)
         text = str(node.value)
         if node.style == ">":
-            text = text.replace("\a", "")  # with it ruamel marks where lines were folded
+            text = text.replace("\a", "")  # ruamel marks the ends of folded lines with it
         if tag == "null":
             return None
         if tag == "bool":
             return text.lower() == "true"
         if tag in ("int", "float"):
             return Number(text)
-        if tag in ("str", "timestamp"):  # a date is text here: PostgreSQL reads it
+        if tag in ("str", "timestamp"):  # a date is kept as text, which PostgreSQL reads
             return text
         self._document.error(
             self.mark(node), f"tag '{tag}' is not used in scenarios; write plain text"

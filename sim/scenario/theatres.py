@@ -38,9 +38,7 @@ class TheatreOptions:
 
 
 def _postgres(options: TheatreOptions) -> Theatre:
-    from twopc.sim.scenario.postgres_theatre import (
-        PostgresTheatre,
-    )  # imports psycopg and the servers
+    from twopc.sim.scenario.postgres_theatre import PostgresTheatre  # imports psycopg
 
     return PostgresTheatre(
         pg=options.pg,

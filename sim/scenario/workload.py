@@ -1,6 +1,6 @@
-"""Load instead of orders, as a file describes it: clients, keys, a mix of transactions, thresholds.
+"""Models of a scenario file for a load: clients, keys, a mix of transactions, thresholds.
 
-Shapes only, as in `twopc.sim.scenario.model`.
+They check shapes only, as in `twopc.sim.scenario.model`.
 """
 
 # ruff: noqa: RUF012 -- pydantic copies the defaults of fields, and the other mappings are constants
@@ -42,20 +42,20 @@ _TIMINGS = {
 }
 #: The kinds of events that a load can have.
 _BEFALLS = ("cut", "pause", "fault")
-#: What is drawn anew for each transaction, for ``:names`` in its statements: a key, the same by another name,
+#: Values drawn for each transaction, for ``:names`` in its statements: a key, the same key by another name,
 #: another key, 1 to 100, and a key that no row has.
 DRAWN = ("key", "from", "to", "amount", "new")
-#: What is counted; the ones with kinds by kind too: ``rejected.version_mismatch.rate``.
+#: Events that are counted; those with kinds also by kind: ``rejected.version_mismatch.rate``.
 COUNTED = (
     "transactions", "committed", "rejected", "error", "in_doubt", "retries", "given_up", "dropped",
     "syncs", "sync_failures",
 )  # fmt: skip
 WITH_KINDS = ("rejected", "error")
-#: What is timed: ``commit.latency.p99``.
+#: Durations that are measured: ``commit.latency.p99``.
 TIMED = ("commit", "conflict", "in_doubt", "sync")
 _LATENCY = re.compile(r"(\w+)\.latency\.(?:p\d{1,2}(?:\.\d+)?|p100|mean|max)")
 _COUNT = re.compile(r"(\w+)(\.\w+)?\.(?:count|rate)")
-#: By the last word of a metric, the units that its number may have.
+#: Allowed units of a metric's number, by the last word of the metric.
 _UNITS = {"count": ("",), "rate": ("%", "/s")}
 
 
@@ -95,33 +95,33 @@ def _is_duration(text: str) -> bool:
 
 
 class Keys(Part):
-    """Which rows the transactions are about."""
+    """Rows on which the transactions work."""
 
     what = "a choice of keys"
     blank = {"table": "", "count": 1}
     table: str
-    """The table."""
+    """Name of the table."""
     count: Whole
-    """Rows that are made before the load begins."""
+    """Number of rows that are created before the load."""
     pick: Annotated[str, BeforeValidator(_pick), pattern(_PICK.pattern)] = "uniform"
-    """``uniform``, ``latest``, ``zipfian 0.9`` or ``hotspot 20%/80%`` (rows / accesses)."""
+    """Distribution of keys: ``uniform``, ``latest``, ``zipfian 0.9`` or ``hotspot 20%/80%`` (rows / accesses)."""
 
 
 class OnConflict(Part):
-    """What a client does when it is rejected."""
+    """What a client does after a rejection."""
 
     what = "what follows a conflict"
     blank = {}
     retry: Natural = 0
-    """How often it tries again."""
+    """Number of retries."""
     after: Literal["sync"] | None = None
-    """What it does first: its Subscriber gets what is missing."""
+    """Whether its Subscriber is synchronised before a retry."""
     backoff: Annotated[str | None, BeforeValidator(_backoff), pattern(r"\S+\.\.\S+")] = None
-    """``5ms..50ms``."""
+    """Range of the pause before a retry: ``5ms..50ms``."""
 
 
 def _known(metric: str) -> None:
-    """Refuse what is not measured."""
+    """Raise an error unless a metric is measured."""
     latency, count = _LATENCY.fullmatch(metric), _COUNT.fullmatch(metric)
     if latency is not None and latency[1] in TIMED:
         return
@@ -135,23 +135,23 @@ def _known(metric: str) -> None:
 
 
 class Timing(Part):
-    """How long something takes in virtual time."""
+    """A duration in virtual time."""
 
     what = "a timing"
     blank = {"distribution": "constant", "values": ()}
     hidden = frozenset({"distribution", "values"})
     distribution: Literal["constant", "exponential", "lognormal", "uniform"]
     values: tuple[str, ...]
-    """Its parameters as they are written: ``1ms``, ``0.5``."""
+    """Parameters of the distribution as written: ``1ms``, ``0.5``."""
 
     @classmethod
     def short_schema(cls) -> tuple[dict[str, Any], ...]:
-        """All of it is one text."""
+        """Return the schema of the text, the only form."""
         return ({"type": "string", "pattern": f"^({'|'.join(_TIMINGS)}) "},)
 
     @classmethod
     def spell_out(cls, value: Any) -> Any:
-        """``exponential 2ms``."""
+        """Return the mapping for a text such as ``exponential 2ms``."""
         words = value.split() if isinstance(value, str) else []
         requested = _TIMINGS.get(words[0], "").split() if words else []
         fits = len(words) == 1 + len(requested) > 1 and all(
@@ -174,21 +174,21 @@ class LoadEvent(Part):
     what = "a happening"
     blank = {"at": "0ms"}
     at_ms: DurationMs = Field(alias="at")
-    """When, since the load began."""
+    """Time since the beginning of the load."""
     for_ms: DurationMs | None = Field(default=None, alias="for")
-    """How long; without it until the load is over."""
+    """Duration. If omitted, until the end of the load."""
     every_ms: DurationMs | None = Field(default=None, alias="every")
-    """Again after so long, until the load is over."""
+    """Interval of repetition, until the end of the load."""
     cut: str | None = None
-    """The node that nobody reaches meanwhile."""
+    """Node that is unreachable during the event."""
     pause: Agent | None = None
-    """The Subscriber whose agent rests meanwhile."""
+    """Subscriber whose agent is paused during the event."""
     fault: str | None = None
-    """The fault of this id is armed."""
+    """Fault, by id, that is armed."""
 
     @classmethod
     def rules(cls) -> dict[str, Any]:
-        """It does one thing."""
+        """Require exactly one kind of event."""
         return {"oneOf": [{"required": [word]} for word in _BEFALLS]}
 
     @model_validator(mode="after")
@@ -209,48 +209,48 @@ class LoadEvent(Part):
 
 
 class Workload(Part):
-    """A load on all nodes; a file has it instead of orders."""
+    """A load on all nodes, instead of orders."""
 
     what = "a workload"
     blank = {}
     hidden = frozenset({"count"})
     clients: Whole | None = None
-    """So many clients, each beginning when its last transaction is over."""
+    """Number of clients. Each begins a transaction after its last one has ended."""
     rate: Annotated[float | None, BeforeValidator(_rate), pattern(_RATE.pattern)] = None
-    """Or so many begin in a second, whatever became of the others."""
+    """Number of transactions that begin per second, regardless of the ends of others."""
     for_ms: DurationMs | None = Field(default=None, alias="for")
-    """How long transactions begin."""
+    """Duration within which transactions begin."""
     count: int | None = None
-    """So many transactions, instead of `for`: `transactions` where it is a number."""
+    """Number of transactions, instead of `for`; `transactions` if that is a number."""
     transactions: dict[Name, Statements] = {}
-    """What they do, by name, beside those of the file."""
+    """Transactions by name, in addition to those of the file."""
     warmup_ms: DurationMs = Field(default=0, alias="warmup")
-    """How long nothing is counted at first."""
+    """Duration at the beginning in which no event is counted."""
     seed: Whole | None = None
-    """For what is drawn at random."""
+    """Seed of all random values."""
     nodes: dict[str, Whole] = {}
-    """Weights by node; empty: all Subscribers alike."""
+    """Weights by node. Empty: all Subscribers equally."""
     keys_of: Keys | None = Field(default=None, alias="keys")
-    """Which rows the transactions are about."""
+    """Rows on which the transactions work."""
     mix: dict[str, Whole] = {}
-    """Weights by transaction; empty: all alike."""
+    """Weights by transaction. Empty: all equally."""
     on_conflict: OnConflict = OnConflict()
-    """What a client does when it is rejected; nothing more unless it says so."""
+    """What a client does after a rejection. By default, it does not retry."""
     think: Timing | None = None
-    """How long each of `clients` rests between two transactions; without it not at all."""
+    """Pause of each client between two transactions. If omitted, there is none."""
     sync_ms: DurationMs | None = Field(default=None, alias="sync")
-    """How often every Subscriber gets what is missing; without it only where somebody asks, and in the end."""
+    """Interval at which every Subscriber is synchronised. If omitted, only on request and at the end."""
     during: tuple[LoadEvent, ...] = ()
     """Events at nodes during the load."""
 
     @classmethod
     def rules(cls) -> dict[str, Any]:
-        """Clients or a rate."""
+        """Require either `clients` or `rate`."""
         return {"oneOf": [{"required": ["clients"]}, {"required": ["rate"]}]}
 
     @classmethod
     def more_keys(cls) -> dict[str, Any]:
-        """`transactions` is a number too."""
+        """Return the key `transactions`, which may be a number too."""
         steps = {
             "anyOf": [
                 {"$ref": "#/$defs/Step"},
@@ -263,14 +263,14 @@ class Workload(Part):
 
     @classmethod
     def arrange(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Tell a number of transactions from what they do."""
+        """Move a number of transactions from `transactions` to `count`."""
         if isinstance(values.get("transactions"), Number):
             values["count"] = values.pop("transactions")
         return values
 
 
 class Threshold(Part):
-    """A bound that a figure of the load must keep."""
+    """A bound for a measured value of the load."""
 
     what = "a threshold"
     blank = {"metric": "", "op": "<", "number": 0.0}
@@ -282,17 +282,17 @@ class Threshold(Part):
 
     @property
     def text(self) -> str:
-        """As it is written."""
+        """The threshold in the notation of a file."""
         return f"{self.metric} {self.op} {self.number:g}{self.unit}"
 
     @classmethod
     def short_schema(cls) -> tuple[dict[str, Any], ...]:
-        """All of it is one text."""
+        """Return the schema of the text, the only form."""
         return ({"type": "string", "pattern": f"^{_THRESHOLD_WRITTEN}$"},)
 
     @classmethod
     def spell_out(cls, value: Any) -> Any:
-        """``commit.latency.p99 < 80ms``."""
+        """Return the mapping for a text such as ``commit.latency.p99 < 80ms``."""
         match = _THRESHOLD.fullmatch(value.strip()) if isinstance(value, str) else None
         text = f"'{value}'" if isinstance(value, str) else kind_of(value)
         if match is None:
@@ -308,29 +308,32 @@ class Threshold(Part):
         return match.groupdict(default="")
 
 
-#: What can come out otherwise: see `twopc.sim.replay.loads`.
+#: Classes of divergences: see `twopc.sim.replay.loads`.
 Divergent = Literal["outcome", "rowcount", "state"]
 
 
 class ReplayExpect(Part):
-    """What must come of a replay."""
+    """Expected result of a replay."""
 
     what = "what is expected of a replay"
     blank: ClassVar[dict[str, Any]] = {"divergence": Number("0")}
     divergence: Count
-    """How much may, or must, come out otherwise than it was recorded."""
+    """Expected number of divergences from the recording."""
     classes: tuple[Divergent, ...] = ()
-    """What of it counts: `outcome`, transactions that end otherwise; `rowcount`, statements that meet another number of rows;
-    `state`, rows that differ at the end. None: all."""
+    """Divergences that count: `outcome`, transactions with another outcome; `rowcount`, statements with another
+    number of rows; `state`, rows that differ at the end. Empty: all.
+    """
 
 
 class Replay(Part):
-    """The load's committed transactions, carried out once more where everything is as it was at first."""
+    """Repetition of the load's committed transactions from the same initial state."""
 
     what = "a replay"
     blank: ClassVar[dict[str, Any]] = {"sync": "commit", "expect": {"divergence": Number("0")}}
     sync: Literal["commit", "rows", "session", "off"] = "rows"
-    """`commit`, `rows`: in the order of their commits, each once its Subscriber has got everything; `session`: each session
-    in its order, beside the others; `off`: in no order. With both of these nobody gets anything meanwhile."""
+    """`commit`, `rows`: transactions are repeated in the order of their commits, each after its Subscriber has
+    received all earlier changes. `session`: each session repeats its transactions in order, concurrently with
+    the others. `off`: in no order. With the last two, no changes are delivered meanwhile.
+    """
     expect: ReplayExpect
-    """What must come of it."""
+    """Expected result."""

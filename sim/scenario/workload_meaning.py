@@ -1,6 +1,6 @@
-"""What a workload says: can it be played, and does it mean what is there?
+"""Checks of workloads: whether they can be played, and refer to existing names.
 
-Part of `twopc.sim.scenario.meaning`; notes problems in the `Document` and changes nothing.
+Part of `twopc.sim.scenario.meaning`; records problems in the `Document` and changes nothing else.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Path = tuple[str | int, ...]
 
 
 def check_load(document: Document, scenario: Scenario) -> None:
-    """Note what is wrong with the workload, and with what only goes with one."""
+    """Record the errors of the workload, and of keys that require one."""
     workload = scenario.workload
     if workload is None:
         if scenario.thresholds:
@@ -88,7 +88,7 @@ def _workload(document: Document, scenario: Scenario, workload: Workload) -> Non
 
 
 def _happening(document: Document, scenario: Scenario, at: Path, happening: LoadEvent) -> None:
-    """Check that a load event names an existing node, agent or fault, and a time during the load."""
+    """Record the errors of a load event: a missing node, agent or fault, or a time after the load."""
     assert scenario.workload is not None
     length_ms = scenario.workload.for_ms
     if length_ms is not None and happening.at_ms >= length_ms:
@@ -116,7 +116,7 @@ def _keys(document: Document, scenario: Scenario, at: Path, keys: Keys) -> None:
 
 
 def _values(document: Document, transactions: Mapping[str, Sequence[Step]], at: Path) -> None:
-    """Whether everything that a transaction of a load refers to is given, or drawn."""
+    """Record parameters of a load's transactions that are neither given nor drawn."""
     for name, steps in transactions.items():
         for place, step in enumerate(steps):
             known = {**dict.fromkeys(DRAWN), **step.values}

@@ -38,9 +38,8 @@ class Space:
             for number, steps in enumerate(self.sessions)
             for place, step in enumerate(steps)
         }
-        needs: dict[
-            str, dict[int, int]
-        ] = {}  # the last required step of a session implies those before it
+        # the last required step of a session implies those before it
+        needs: dict[str, dict[int, int]] = {}
         for one, other in before:
             if one in self._place and other in self._place:
                 number, place = self._place[one]

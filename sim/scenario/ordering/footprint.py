@@ -222,9 +222,8 @@ class _FootprintReader:
             return NOTHING
         if step.action in ("commit", "rollback"):
             return self._end(node, so_far or NOTHING)
-        if (
-            step.action == "sync" and node in self._publishers
-        ):  # a merge session affects only two nodes
+        # a merge session affects only two nodes
+        if step.action == "sync" and node in self._publishers:
             return Footprint(all_of=frozenset((node, self._publishers[node])))
         if not step.statements or step.script is not None:
             return self._everything()
