@@ -64,7 +64,7 @@ class CaseSessions:
         """Whether the last look found a cycle of waits."""
         self._as_tester = self._scenario.runner == "isolationtester"
         self._grace_s = CANCEL_S if self._as_tester else 0.0
-        """Seconds for which stuck sessions may still end: with this runner, orders wait for cancelled steps."""
+        """Seconds for which stuck sessions may still end: isolationtester's rules wait for cancelled steps."""
         self._struck = 0
         """Number of faults that have struck."""
 
@@ -248,7 +248,7 @@ class CaseSessions:
                 self._write("info", ended.lane, ended.play, message=f"{why}: {ended.kind}")
             ended.lane.running = None
 
-    # -- looking -----------------------------------------------------------------------------------
+    # -- the wait graph ----------------------------------------------------------------------------
 
     async def _all_blocked(self) -> bool:
         """Return whether all running steps are blocked permanently: two looks found the same waits, and no cycle."""
@@ -318,7 +318,7 @@ class CaseSessions:
             )
             await victim.session.cancel()
 
-    # -- what cannot end ---------------------------------------------------------------------------
+    # -- stuck sessions ----------------------------------------------------------------------------
 
     def _ends_by_itself(self, lane: Lane) -> bool:
         """Return whether a wait may end without another item of the order.
@@ -335,7 +335,7 @@ class CaseSessions:
         name = lane.running.name if lane.running is not None else ""
         expected = CaseExpectations(self._case)
         if _END_BY_THEMSELVES & expected.rejected().keys():
-            return True  # any of the steps may be the one
+            return True  # the counted rejection may be that of any step
         result = expected.step(name, of_order=True)
         if result is None:
             return False

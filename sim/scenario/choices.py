@@ -19,7 +19,7 @@ _CHOSEN = {
     "deadlock": "the victim of a deadlock",
     "serialization_failure": "which serializable transaction it refuses",
 }
-#: Part of the message of a failure that only SERIALIZABLE raises; a concurrently changed row fails deterministically.
+#: Part of the message of a failure that only SERIALIZABLE raises; a concurrent change of one row always fails the second.
 _DEPENDENCIES = "read/write dependencies"
 
 

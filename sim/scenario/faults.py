@@ -34,6 +34,6 @@ class Fault(Part):
     """Protocol point: ``coordinator.decision_logged``, ``coordinator.before_commit(pub)`` …"""
     when: ArrivalSelection = ArrivalSelection()
     do: str
-    """``crash coordinator``, ``kill backend pub``, ``cut pub-sub1`` …"""
+    """Action of the fault: ``crash coordinator``, ``kill backend pub``, ``cut pub-sub1`` …"""
     heal: str = "at end"
     """When the effect ends: ``after 1s``, ``at <point>``, ``at end`` or ``never``."""

@@ -96,12 +96,12 @@ class Lane:
         self.queue: deque[StepPlay] = deque()
         """Steps to be started once the session is no longer blocked."""
         self.wait: Wait | None = None
-        """Set while the running step is known to be blocked."""
+        """Wait of the running step; None unless the step is known to be blocked."""
         self.cycle: tuple[str, ...] = ()
         """The cycle of waits for which its running step was cancelled."""
         self.open = False
         self.refused = ""
-        """The step at which the open transaction was refused."""
+        """Name of the step at which the open transaction was refused; empty if it was not."""
         self.outcome = ""
         """Outcome of its last transaction: committed, rolled back or in doubt."""
         self.locking = ""

@@ -155,7 +155,7 @@ def _unknown(model: System, node: str, text: str) -> UnsupportedError | None:
         except UnsupportedError as error:
             return error
         except SqlError:
-            pass  # an error of SQL is no lack of the model
+            pass  # an error that servers report too, not a limit of the model
     return None
 
 

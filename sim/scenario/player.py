@@ -68,7 +68,7 @@ class Player(CaseSessions):
         self._healed: int | None = None
         """Number of strikes when faults were healed at the end; None before that."""
 
-    # -- life --------------------------------------------------------------------------------------
+    # -- life cycle --------------------------------------------------------------------------------
 
     async def begin(self) -> None:
         """Connect every session of the scenario and record the initial state."""
@@ -179,7 +179,7 @@ class Player(CaseSessions):
         for lane in self._lanes.values():
             await lane.close()
 
-    # -- the present state ---------------------------------------------------------------------------
+    # -- the present state -------------------------------------------------------------------------
 
     def standing(self) -> Mapping[str, str]:
         """Return by session ``idle``, ``in a transaction``, ``runs a_write`` or ``a_write waits for bob

@@ -206,7 +206,7 @@ class _Run:
             if self._listener is not None:
                 self._listener(outcome.case, outcome.verdict, outcome.records)
 
-    # -- what the history keeps --------------------------------------------------------------------
+    # -- records of the history --------------------------------------------------------------------
 
     def _group(self, group: CaseGroup, series: Sequence[Series]) -> None:
         counts = group.courses.counts

@@ -31,7 +31,7 @@ class StageDelivery:
     node: str
     """Name of the Subscriber."""
     seqno: str
-    """Position of the transaction in the distribution database."""
+    """Position of the transaction: its commit LSN at the Publisher."""
     origin: str
     """Name of the originator; that of the Publisher if there is none."""
     gid: str = ""

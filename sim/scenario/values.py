@@ -29,7 +29,7 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """``serializable, lazy``; empty for the empty cell."""
+        """The values separated by commas, such as ``serializable, lazy``; empty for the empty cell."""
         return ", ".join(value for _, value in self.values)
 
 
@@ -123,7 +123,7 @@ class Capabilities:
     """Capabilities of a theatre. If a scenario needs others, it is refused by name before it is played."""
 
     name: str
-    """``postgres`` or ``model``."""
+    """Name of the theatre: ``postgres`` or ``model``."""
     protections: frozenset[str] = frozenset()
     why_on: Mapping[str, str] = field(default_factory=dict)
     """Reasons why some other protections cannot be switched off, by name."""
@@ -185,5 +185,5 @@ class CaseLesson:
     blocked: Mapping[int, frozenset[str]] = field(default_factory=dict)
     """Sessions that were provably blocked, by number of played items."""
     behaviour: str = ""
-    """`twopc.sim.report.behaviour.fingerprint`; empty if infeasible."""
+    """Fingerprint of the behaviour, see `twopc.sim.report.behaviour.fingerprint`; empty if infeasible."""
     facts: Mapping[str, Any] = field(default_factory=dict)

@@ -141,7 +141,7 @@ def failure_kind(ended: HistoryRecord) -> str:
 
 
 def holder(blocked: HistoryRecord) -> str:
-    """Return the name of the step, session or transaction for which a blocked step waits."""
+    """Return what a blocked step waits for: the name of a step or a session, a gid, a process, or a lock."""
     wait = blocked.wait or {}
     if wait.get("step"):
         return str(wait["step"])

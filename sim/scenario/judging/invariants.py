@@ -12,7 +12,7 @@ from twopc.sim.scenario.judging.runs import Runs
 from twopc.sim.scenario.judging.verdicts import FailedCheck
 from twopc.sim.scenario.values import Case, Path
 
-#: Invariants whose expectation is a number, with the message for a number of zero.
+#: Invariants whose expectation is a number, with the beginning of the message if no violation was found.
 _COUNTED = {"prepared_left": "nothing is prepared", "echoed": "nothing came back"}
 #: Invariants that apply only if changes are distributed to Subscribers.
 _OF_DISTRIBUTION = ("converged", "echoed", "each_change_applied_once")

@@ -127,7 +127,7 @@ class _Written:
     ) -> None:
         self._rows: dict[Path, list[Any]] = {}
         self._whole: dict[str, Any] = {}
-        """By node, where one sentence for all of them would not be true."""
+        """Rows by node, if one expectation for all nodes would not be fulfilled."""
         self._cannot = case.is_generated or any(
             final[node, table].rowcount != len(final[node, table].rows or ()) for node in nodes
         )

@@ -46,7 +46,7 @@ class OrderVerdict:
     group: str = ""
     twin: bool = False
     behaviour: str = ""
-    """`twopc.sim.report.behaviour.fingerprint`."""
+    """Fingerprint of the behaviour, see `twopc.sim.report.behaviour.fingerprint`; empty if infeasible."""
     failed: frozenset[str] = frozenset()
     """Checks that failed in a twin, whether or not they were expected to fail."""
 

@@ -1,4 +1,4 @@
-"""Which steps of a scenario may depend on each other, determined from their texts, conservatively.
+"""Determination of the steps of a scenario that may depend on each other, conservatively, from their texts.
 
 Independent steps can be exchanged without a change of any outcome. What a step may read and write is recorded by
 node and table; a step whose tables cannot be determined is assumed to affect everything.

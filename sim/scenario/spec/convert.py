@@ -22,7 +22,7 @@ from twopc.sim.scenario.text import Document, Map, Mark, Number, Sequence
 PUBLISHER = "pub"
 #: Time limit of a step; isolationtester's own is six minutes.
 STEP_LIMIT = "60s"
-#: SQL of a step without any, which isolationtester accepts: a statement without columns has the same effect.
+#: SQL of a step without any, which isolationtester accepts: this statement returns no columns.
 _NOTHING = "select"
 
 

@@ -177,7 +177,7 @@ class _Tester:
                 self._waiting.remove(busy)
             self._try_all(now)
             if busy is self._active.get(session) and len(self._waiting) == before:
-                return  # isolationtester would wait for ever
+                return  # isolationtester would wait indefinitely
 
     # -- one step ----------------------------------------------------------------------------------
 
