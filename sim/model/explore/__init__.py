@@ -1,1 +1,1 @@
-"""Exploration: every order in which things may happen, every place where something may die."""
+"""Exploration of the model: every order of events, and a fault at every possible place."""

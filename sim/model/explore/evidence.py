@@ -1,6 +1,7 @@
-"""What is known of a run: what applications were told, what coordinators did, what nodes held at every moment.
+"""Evidence of a run: outcomes reported to applications, actions of coordinators, and the nodes' state at every
+moment.
 
-It must not judge.
+The evidence contains no judgement.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from twopc.sim.model.ledger import LedgerDamage
     from twopc.sim.model.system import System
 
-#: What each effect and event is called that a fault can be at.
+#: Protocol points of the effects and events at which a fault can strike.
 _POINTS: dict[tuple[type, Any], str] = {
     (x.Send, Message.PREPARE): "coordinator.before_prepare({})",
     (e.VotedYes, None): "coordinator.after_prepare({})",
@@ -36,7 +37,7 @@ COMMITTED, FENCED, PREPARED = "committed", "fenced", "prepared"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedOutcome:
-    """What a session was told at the end of a transaction."""
+    """The outcome that was reported to a session at the end of a transaction."""
 
     session: str
     gid: str
@@ -44,54 +45,54 @@ class ReportedOutcome:
     """``committed``, ``rolled back``, ``refused``, ``in doubt``, ``heuristic``."""
     error: Exception | None = None
     step: str = ""
-    """At which it was told."""
+    """Step that received the outcome."""
     node: str = ""
-    """Where the session is."""
+    """Node of the session."""
     also: tuple[str, ...] = ()
-    """Where else it works."""
+    """Further nodes at which the session works."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceEntry:
-    """An effect that a coordinator was about to perform, or an event that it was told."""
+    """An effect that a coordinator was about to perform, or an event that it received."""
 
     gid: str
     what: Any
     decided: bool
-    """Commit of this transaction was durable by then: in the log, or at the last agent."""
+    """Whether the transaction's commit was durable by then: in the decision log, or at the last agent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchMoment:
-    """How branches stood: by gid of the branch."""
+    """The state of all branches at one moment."""
 
     stands: dict[str, str]
     decided: frozenset[tuple[int, int]]
     """Transactions whose commit is in the decision log."""
     rows: dict[str, tuple[Any, ...]]
-    """Of the first table, by node, without versions of rows; empty unless they are kept."""
+    """Rows of the first table by node, without row versions; empty unless they are kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalState:
-    """What was left once everything was mended and recovered."""
+    """The state after all repairs and recovery."""
 
     prepared: dict[str, tuple[str, ...]]
-    """By node."""
+    """Prepared branches by node."""
     markers: dict[str, dict[str, bool]]
-    """By node: gids, and whether it is a fence."""
+    """By node: gids of markers, and whether each is a fence."""
     decisions: tuple[Any, ...]
-    """That somebody is to be told yet."""
+    """Decisions that some participant has not received yet."""
     rows: dict[str, dict[str, tuple[Any, ...]]]
-    """By table and node, without versions of rows."""
+    """Rows by table and node, without row versions."""
     versions: dict[str, dict[str, tuple[Any, ...]]]
 
 
 class Evidence:
-    """Of one run; the `twopc.sim.model.ports.RecorderPort` of its system.
+    """The evidence of one run; the `twopc.sim.model.ports.RecorderPort` of its system.
 
     Args:
-        keeps_rows: of every moment, too.
+        keeps_rows: whether rows are kept for every moment.
     """
 
     def __init__(self, *, keeps_rows: bool = False) -> None:
@@ -99,45 +100,45 @@ class Evidence:
         self.outcomes: list[ReportedOutcome] = []
         self.trace: list[TraceEntry] = []
         self.records: list[tuple[str, dict[str, Any]]] = []
-        """Everything else that the model tells."""
+        """All other records of the model."""
         self.moments: list[BranchMoment] = []
-        """Oldest first, only where something had changed."""
+        """Moments, oldest first, only where something had changed."""
         self.participants: dict[str, tuple[str, ...]] = {}
-        """By gid of a branch that was committed once: the other branches of its transaction."""
+        """For the gid of each branch that ever committed: the other branches of its transaction."""
         self.rests: list[FinalState] = []
         self.foreign: tuple[str, ...] = ()
-        """What was prepared before anything began."""
+        """Transactions that were prepared before the run began."""
         self.deliveries: list[Any] = []
-        """Of the agents."""
+        """Deliveries of the agents."""
         self.by_hand: list[str] = []
-        """Branches that somebody has finished."""
+        """Branches that an operator has finished."""
         self._system: System | None = None
         self._last: tuple[Any, ...] = ()
 
     @property
     def system(self) -> System:
-        """Whose."""
+        """System from which the evidence is collected."""
         assert self._system is not None
         return self._system
 
     @property
     def damage(self) -> list[LedgerDamage]:
-        """What the coordinators have noted."""
+        """Damage that the coordinators have recorded."""
         return self.system.ledger.damage
 
     @property
     def agent_of(self) -> str:
-        """Which branch's commit is the decision: ``""`` if the log has it, else the Subscriber's."""
+        """Branch whose commit is the decision: ``""`` if the decision is in the log, else the Subscriber's."""
         return "subscriber" if VARIANTS[self.system.spec.commit].last_agent else ""
 
     def of(self, system: System) -> None:
-        """It is about this one."""
+        """Set the system from which the evidence is collected."""
         self._system = system
 
     # -- ports.Recorder ----------------------------------------------------------------------------
 
     def write(self, kind: str, **fields: Any) -> None:
-        """A coordinator does something, or is told something; or anything else."""
+        """Keep a record: an effect or an event of a coordinator, or any other record."""
         if kind == "machine":
             gid = fields["gid"]
             self.trace.append(TraceEntry(gid=gid, what=fields["what"], decided=self._decided(gid)))
@@ -145,7 +146,7 @@ class Evidence:
             self.records.append((kind, fields))
 
     def drew(self, name: str, value: Any) -> None:
-        """Nothing is drawn here."""
+        """Do nothing: no random values are drawn in an exploration."""
 
     def _decided(self, gid: str) -> bool:
         result = GlobalId.parse(gid)
@@ -163,7 +164,7 @@ class Evidence:
         return record is not None and record.kind is RecordKind.COMMIT
 
     def point(self) -> str:
-        """The last point of the protocol that a coordinator has come to; empty if it has come to none."""
+        """Return the last protocol point that a coordinator has reached; empty if there is none."""
         for note in reversed(self.trace):
             result = _POINTS.get((type(note.what), getattr(note.what, "message", None)))
             if result is not None:
@@ -173,14 +174,14 @@ class Evidence:
                 return result.format(node)
         return ""
 
-    # -- looking -----------------------------------------------------------------------------------
+    # -- observing the system ----------------------------------------------------------------------
 
     def begins(self) -> None:
-        """Before anything has happened."""
+        """Keep the state before the first event."""
         self.foreign = tuple(gid for node in self.system.nodes.values() for gid in node.prepared())
 
     def look(self) -> None:
-        """How branches stand now, if that may have changed."""
+        """Keep the state of the branches, if it may have changed."""
         system = self.system
         now = (
             len(system.ledger.decisions),
@@ -215,7 +216,7 @@ class Evidence:
         self.moments.append(BranchMoment(stands=stands, decided=decided, rows=rows))
 
     def ends(self) -> None:
-        """What is left now."""
+        """Keep the final state."""
         system = self.system
         markers: dict[str, dict[str, bool]] = {}
         for name, node in system.nodes.items():
@@ -241,7 +242,7 @@ class Evidence:
         )
 
     def _held(self, name: str) -> dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]]:
-        """A table's rows by node: without versions of rows, and whole."""
+        """Return a table's rows by node: without row versions, and complete."""
         spec = next(one for one in self.system.spec.tables if one.name == name)
         results = {}
         for node in self.system.nodes.values():
@@ -252,7 +253,7 @@ class Evidence:
         return results
 
     def rows(self) -> str:
-        """What is in the tables at the end, in words."""
+        """Return the final rows of the tables, as text."""
         if not self.rests:
             return "no end"
         return "; ".join(
@@ -262,14 +263,14 @@ class Evidence:
         )
 
     def committed(self) -> set[str]:
-        """Branches that were committed when they were last seen: markers are forgotten after a while."""
+        """Return the branches that were committed when last observed: markers are removed after a while."""
         last: dict[str, str] = {}
         for moment in self.moments:
             last.update(moment.stands)
         return {gid for gid, how in last.items() if how == COMMITTED}
 
     def gids(self) -> list[str]:
-        """Of every transaction that is known of."""
+        """Return the gid of every known transaction."""
         results = dict.fromkeys(one.gid for one in self.outcomes if one.gid)
         results.update(dict.fromkeys(one.gid for one in self.trace))
         return [gid for gid in results if GlobalId.parse(gid) is not None]

@@ -1,6 +1,6 @@
-"""What must hold of every run, judged from its evidence: each returns what is broken, in words.
+"""Invariants of every run, judged by its evidence: each check returns the violations as texts.
 
-The names are those under which the crash matrix speaks of the same rules; those in words are about tables.
+The numbered names are those of the same rules in the crash matrix; the other names are of checks of tables.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from twopc.sim.model.explore.evidence import COMMITTED, FENCED, PREPARED, Eviden
 
 
 def atomic(evidence: Evidence) -> list[str]:
-    """I1: in the end every branch is committed, or none is."""
+    """I1: at the end, every branch of a transaction is committed, or none is."""
     committed = evidence.committed()
     lines = [
         f"{gid} is committed, and {other} is not"
@@ -34,13 +34,13 @@ def atomic(evidence: Evidence) -> list[str]:
 
 
 def _confessed(evidence: Evidence, gids: tuple[str, ...]) -> bool:
-    """Somebody has finished one of these by hand, and the coordinator has noted it."""
+    """Return whether an operator has finished one of these branches, and the coordinator has recorded the damage."""
     noted = {one.gid for one in evidence.damage}
     return any(gid in noted for gid in gids if gid in evidence.by_hand)
 
 
 def _alone(evidence: Evidence, gid: str) -> set[str]:
-    """Branches that have left with their vote."""
+    """Return the branches that ended with a read-only vote."""
     return {
         f"{note.gid}:{note.what.participant}"
         for note in evidence.trace
@@ -49,7 +49,7 @@ def _alone(evidence: Evidence, gid: str) -> set[str]:
 
 
 def voted(evidence: Evidence) -> list[str]:
-    """I2: whoever is told to commit has voted yes."""
+    """I2: a participant is told to commit only after a yes vote."""
     yes: set[tuple[str, str]] = set()
     lines = []
     for note in evidence.trace:
@@ -68,7 +68,7 @@ def voted(evidence: Evidence) -> list[str]:
 
 
 def answered_truly(evidence: Evidence) -> list[str]:
-    """I3: what the application was told is how it is; in doubt it may be either."""
+    """I3: the outcome that the application was told is the actual one; in doubt may be either."""
     committed: dict[str, set[str]] = {}
     for gid in evidence.committed():
         branch = BranchId.parse(gid)
@@ -93,7 +93,7 @@ def answered_truly(evidence: Evidence) -> list[str]:
 
 
 def never_flips(evidence: Evidence) -> list[str]:
-    """I4: what a branch once was for good it stays."""
+    """I4: the final state of a branch does not change."""
     final: dict[str, str] = {}
     lines = []
     for moment in evidence.moments:
@@ -107,7 +107,7 @@ def never_flips(evidence: Evidence) -> list[str]:
 
 
 def nothing_left(evidence: Evidence) -> list[str]:
-    """I5: after recovery nothing is prepared, and nobody is to be told anything."""
+    """I5: after recovery no branch is prepared, and no decision remains to be delivered."""
     rest = evidence.rests[-1]
     lines = [
         f"{gid} is still prepared at {node}"
@@ -125,13 +125,13 @@ def nothing_left(evidence: Evidence) -> list[str]:
 
 
 def others_untouched(evidence: Evidence) -> list[str]:
-    """I6: what was prepared by others is prepared still."""
+    """I6: prepared transactions of other programs are still prepared."""
     left = {gid for gids in evidence.rests[-1].prepared.values() for gid in gids}
     return [f"{gid} was not ours, and is gone" for gid in evidence.foreign if gid not in left]
 
 
 def decided_first(evidence: Evidence) -> list[str]:
-    """I7: nobody is told to commit before the decision is durable."""
+    """I7: no participant is told to commit before the decision is durable."""
     texts: set[str] = set()
     lines = []
     for note in evidence.trace:
@@ -164,13 +164,13 @@ def remembered(evidence: Evidence) -> list[str]:
 
 
 def settled_once(evidence: Evidence) -> list[str]:
-    """I9: recovering again changes nothing."""
+    """I9: repeated recovery changes nothing."""
     once, twice = evidence.rests[-2:]
     return [] if once == twice else [f"recovering again changed {once} to {twice}"]
 
 
 def converged(evidence: Evidence) -> list[str]:
-    """Every node has the same rows; in the same versions, unless it only reads."""
+    """Every node has the same rows, with the same row versions except at read-only Subscribers."""
     rest, text = evidence.rests[-1], []
     only_read = {one.name for one in evidence.system.spec.subscribers if one.update == "read only"}
     for table, nodes in rest.versions.items():
@@ -184,10 +184,10 @@ def converged(evidence: Evidence) -> list[str]:
 
 
 def same_rows(evidence: Evidence) -> list[str]:
-    """As `converged`, versions of rows aside, at the Publisher and where sessions were."""
+    """The Publisher and all nodes that were used have the same rows, apart from row versions."""
     lines: list[str] = []
     if evidence.by_hand:
-        return lines  # that is damage, and told
+        return lines  # the difference is damage, which `atomic` checks
     nodes_used = {evidence.system.spec.publisher} | {
         branch.branch.partition("/")[0]
         for result in evidence.rests[-1].markers.values()
@@ -203,9 +203,10 @@ def same_rows(evidence: Evidence) -> list[str]:
 
 
 def echoed(evidence: Evidence) -> list[str]:
-    """Nobody is brought a change of its own.
+    """No Subscriber receives its own change.
 
-    Where one transaction changes something at several Subscribers, each is brought what the others have changed.
+    A transaction that changes rows at several Subscribers is delivered to each of them, for the changes of the
+    others.
     """
     at = {one.gid: one.node for one in evidence.outcomes if one.gid and not one.also}
     return [
@@ -230,7 +231,7 @@ def stored_once(evidence: Evidence) -> list[str]:
 
 Check = Callable[[Evidence], list[str]]
 
-#: Of every run.
+#: Checks of every run.
 INVARIANTS: Mapping[str, Check] = {
     "I1": atomic,
     "I2": voted,
@@ -242,7 +243,7 @@ INVARIANTS: Mapping[str, Check] = {
     "I8": remembered,
     "I9": settled_once,
 }
-#: Of runs whose programs ask for it.
+#: Checks of runs whose programs request them.
 FURTHER: Mapping[str, Check] = {
     "converged": converged,
     "echoed": echoed,
@@ -252,6 +253,6 @@ FURTHER: Mapping[str, Check] = {
 
 
 def broken(evidence: Evidence, further: Sequence[str] = ()) -> list[tuple[str, str]]:
-    """Everything that is broken: the invariant and how that shows."""
+    """Return all violations: the invariant, and a text that describes the violation."""
     checks = [*INVARIANTS.items(), *[(name, FURTHER[name]) for name in further]]
     return [(name, message) for name, check in checks for message in check(evidence)]

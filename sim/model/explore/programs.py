@@ -1,7 +1,7 @@
-"""Programs to explore: some sessions over a small system, and what may go wrong in it.
+"""Programs to explore: a small system, some sessions, and the faults that may strike.
 
-A program is clients of the model, without a runner and without an event loop: a run of one costs milliseconds. It
-must not know what is looked for.
+A program consists of clients of the model, without a runner or an event loop: a run takes milliseconds. Independent
+of what a search looks for.
 """
 
 from __future__ import annotations
@@ -36,35 +36,36 @@ from twopc.waits import link_name
 
 #: Longer than recovery waits between two passes.
 _LONG_S = 3.5
-#: So many numbers of transactions each client has for itself.
+#: Number of transaction numbers that are reserved for each client.
 _APART = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptClient:
-    """A session and its steps: statements, ``commit``, ``rollback``, ``sync``, ``reinitialise``. It begins with the
-    first statement."""
+    """A session and its steps: statements, ``commit``, ``rollback``, ``sync``, ``reinitialise``. The first
+    statement begins a transaction.
+    """
 
     node: str
     steps: tuple[tuple[str, str], ...]
-    """Name and text of each."""
+    """Name and text of each step."""
     params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By step."""
+    """Parameters by step."""
     saves: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """By step: parameters for later ones, each with the column it is taken from."""
+    """By step: names of parameters for later steps, each with the result column from which it is taken."""
     level: str = "read committed"
     also: tuple[str, ...] = ()
-    """Further Subscribers at which its transactions work, too."""
+    """Further Subscribers at which its transactions have branches."""
     at: Mapping[str, str] = field(default_factory=dict)
-    """By step: at which of them, where it is not its node."""
+    """Node of each step that is not executed at the client's own node."""
     beneath: tuple[str, ...] = ()
-    """Steps that are executed on the connection itself: its transaction does not know of them."""
+    """Steps that are executed directly on the connection, without the transaction's knowledge."""
     any_client: bool = False
-    """Without a coordinator; its own COMMIT decides."""
+    """Whether the client works without a coordinator, so that its own COMMIT decides."""
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Where it works."""
+        """All nodes at which the client works."""
         return (self.node, *self.also)
 
 
@@ -76,25 +77,25 @@ class Script:
     spec: ModelSpec
     clients: Mapping[str, ScriptClient]
     prepare: Callable[[System], None] | None = None
-    """Outside of time, before anything happens."""
+    """Prepares the system outside virtual time, before the first event."""
     claims: Mapping[str, Callable[[Evidence], list[str]]] = field(default_factory=dict)
-    """Invariants of its own: what is broken, in words."""
+    """Invariants of this program: each returns its violations as texts."""
     checks: tuple[str, ...] = ()
     """Names of further invariants: see `twopc.sim.model.explore.invariants`."""
     forgoes: tuple[str, ...] = ()
-    """Invariants that its clients themselves give up."""
+    """Invariants that the clients themselves may violate."""
     keeps_rows: bool = False
-    """What the first table held is kept of every moment, not of the end alone."""
+    """Whether the rows of the first table are kept for every moment, not only for the end."""
     lingers: int = 0
-    """So often timers go off once every client is through, and something may still go wrong."""
+    """Number of timers that fire after all clients have ended, while faults may still strike."""
 
     def start(self, kernel: ChoiceKernel, wiring: Wiring, budget: Budget) -> ScriptRun:
-        """A run of it, from the beginning."""
+        """Return a new run of the program."""
         return ScriptRun(self, kernel, wiring, budget)
 
 
 class ScriptRun:
-    """A script that runs; see `twopc.sim.model.explore.search.ExploredRun`."""
+    """A run of a script; see `twopc.sim.model.explore.single.ExploredRun`."""
 
     def __init__(
         self, script: Script, kernel: ChoiceKernel, wiring: Wiring, budget: Budget
@@ -110,18 +111,18 @@ class ScriptRun:
         self.evidence.begins()
         kernel.settle()
         while (options := kernel.enabled()) and not options[0].is_timer:
-            kernel.fire(options[0])  # coordinators have started before anybody comes
+            kernel.fire(options[0])  # coordinators start before the clients
         for seat in self.system.coordinators().values():
             kernel.run(kernel.spawn(steps(seat.process.log.epoch(script.spec.commit)), "an epoch"))
         self._lingered = 0
         self.launched: list[str] = []
-        """Names of the steps that began, in order; kept where a trace is."""
+        """Names of the steps that began, in order; kept only if a trace is made."""
         self.struck: list[tuple[Strike, str]] = []
-        """What went wrong, and the point of the protocol that was reached last, if one was."""
+        """Faults that struck, each with the protocol point that was reached last, if any."""
         self._sessions: dict[str, SubscriberClient | PublisherClient] = {}
         self._waited: dict[str, None] = {}
         self._links: dict[str, set[str]] = {name: set() for name in script.clients}
-        """Of each client, all that its sessions had."""
+        """For each client, the names of all links that its sessions had."""
         self._alive = {
             name: kernel.spawn(self._client(name, one), f"client:{name}")
             for name, one in script.clients.items()
@@ -131,7 +132,7 @@ class ScriptRun:
 
     def _client(self, name: str, client: ScriptClient) -> Steps[None]:
         place = [*self.script.clients].index(name)
-        numbers = itertools.count(place * _APART + 1)  # whoever begins first changes nothing
+        numbers = itertools.count(place * _APART + 1)  # independent of the order of clients
         session = self.system.session(
             name, client.node, client.also, numbers, any_client=client.any_client
         )
@@ -181,12 +182,12 @@ class ScriptRun:
                     yield from session.rollback()
                 refused = True
             except (DeliveryError, SubscriptionError):
-                continue  # it is delivered in the end
+                continue  # `finish` delivers
         self.kernel.watch(f"what {name} knows", True)
         yield from session.close()
 
     def _asks(self) -> None:
-        """Whoever begins something begins it in the coordinators' processes."""
+        """Report to the search that a step reads the state of the coordinators' processes."""
         assert self.kernel.watch is not None
         for seat in self.system.coordinators().values():
             self.kernel.watch(f"process {seat.process.actor}", False)
@@ -195,7 +196,7 @@ class ScriptRun:
     # -- search.Run --------------------------------------------------------------------------------
 
     def over(self) -> bool:
-        """Every client is through, and nobody has anything to do but to look now and then."""
+        """Return whether all clients have ended and only timers remain."""
         if any(process.is_alive for process in self._alive.values()):
             return False
         enabled = self.kernel.enabled()
@@ -205,7 +206,7 @@ class ScriptRun:
         return self._lingered > self.script.lingers
 
     def look(self) -> None:
-        """Keep what can be seen from outside."""
+        """Keep the state that can be observed from outside."""
         self.evidence.look()
         waiting = {
             one.application_name
@@ -223,14 +224,14 @@ class ScriptRun:
                 self._waited[name] = None
 
     def strikes(self) -> Sequence[Strike]:
-        """What may go wrong now."""
+        """Return the faults that may strike now."""
         results: list[Strike] = []
         for kind in self.budget.of:
             results += STRIKES[kind](self)
         return results
 
     def finish(self) -> list[tuple[str, str]]:
-        """Mend what is broken, and let recovery do its work."""
+        """Repair the failed parts, let recovery run, and return the violations."""
         kernel, system = self.kernel, self.system
         interval = self.script.spec.recovery_interval_s
         kernel.settle()
@@ -259,7 +260,7 @@ class ScriptRun:
         return results
 
     def _deliver(self) -> str:
-        """What was committed everywhere; why it cannot be."""
+        """Deliver all commits to all Subscribers; return why that failed, or an empty text."""
         system, kernel, failed = self.system, self.kernel, ""
         for _ in range(3):  # a server may not have noticed yet that an agent was killed
             try:
@@ -273,7 +274,7 @@ class ScriptRun:
         return failed
 
     def ending(self) -> str:
-        """What each client was told, and what is in the tables."""
+        """Return each client's last outcome, and the rows of the tables, as text."""
         last = {one.session: one.outcome for one in self.evidence.outcomes}
         text = ", ".join(
             f"{name} {last.get(name, 'nothing')}{' after a wait' if name in self._waited else ''}"
@@ -282,7 +283,7 @@ class ScriptRun:
         return f"{text}; {self.evidence.rows()}"
 
     def story(self, option: Option) -> str:
-        """Steps, and what goes wrong."""
+        """Return the trace line of a step or a fault."""
         if isinstance(option, Strike):
             self.struck.append((option, self.evidence.point()))
             return f"!! {option.what}"
@@ -293,7 +294,7 @@ class ScriptRun:
     # -- strikes -----------------------------------------------------------------------------------
 
     def _restarted(self, name: str, away: bool) -> Steps[None]:
-        if not away and name != LOG:  # a node takes its time to come back
+        if not away and name != LOG:  # a node's restart takes time by itself
             yield from self.system.restart_node(name)
             return
         label = Label(
@@ -304,25 +305,25 @@ class ScriptRun:
         yield from self.system.restart_node(name)
 
     def node_down(self, name: str, kept: int | None, *, away: bool = False) -> None:
-        """It goes down, and comes back by itself."""
+        """Crash a node, which restarts by itself."""
         self.system.crash_node(name, kept)
         self.kernel.spawn(self._restarted(name, away), f"restart of {name}")
 
     def coordinator_killed(self, name: str) -> None:
-        """Another process starts."""
+        """Kill a coordinator's process, and start another."""
         seat = self.system.coordinators()[name]
         seat.crash()
         seat.restart()
 
     def machine_fails(self, name: str) -> None:
-        """The coordinator's, with the decision log."""
+        """Crash the coordinator together with the server of the decision log."""
         seat = self.system.coordinators()[name]
         seat.crash()
         self.node_down(LOG, None)
         seat.restart()
 
     def finished_by_hand(self, node: str, gid: str) -> None:
-        """Rolled back, if it is still there."""
+        """Roll back a branch as an operator, if it still exists."""
         self.evidence.by_hand.append(gid)
 
         def finish() -> Steps[None]:
@@ -332,7 +333,7 @@ class ScriptRun:
         self.kernel.spawn(finish(), "by hand")
 
     def coordinator_paused(self, name: str) -> None:
-        """Another process starts while it sleeps; it wakes up when there is nothing else to do."""
+        """Pause a coordinator's process, and start another; the first one continues when nothing else can happen."""
         seat = self.system.coordinators()[name]
         process = seat.process
         process.pause()

@@ -1,11 +1,11 @@
-"""What of a run had to come before what, and which of it might as well have come the other way round.
+"""Dependencies between the events of a run, and races between them.
 
-A *race* is of two events of which neither brought the other about, which depend on each other, and between which
-nothing stands that depends on both. What happened before the first of them, followed by what the second needs of
-all that came in between, is the beginning of a run that is to be tried, too (dynamic partial order reduction by
-source sets, P. Abdulla, S. Aronis, B. Jonsson and K. Sagonas 2014).
+A *race* consists of two events that depend on each other, neither of which caused the other, without an event
+between them that depends on both. A further run is to be tried, which begins with everything before the first
+event, followed by those later events that the second one needs (dynamic partial order reduction by source sets, P.
+Abdulla, S. Aronis, B. Jonsson and K. Sagonas 2014).
 
-It must not know what an event does.
+Independent of the effects of events.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from twopc.sim.model.choosers import WRITE, Choice, Option, Strike
 
 
 class EventLog:
-    """The events of a run up to now, by their places."""
+    """The events of a run so far, by place."""
 
     def __init__(self) -> None:
         self._names: list[int] = []
@@ -24,18 +24,18 @@ class EventLog:
         self._stretches: list[int] = []
         self._seen: list[dict[str, int]] = []
         self._before: list[int] = []
-        """Of each the places of those that had to come before it, as bits."""
+        """For each event, the places of the events that had to precede it, as bits."""
         self._timers = 0
-        """Places of timers."""
+        """Places of timers, as bits."""
         self._places: dict[int, int] = {}
-        """By stretch."""
+        """Place by stretch."""
         self._seers: dict[str, int] = {}
-        """Places of those that have looked at something or changed it."""
+        """For each object, the places of events that have read or changed it, as bits."""
         self._changers: dict[str, int] = {}
-        """Of those that have changed it."""
+        """For each object, the places of events that have changed it, as bits."""
 
     def cut(self, length: int) -> None:
-        """Forget what came later."""
+        """Forget all events from this place on."""
         for stretch in self._stretches[length:]:
             self._places.pop(stretch, None)
         kept = (1 << length) - 1
@@ -55,10 +55,10 @@ class EventLog:
     def add(
         self, option: Option, seen: dict[str, int], stretch: int
     ) -> Iterator[tuple[int, list[int]]]:
-        """One more; its races: each a place, and names of which one must be followed there.
+        """Add an event, and yield its races: a place, and names of options of which one must be followed there.
 
         Args:
-            stretch: what its followers call it.
+            stretch: number by which events that this event causes refer to it.
         """
         here, maker = len(self._names), -1
         if isinstance(option, Choice):
@@ -78,7 +78,7 @@ class EventLog:
                 self._changers[what] = self._changers.get(what, 0) | 1 << here
         self._before.append(before)
         self._places[stretch] = here
-        if is_timer:  # nothing else could have happened
+        if is_timer:  # a timer fires only if no other event is possible
             self._timers |= 1 << here
             return
         races = on & ~self._timers
@@ -90,9 +90,10 @@ class EventLog:
             yield place, self._first(place, here)
 
     def absorbed(self, strike: Strike) -> Iterator[tuple[int, list[int]]]:
-        """Events of which nothing is left if it goes wrong now, and on which nothing depends yet.
+        """Yield the events that leave no trace if a fault strikes now, and on which no event depends yet.
 
-        Of each its place, and names of which one must be followed there, so that it goes wrong without the event.
+        Each is a place, and names of options of which one must be followed there, so that the fault strikes without
+        the event.
         """
         absorbs, last = strike.absorbs, len(self._names) - 1
         if absorbs is None:
@@ -108,14 +109,14 @@ class EventLog:
                 yield place, self._first(place, last) if place < last else [strike.name]
 
     def _needs(self, seen: dict[str, int], maker: int) -> int:
-        """Places of those on which it depends."""
+        """Return the places of the events on which an event depends, as bits."""
         result = 1 << maker if maker >= 0 else 0
         for what, how in seen.items():
             result |= (self._seers if how == WRITE else self._changers).get(what, 0)
         return result
 
     def _first(self, place: int, here: int) -> list[int]:
-        """Names of those that can come first of what happens up to `here` without what is at `place`."""
+        """Return the names of the events up to `here` that can happen first without the event at `place`."""
         results, some = [], 0
         for one in range(place + 1, here + 1):
             before = self._before[one]

@@ -1,4 +1,4 @@
-"""What an exploration is told, and what it has found."""
+"""Settings and results of an exploration."""
 
 from __future__ import annotations
 
@@ -6,41 +6,43 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-#: A run, exactly: of each choice the place of what was chosen among what could have been.
+#: A run: for each choice, the place of the chosen option among the possible ones.
 Choices = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """How much may go wrong in one run, and how far a search goes."""
+    """Limits of a search: the faults in one run, and the extent of the search."""
 
     faults: int = 1
     of: tuple[str, ...] = ("coordinator",)
     """Kinds of faults: see `twopc.sim.model.explore.strikes.FAULTS`."""
     deviations: int = 2
-    """So many things may be slow: whatever else can happen does so first. Only in a search by bounds."""
+    """Number of events that may be delayed until all other possible events have happened. Only for a search by
+    bounds.
+    """
     depth: int = 1500
-    """A run of more choices has no end."""
+    """Number of choices after which a run counts as endless."""
     runs: int = 1_000_000
     seconds: float = 0.0
-    """0: as long as it takes."""
+    """Time limit; 0 for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenInvariant:
-    """An invariant that does not hold, with the run that shows it."""
+    """A violated invariant, with the run that shows the violation."""
 
     invariants: tuple[str, ...]
-    """All that are broken."""
+    """All invariants that the run violates."""
     message: str
-    """How the first of them shows."""
+    """Description of the first violation."""
     choices: Choices
     trace: tuple[str, ...]
-    """What was started, what went wrong, and what was slow: others had their turn first."""
+    """Started steps, faults, and events that were delayed behind others."""
 
     @property
     def events(self) -> int:
-        """Steps, faults, and deviations from the order that time would have."""
+        """Number of steps, faults, and deviations from the order of virtual time."""
         return len(self.trace)
 
 
@@ -49,17 +51,17 @@ class SearchFigures:
     """The figures of a search."""
 
     runs: int
-    """Replays from the beginning."""
+    """Number of replays from the beginning."""
     states: int
-    """Reached by one order or several."""
+    """Number of different states reached."""
     orders: int
-    """Runs to an end: of equivalent ones, one."""
+    """Number of runs to an end; equivalent ones count once."""
     endings: tuple[str, ...]
-    """The different ways in which it ended, in words."""
+    """Different endings, as texts."""
     crash_points: int
-    """Different moments at which something went wrong."""
+    """Number of different moments at which a fault struck."""
     pruned: int
-    """Choices not followed, because what follows was seen."""
+    """Number of choices that were not followed because their continuation is known."""
     seconds: float
     exhausted: bool
     broken: BrokenInvariant | None = None
@@ -67,15 +69,15 @@ class SearchFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlantedBug:
-    """A bug, where it comes from, and where it shows."""
+    """A bug, its source, and the program that shows it."""
 
     name: str
     why: str
     source: str
     plant: Callable[[Any], Any]
-    """Makes a wiring of a wiring."""
+    """Returns a wiring with the bug, made from a wiring."""
     program: str
-    """Of `twopc.sim.model.explore.programs.PROGRAMS`."""
+    """Name of a program in `twopc.sim.model.explore.programs.PROGRAMS`."""
     budget: Budget
     breaks: Sequence[str]
-    """Invariants: it must break one of these."""
+    """Invariants of which the bug must violate one."""

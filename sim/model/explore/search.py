@@ -1,11 +1,11 @@
-"""Exploration without keeping states: a run is a list of choices, played from the beginning each time.
+"""Exploration without stored states: a run is a list of choices, and is always played from the beginning.
 
-Two ways. `by_bounds` lets more and more go wrong, and more and more happen before its turn, so that what it finds
-first is nearly as short as can be. `exhaust` follows every order; of orders that differ only in what does not
-depend on each other it follows one (sleep sets, P. Godefroid 1996), and what depends on what is seen when it is
-done (`twopc.sim.model.choosers`).
+There are two kinds of search. `by_bounds` allows more and more faults and deviations from the order of time, so
+that the first violation found is nearly as short as possible. `exhaust` follows every order, but only one of
+several orders that differ only in independent events (sleep sets, P. Godefroid 1996); dependence is determined from
+what each event has read and changed (`twopc.sim.model.choosers`).
 
-It must not know what a program does.
+Independent of what a program does.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ from twopc.sim.model.explore.results import BrokenInvariant, Budget, SearchFigur
 from twopc.sim.model.explore.single import ExploredRun, Program, replay
 from twopc.sim.model.wiring import Wiring
 
-#: Rubbish of so many runs is kept before it is collected: less than a megabyte each.
+#: Number of runs between garbage collections: each leaves less than a megabyte.
 _RUNS_KEPT = 100
 
 
 @dataclass(slots=True, kw_only=True)
 class _Point:
-    """A place where something is chosen."""
+    """A point of a run at which an option is chosen."""
 
     options: list[Option]
     left: list[int]
-    """Places of options that are not followed yet."""
+    """Places of options that have not been followed yet."""
     sleep: dict[int, dict[str, int]]
-    """By name: what need not be followed from here, for an equivalent run has been."""
+    """By name: options that need not be followed from here, because an equivalent run has been played."""
     faults: int
     deviations: int
     at: int = 0
-    """What is followed now."""
+    """Place of the option that is being followed."""
     seen: dict[str, int] = field(default_factory=dict)
-    """What that has looked at and changed."""
+    """Objects that the option has read and changed."""
     slowed: int = 0
-    """How many others are slow for its sake."""
+    """Number of options that were delayed by this choice."""
     known: set[int] = field(default_factory=set)
-    """Names of those that are followed, were, or will be."""
+    """Names of options that are followed, have been, or will be."""
 
     def want(self, names: list[int]) -> None:
-        """One of these must be followed from here."""
+        """Require that one of these options is followed from here."""
         if any(name in self.known or name in self.sleep for name in names):
             return
         for at, option in enumerate(self.options):
@@ -84,10 +84,10 @@ class Search:
         self.runs = self.orders = self.pruned = 0
         self.broken: BrokenInvariant | None = None
 
-    # -- the two ways ------------------------------------------------------------------------------
+    # -- kinds of search ---------------------------------------------------------------------------
 
     def by_bounds(self) -> SearchFigures:
-        """Let more and more go wrong: faults first, then deviations from the order of time."""
+        """Search with increasing bounds: faults first, then deviations from the order of time."""
         budget = self._budget
         done = True
         for total in range(budget.faults + budget.deviations + 1):
@@ -100,10 +100,11 @@ class Search:
         return self._explored(exhausted=False)
 
     def exhaust(self, *, reduced: bool = True) -> SearchFigures:
-        """Follow every order, with as many faults as the budget has.
+        """Follow every order, with as many faults as the budget allows.
 
         Args:
-            reduced: of equivalent orders one; else all of them, which only the smallest programs can stand.
+            reduced: whether only one of several equivalent orders is followed; without reduction only the smallest
+                programs are feasible.
         """
         self._reduced = reduced
         done = self._walk(self._budget.faults, 0, sleeping=True)
@@ -119,7 +120,9 @@ class Search:
     # -- walking -----------------------------------------------------------------------------------
 
     def _walk(self, faults: int, deviations: int, *, sleeping: bool) -> bool:
-        """Follow everything within exactly these bounds (all, if sleeping); False: given up."""
+        """Follow all runs within exactly these bounds, or all runs if sleeping; return False if the budget is
+        exhausted.
+        """
         with _swept() as sweep:
             return self._walked(faults, deviations, sweep, sleeping=sleeping)
 
@@ -150,7 +153,7 @@ class Search:
         self, points: list[_Point], faults: int, deviations: int, *, sleeping: bool,
         known: dict[tuple[int, int], int],
     ) -> None:  # fmt: skip
-        """Play what is written down, then on to an end by the first of what is left each time."""
+        """Repeat the choices made so far, then continue to an end with the first remaining option each time."""
         self.runs += 1
         kernel = ChoiceKernel()
         run = self._program.start(kernel, self._wiring, self._budget)
@@ -200,7 +203,7 @@ class Search:
             if sleeping and self._reduced:
                 self._reverse(points, kernel.stretch)
         if not sleeping and points and _spent(points[-1]) != (faults, deviations):
-            return  # it was tried with less already
+            return  # a smaller bound has covered the run
         self.orders += 1
         broken = run.finish()
         if broken:
@@ -224,7 +227,7 @@ class Search:
         run.look()
 
     def _awake(self, point: _Point, points: list[_Point]) -> list[int]:
-        """Places of those that must be followed, as far as that is known before anything has happened."""
+        """Return the places of the options that must be followed, as far as known before any of them happens."""
         if not self._reduced:
             return [*range(len(point.options))]
         if points:
@@ -244,7 +247,7 @@ class Search:
         return first + [at for at in strikes if at not in absorbing]
 
     def _absorbs(self, strike: Option, points: list[_Point]) -> bool:
-        """It leaves nothing of something that has just happened: then it is tried without that instead."""
+        """Return whether a fault erases a recent event; if so, the fault is tried without that event instead."""
         assert isinstance(strike, Strike)
         results = [*self._past.absorbed(strike)]
         for place, names in results:
@@ -252,7 +255,7 @@ class Search:
         return bool(results)
 
     def _reverse(self, points: list[_Point], stretch: int) -> None:
-        """What has just happened may have come before something else: then that is tried, too."""
+        """Schedule the orders in which the last event precedes an event with which it races."""
         last = points[-1]
         chosen = last.options[last.at]
         for place, names in self._past.add(chosen, last.seen, stretch):
@@ -267,8 +270,11 @@ class Search:
 
 @contextmanager
 def _swept() -> Generator[Callable[[], None]]:
-    """Within the block rubbish is collected now and then: a run is one heap of it, and looking for more is half
-    of the work. What is yielded is called after each run."""
+    """Collect garbage only occasionally within the block.
+
+    Each run creates much garbage, and automatic collection would take half of the time. The yielded function must
+    be called after each run.
+    """
     was_on, runs = gc.isenabled(), 0
 
     def sweep() -> None:
@@ -278,7 +284,7 @@ def _swept() -> Generator[Callable[[], None]]:
             gc.collect()
 
     gc.disable()
-    gc.freeze()  # what was there before is not looked at each time
+    gc.freeze()  # older objects are not examined each time
     try:
         yield sweep
     finally:
@@ -295,7 +301,7 @@ def _options(kernel: ChoiceKernel, run: ExploredRun, faults: int, point: _Point)
 
 
 def _spent(point: _Point | None) -> tuple[int, int]:
-    """Faults and deviations up to and with what is followed at a point."""
+    """Return the numbers of faults and deviations up to and including the choice at a point."""
     if point is None:
         return 0, 0
     chosen = point.options[point.at]
@@ -305,7 +311,7 @@ def _spent(point: _Point | None) -> tuple[int, int]:
 
 
 def _within(options: list[Option], deviations: int) -> list[int]:
-    """Places of those that may be followed, what time would have first."""
+    """Return the places of the options that the bound allows, in the order of virtual time."""
     return [
         at
         for at, option in enumerate(options)

@@ -1,7 +1,7 @@
-"""A broken run made short: what is not needed for the same invariant to break is left out.
+"""Shrinking a run that violates an invariant: choices that are not needed for the same violation are left out.
 
-A run is what was chosen otherwise than time would have; each of that is left out in turn, and in larger parts first
-(delta debugging, A. Zeller and R. Hildebrandt 2002).
+A run consists of its deviations from the order of virtual time. Each is left out in turn, larger parts first (delta
+debugging, A. Zeller and R. Hildebrandt 2002).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from twopc.sim.model.wiring import Wiring
 def shrink(
     program: Program, wiring: Wiring, budget: Budget, result: BrokenInvariant
 ) -> BrokenInvariant:
-    """A run as short as this finds one, that breaks the invariant that `result` breaks first."""
+    """Return the shortest run found that violates the first invariant that `result` violates."""
     best = result
     parts = 2
     while True:
@@ -46,7 +46,7 @@ def shrink(
 def fewer(
     script: Script, wiring: Wiring, budget: Budget, result: BrokenInvariant, *, runs: int = 300
 ) -> tuple[Script, BrokenInvariant]:
-    """The same with fewer clients, if some are not needed for the same invariant to break."""
+    """Return the program and the violation with fewer clients, if some are not needed for the same violation."""
     bounds = replace(budget, deviations=2, runs=runs)
     for name in [*script.clients]:
         if len(script.clients) == 1:
@@ -65,15 +65,15 @@ def _without(choices: Choices, places: list[int]) -> Choices:
 
 
 def choices_text(choices: Choices) -> str:
-    """A run in a few characters: ``17:2,40:1`` are the choices that are not the first."""
+    """Return a run as a short text: ``17:2,40:1`` are the choices that are not the first option."""
     return ",".join(f"{at}:{choice}" for at, choice in enumerate(choices) if choice) or "-"
 
 
 def read(text: str) -> Choices:
-    """What `choices_text` has written.
+    """Return the choices that `choices_text` has written.
 
     Raises:
-        ValueError: it has not.
+        ValueError: the text has another format.
     """
     if text.strip() in ("", "-"):
         return ()

@@ -1,6 +1,6 @@
-"""Single runs of a program: what a program and a run of it are, and how one is played, or played again.
+"""Single runs of a program: the interfaces of programs and runs, and functions that play or replay one run.
 
-It must not know what a program does, nor how runs are chosen.
+Independent of what a program does and of how runs are chosen.
 """
 
 from __future__ import annotations
@@ -22,49 +22,49 @@ from twopc.sim.model.wiring import Wiring
 
 
 class ExploredRun(Protocol):
-    """A program that runs."""
+    """A run of a program."""
 
     def strikes(self) -> Sequence[Strike]:
-        """What may go wrong now."""
+        """Return the faults that may strike now."""
         ...
 
     def over(self) -> bool:
-        """Nothing is left to explore; what is left happens as time would decide."""
+        """Return whether nothing is left to explore; remaining events happen in the order of virtual time."""
         ...
 
     def look(self) -> None:
-        """Something has happened."""
+        """Observe the system after an event."""
         ...
 
     def finish(self) -> list[tuple[str, str]]:
-        """To the end; invariants that do not hold, and how that shows."""
+        """Run to the end; return the violated invariants, each with a description."""
         ...
 
     def ending(self) -> str:
-        """How it has ended, in words: equal for equal endings."""
+        """Return a text for the ending: equal for equal endings."""
         ...
 
     def story(self, option: Option) -> str:
-        """A line of the trace; empty for what goes without saying."""
+        """Return a line of the trace; empty for routine events."""
         ...
 
 
 class Program(Protocol):
-    """What is explored."""
+    """A program to explore."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the program."""
         ...
 
     def start(self, kernel: ChoiceKernel, wiring: Wiring, budget: Budget) -> ExploredRun:
-        """A run of it, from the beginning."""
+        """Return a new run of the program."""
         ...
 
 
 @dataclass(slots=True, kw_only=True)
 class PlayedRun:
-    """A run that was played."""
+    """The result of playing a run."""
 
     run: ExploredRun
     choices: Choices
@@ -113,7 +113,7 @@ def played(program: Program, wiring: Wiring, budget: Budget, chooser: Chooser) -
 def play(
     program: Program, wiring: Wiring, budget: Budget, chooser: Chooser
 ) -> tuple[Choices, tuple[str, ...], list[tuple[str, str]], str]:
-    """One run: its choices, its trace, what is broken, and its ending."""
+    """Play one run; return its choices, its trace, its violations, and its ending."""
     one = played(program, wiring, budget, chooser)
     return one.choices, one.trace, one.broken, one.ending
 
@@ -121,7 +121,7 @@ def play(
 def replay(
     program: Program, wiring: Wiring, budget: Budget, choices: Choices
 ) -> BrokenInvariant | None:
-    """Play a run again; None if nothing is broken."""
+    """Replay a run; return None if it violates no invariant."""
     made, trace, broken, _ = play(program, wiring, budget, ReplayChooser(choices))
     if not broken:
         return None

@@ -1,4 +1,4 @@
-"""What may go wrong in a program, and when: each kind of fault finds what it could strike now."""
+"""Faults that may strike a program: each kind of fault finds its possible strikes at a moment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twopc.sim.model.values import Cause
 if TYPE_CHECKING:
     from twopc.sim.model.explore.programs import ScriptRun
 
-#: Kinds of faults, and what each is.
+#: Kinds of faults, with descriptions.
 FAULTS: Mapping[str, str] = {
     "coordinator": "kill -9 of the coordinator; another process of its name starts at once",
     "pause": "SIGSTOP of the coordinator; another process of its name starts, and much later the first goes on",
@@ -31,19 +31,22 @@ FAULTS: Mapping[str, str] = {
 }
 
 _TRAVELS = frozenset((Cause.MESSAGE, Cause.REPLY))
-#: Whoever looks at what is prepared: see `twopc.sim.model.node.prepared_transactions.PreparedTransaction.changed`.
+#: Readers of prepared branches: see `twopc.sim.model.node.prepared_transactions.PreparedTransaction.changed`.
 _LOOKED = "branches "
-#: The decision log, as labels speak of it and as connections do.
+#: Names of the decision log in labels and in connections.
 _OF_LOG = ("node log", f"node {LOG}")
 
 
 def _memory_of(actor: str, name: str) -> Absorbs:
-    """What has happened in a coordinator's memory alone is gone with its process, and what it was about to send."""
+    """Return a predicate for events that leave no trace if a coordinator's process dies.
+
+    These are events that changed only the process's memory, including messages that were about to be sent.
+    """
     own = (f"actor {actor}", f"queue of {name}", f"epochs of {name}")
 
     def absorbs(event: Choice, seen: Mapping[str, int]) -> bool:
         if any(what.startswith("sessions ") for what in seen):
-            return False  # one has come or gone: those that come later have other numbers
+            return False  # a session began or ended: this changes the numbers of later ones
         return event.label.cause in _TRAVELS and all(
             what in own
             or what.startswith((f"actor {actor}:", _LOOKED))
@@ -56,10 +59,13 @@ def _memory_of(actor: str, name: str) -> Absorbs:
 
 
 def _memory_at(name: str, *, with_log: bool) -> Absorbs:
-    """What a server has worked on is gone with it, unless somebody waits for it, or its log has a record of it.
+    """Return a predicate for events that leave no trace if a server crashes.
+
+    These are events on which no process waits and of which the server's log has no record.
 
     Args:
-        with_log: also that its log has reached the disk, where it may be there without anybody having been told.
+        with_log: whether flushes of the log are included: in another strike the record is on disk without any
+            process knowing.
     """
     lost = (f"at {name}", f"given up at {name}", f"tables at {name}")
     flushed = (*lost, f"actor node:{name}", f"log at {name}")
@@ -149,7 +155,7 @@ def _subscribers(run: ScriptRun) -> list[Strike]:
 
 
 def _used(run: ScriptRun) -> list[str]:
-    """The Subscribers that somebody works at."""
+    """Return the Subscribers at which a client works."""
     used = dict.fromkeys(name for one in run.script.clients.values() for name in one.nodes)
     return [name for name in used if name != run.script.spec.publisher]
 
@@ -251,7 +257,7 @@ def _backends(run: ScriptRun) -> list[Strike]:
     return results
 
 
-#: By kind: what of it may happen now.
+#: By kind: returns the strikes that are possible now.
 STRIKES: Mapping[str, Callable[[ScriptRun], list[Strike]]] = {
     "coordinator": _coordinators,
     "pause": _pauses,
