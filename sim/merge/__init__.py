@@ -1,4 +1,4 @@
-"""Merge replication, wired: a Publisher and its Subscribers as real PostgreSQL databases."""
+"""Topologies of merge replication: a Publisher and its Subscribers as real PostgreSQL databases."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["MergeTopology"]
 
 
 def __getattr__(name: str) -> Any:
-    """The topology is imported at its first use: who checks a scenario asks for its shape only."""
+    """Import the topology at its first use: checking a scenario needs only the topology's shape."""
     if name == "MergeTopology":
-        from twopc.sim.merge.topology import MergeTopology  # with all of psycopg
+        from twopc.sim.merge.topology import MergeTopology  # imports psycopg
 
         return MergeTopology
     raise AttributeError(f"module 'twopc.sim.merge' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""The Merge Agent as a process: a session now, and one after each interval."""
+"""The Merge Agent as a process: one session at once, and one after each interval."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ async def keep_merging(
     every_s: float,
     tell: Callable[[MergeReport | MergeError], None],
 ) -> None:
-    """Run sessions until `stop` is set, at whose end the session under way is finished.
+    """Run sessions until `stop` is set; a session in progress is finished first.
 
     Args:
-        session: runs one.
-        every_s: from the end of a session to the next.
-        tell: gets what a session has done, or why it has ended early; the next continues.
+        session: runs one session.
+        every_s: interval from the end of a session to the next.
+        tell: called with a session's report, or with the error that has ended it; the next session continues.
 
     Raises:
-        ConfigurationError: the subscription is not there any more.
+        ConfigurationError: the subscription no longer exists.
     """
     while not stop.is_set():
         try:

@@ -1,6 +1,6 @@
-"""Find a topology that merges already, from the connection strings of its nodes.
+"""Attachment to an existing topology of merge replication, given the connection strings of its nodes.
 
-What each node is, is read from the databases.
+The role of each node is read from its database.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ _NEIGHBOURS = "select subscriber_server, is_self, is_publisher from msrepl.sysme
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MergeNode:
-    """What a node says of itself."""
+    """The subscriptions that a node's database records."""
 
     publisher: str | None
-    """The one that it subscribes at."""
+    """Publisher of the node."""
     subscribers: tuple[str, ...]
-    """Those that subscribe at it."""
+    """Subscribers of the node."""
 
 
 async def attach(nodes: Mapping[str, str], *, partly: bool = False) -> MergeTopology:
-    """The topology whose nodes are at these connection strings (administrators'). Nothing of it is changed.
+    """Return the topology whose nodes are at these connection strings (administrators'). Nothing in it is changed.
 
     Args:
         nodes: name to connection string. Names are those under which the nodes were set up.
-        partly: nodes that cannot be reached are part of it as well, as long as one can;
-            `MergeWiring.unreachable` says which, and why.
+        partly: include nodes that cannot be reached, as long as one can; `MergeWiring.unreachable` names them with
+            the reason.
 
     Raises:
-        ConfigurationError: a node cannot be reached, does not merge, or has another name; or it is not known
-            which of them is the Publisher.
+        ConfigurationError: a node cannot be reached, does not merge, or has another name; or the topmost Publisher
+            cannot be determined.
     """
     if not nodes:
         raise ConfigurationError("name the nodes: --node pub=DSN --node anna=DSN ...")
@@ -78,7 +78,7 @@ async def attach(nodes: Mapping[str, str], *, partly: bool = False) -> MergeTopo
 
 
 async def attach_publisher(nodes: Mapping[str, str]) -> MergeTopology:
-    """The topology that is to publish: one that merges already, or the one node that is named, which need not merge yet.
+    """Return the topology for publishing: an existing one, or the single named node, which need not merge yet.
 
     Raises:
         ConfigurationError: see `attach`.
@@ -93,13 +93,13 @@ async def attach_publisher(nodes: Mapping[str, str]) -> MergeTopology:
 async def attach_subscriber(
     nodes: Mapping[str, str], subscriber: str, publisher: str | None
 ) -> MergeTopology:
-    """The topology of the other nodes, with one that does not merge yet, or not wholly, as a Subscriber.
+    """Return the topology of the other nodes, with a Subscriber that does not merge yet, or not completely.
 
     Args:
-        publisher: where it is to subscribe; None: at the topmost Publisher.
+        publisher: the Subscriber's Publisher; None: the topmost one.
 
     Raises:
-        ConfigurationError: it merges already, or is not named; see `attach` for the others.
+        ConfigurationError: the Subscriber merges already, or is not named; see `attach` for the other nodes.
     """
     if subscriber not in nodes:
         raise ConfigurationError(f"name {subscriber} as well, by --node {subscriber}=DSN")
@@ -113,7 +113,7 @@ async def attach_subscriber(
     there = (await attach(others)).tree
     above = there.root if publisher is None else publisher
     if above not in (there.root, *there.subscribers):
-        there.publisher_of(above)  # which says that there is no such node
+        there.publisher_of(above)  # raises: there is no such node
     tree = {name: [*there.subscribers_of(name)] for name in there.publishers}
     tree.setdefault(above, []).append(subscriber)
     dsns = bounded_dsns(nodes)
@@ -124,10 +124,10 @@ async def _does_merge(nodes: Mapping[str, str], name: str, *, whole: bool = Fals
     """Whether a node's database merges.
 
     Args:
-        whole: one does not whose initialisation was cut off.
+        whole: a database whose initialisation was interrupted does not count.
 
     Raises:
-        ConfigurationError: it cannot be reached.
+        ConfigurationError: the database cannot be reached.
     """
     dsn = bounded_dsns(nodes)[name]
     try:
@@ -142,10 +142,10 @@ async def _does_merge(nodes: Mapping[str, str], name: str, *, whole: bool = Fals
 
 
 def _publisher(answers: Mapping[str, _MergeNode], unreachable: Mapping[str, str]) -> str:
-    """The one node that subscribes nowhere.
+    """Return the one node that subscribes at no other.
 
     Raises:
-        ConfigurationError: there is none, or there are several.
+        ConfigurationError: there is no such node, or there are several.
     """
     tops = [name for name, node in answers.items() if node.publisher is None]
     named = {node.publisher for node in answers.values() if node.publisher is not None}
@@ -166,7 +166,8 @@ def _publisher(answers: Mapping[str, _MergeNode], unreachable: Mapping[str, str]
 def _tree(
     nodes: Sequence[str], answers: Mapping[str, _MergeNode], top: str
 ) -> dict[str, list[str]]:
-    """Who subscribes at whom; a node that does not answer, and that no other names, at the topmost Publisher.
+    """Return the Subscribers of each node. A node that does not answer and that no other records subscribes at
+    `top`.
 
     Raises:
         ConfigurationError: a republisher is missing.

@@ -1,7 +1,7 @@
-"""Backups of a node's database as its server's files have it, for tests and scenarios.
+"""Backups of a node's database at the level of its files, for tests and scenarios.
 
-The copy lies beside the database on the same server. It is put back under the same identity: transaction ids and the
-database's own go on to mean what they meant, as after a restore of the whole server from a base backup.
+The copy is another database of the same server. It is restored under the same OID: transaction IDs and the OID keep
+their meaning, as after a restore of the whole server from a base backup.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from twopc.sim.topology.nodes import Node, in_thread
 
 Connection = AsyncConnection[Any]
 
-#: A database that every server has: nobody can replace the one that he is in.
+#: A database that every server has; a session cannot replace the database that it is connected to.
 _ELSEWHERE = "postgres"
 _OID = "select oid from pg_database where datname = %s"
 _MERGES = "select to_regclass('msrepl.sysmergearticles') is not null"
@@ -29,10 +29,10 @@ _END_ALL = "select pg_terminate_backend(pid, 5000) from pg_stat_activity where d
 
 
 async def back_up(node: Node) -> None:
-    """Keep what a node holds, in place of what was kept before. Whoever is connected there is cut off.
+    """Back up a node, replacing an earlier backup. Sessions connected to it are terminated.
 
     Raises:
-        ConfigurationError: the database was there before the topology.
+        ConfigurationError: the database existed before the topology.
     """
     _refuse_others(node)
     kept = _kept(node)
@@ -46,10 +46,10 @@ async def back_up(node: Node) -> None:
 
 
 async def restore_backup(node: Node) -> None:
-    """Put a node back to what `back_up` has kept, which stays. Whoever is connected there is cut off.
+    """Restore a node from its backup, which is kept. Sessions connected to it are terminated.
 
     Raises:
-        ConfigurationError: nothing was kept, or the database was there before the topology.
+        ConfigurationError: there is no backup, or the database existed before the topology.
     """
     _refuse_others(node)
     was_kept = await in_thread(_let_go, node)
@@ -62,19 +62,19 @@ async def restore_backup(node: Node) -> None:
                 here, sql.Identifier(_kept(node)), sql.Literal(oid)
             )
         )
-    if was_kept:  # a copy of a database has not what keeps it
+    if was_kept:  # the copy lacks the protection from being dropped
         async with await node.connect() as connection, connection.transaction():
             if await (await connection.execute(_MERGES)).fetchone() == (True,):
                 await publication.keep(connection)
 
 
 async def drop_backup(node: Node) -> None:
-    """Throw away what was kept; harmless if nothing was."""
+    """Drop a node's backup; no effect without one."""
     await in_thread(node.server.drop_database, _kept(node))
 
 
 def _let_go(node: Node) -> bool:
-    """Let a database be dropped of which there is a backup; whether something kept it."""
+    """Remove the protection of a backed-up database from being dropped; return whether there was one."""
     with psycopg.connect(node.server.superuser_dsn(_ELSEWHERE), autocommit=True) as admin:
         if not admin.execute(_OID, (_kept(node),)).rowcount:
             raise ConfigurationError(f"{node.name} has no backup: `back_up` it first")
@@ -95,7 +95,9 @@ def _refuse_others(node: Node) -> None:
 
 @asynccontextmanager
 async def _alone(node: Node) -> AsyncIterator[Connection]:
-    """A connection to another database of the server; connections to the node's database are refused meanwhile."""
+    """Yield a connection to another database of the server, and refuse connections to the node's database
+    meanwhile.
+    """
     allow = sql.SQL("alter database {} with allow_connections {}")
     here = sql.Identifier(node.database)
     dsn = node.server.superuser_dsn(_ELSEWHERE)

@@ -1,7 +1,8 @@
-"""Conflicts resolved after the fact (the original's conflict viewer): a new change of the node, with a new lineage.
+"""Manual resolution of recorded conflicts (the original's conflict viewer): a new change of the node, with a new
+lineage.
 
-What is written is an ordinary local transaction, so it travels like any other change. It is made in the name of the
-table's role: whatever the table's owner has put into it must not be evaluated in an administrator's.
+The change is an ordinary local transaction, and is propagated like any other. It is made with the table's role:
+code that the table's owner has attached to it must not be run with an administrator's privileges.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from twopc.subscriber.table_changes import changing
 Connection = AsyncConnection[Any]
 Keep = Literal["winner", "loser"]
 
-#: The row of the loser was never there, or is not there because a deletion has won: it may be inserted.
+#: Conflicts whose losing row may be inserted: it was never there, or a deletion has won.
 _INSERTED = {
     ConflictType.DELETE_WINS,
     ConflictType.UPLOAD_INSERT_FAILED,
@@ -52,18 +53,18 @@ async def resolve(
     row: dict[str, Any] | None = None,
     forget: bool = False,
 ) -> None:
-    """Resolve one conflict that a node has recorded, and note it as type 11.
+    """Resolve one conflict that a node has recorded, and record it as type 11.
 
     Args:
         connection: an administrator's, to that node.
-        keep: ``winner``: what is there stays. ``loser``: the row that has lost is written again; if it was a
+        keep: ``winner``: the present row stays. ``loser``: the losing row is written again; if the loser was a
             deletion, the row is deleted.
         row: values that the row gets instead, by column.
-        forget: take the conflict off the records, with the loser's row.
+        forget: delete the conflict's record, with the losing row.
 
     Raises:
-        MergeError: there is no such conflict, it was resolved before, its row is not there any more, or the change
-            breaks a constraint; nothing is changed.
+        MergeError: there is no such conflict, it was resolved before, its row no longer exists, or the change
+            violates a constraint; nothing is changed.
     """
     if (keep is None) == (row is None):
         raise MergeError(f"conflict {conflict_id}: say which row to keep, or give the row's values")
@@ -122,11 +123,11 @@ class _Case:
     rowguid: UUID
     type: ConflictType
     missing: frozenset[str]
-    """Columns that were added after the conflict: the loser's row has no value of them."""
+    """Columns that were added after the conflict, of which the losing row has no values."""
 
     @property
     def where(self) -> str:
-        """For messages."""
+        """The conflict as text, for messages."""
         return f"conflict {self.conflict_id} of row {self.rowguid} of {self.article.name}"
 
     @property
@@ -169,7 +170,7 @@ class _Case:
 
     @property
     def _columns(self) -> list[str]:
-        """Those of the loser's row that an UPDATE may set."""
+        """Columns of the losing row that an UPDATE may set."""
         return [
             column.name
             for column in self.article.columns
@@ -183,7 +184,7 @@ class _Case:
         )
 
     async def keep_loser(self) -> None:
-        """Write the loser's row again, or delete the row if it was a deletion."""
+        """Write the losing row again, or delete the row if the loser was a deletion."""
         is_there = await self._is_there()
         if not await self._has_loser():
             if not is_there:
@@ -225,7 +226,7 @@ class _Case:
         )
 
     async def write(self, row: dict[str, Any]) -> None:
-        """Put values on the row; on the loser's where none is there because a deletion has won."""
+        """Set values in the row; if a deletion has won, insert the losing row first."""
         if unknown := sorted(set(row) - {column.name for column in self.article.columns}):
             raise MergeError(f"{self.where}: there is no column {unknown[0]!r}")
         if not await self._is_there():
@@ -248,7 +249,7 @@ class _Case:
             )
 
     async def forget(self) -> None:
-        """Take the conflict off the records."""
+        """Delete the conflict's record."""
         await self.connection.execute(
             sql.SQL("delete from {} as c where {}").format(self._losers, self._is_loser)
         )

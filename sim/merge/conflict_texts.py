@@ -1,4 +1,4 @@
-"""Conflicts in words, for screens and lists."""
+"""Texts for types of conflicts, for screens and lists."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ _WORDS = {
 
 
 def kind_words(kind: ConflictType) -> str:
-    """What a type of conflict means, in a few words."""
+    """Return a short description of a type of conflict."""
     return _WORDS[kind]

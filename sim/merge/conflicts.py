@@ -1,4 +1,4 @@
-"""Conflicts that a node has recorded, read (sp_helpmergearticleconflicts)."""
+"""Reading of the conflicts that a node has recorded (sp_helpmergearticleconflicts)."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ class MergeConflict:
     """A conflict, or a change that could not be applied."""
 
     id: UUID
-    """By which it is resolved by hand."""
+    """Identifier, by which the conflict is resolved manually."""
     at: datetime
-    """When it was recorded, by the clock of the node that has."""
+    """Time of the recording, by the clock of the recording node."""
     table: str
     rowguid: UUID
     type: ConflictType
     origin: str
-    """The node whose change has lost, or failed."""
+    """Node whose change has lost, or failed."""
     winner: str | None
-    """The node whose change has won; None if it failed."""
+    """Node whose change has won; None if the change failed."""
     reason_code: str
-    """The type, or the SQLSTATE of what failed."""
+    """The type, or the SQLSTATE of the failure."""
     reason: str
     loser: dict[str, Any] | None = field(default=None)
-    """The row that has lost; None if it was deleted."""
+    """The losing row; None if it was deleted."""
 
 
 class _LenientDate(DateLoader):
@@ -63,7 +63,9 @@ class _LenientJson(JsonLoader):
 
 
 def _or_text(load: Callable[[Buffer], Any], data: Buffer) -> Any:
-    """A value; its text where Python has none for it, as for a date of ``infinity``, or a document that is too deep."""
+    """Load a value; return its text if Python cannot represent it, such as a date ``infinity`` or a document nested
+    too deeply.
+    """
     try:
         return load(data)
     except (DataError, RecursionError):
@@ -86,10 +88,10 @@ from msrepl.msmerge_conflicts_info where tablenick = %s order by msrepl_create_t
 async def read_conflicts(
     connection: AsyncConnection[Any], table: str | None
 ) -> list[MergeConflict]:
-    """What an administrator's connection finds, by article and oldest first.
+    """Return the conflicts that a node has recorded, by article and oldest first.
 
     Raises:
-        ArticleError: that table is not merged.
+        ArticleError: the table is not merged.
     """
     conflicts = []
     merged = {

@@ -1,8 +1,8 @@
-"""Initialise a Subscriber from the files of a snapshot, one commit a file.
+"""Initialisation of a Subscriber from the files of a snapshot, with one commit per file.
 
-What a file holds, and that it has been delivered, is one commit: a delivery that is cut off anywhere goes on at the next
-file, and sends none again. Until the last has arrived nobody can change the tables (20092). Every function takes
-administrators' connections.
+The content of a file, and the record of its delivery, are committed together: an interrupted delivery continues at
+the next file, and sends none again. Until the last file has arrived, changes of the tables are refused (20092).
+Every function takes administrators' connections.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from twopc.subscriber.merge import subscription
 
 Connection = AsyncConnection[Any]
 Tell = Callable[[int, int, str], None]
-"""Called after each file: how many are done, of how many, and its name."""
+"""Called after each file with the number of files done, the number of all files, and the file's name."""
 
 _IS_UNFINISHED = "select to_regclass('msrepl.mssnapshotdeliveryprogress') is not null"
 _STATUS = "select status from msrepl.sysmergesubscriptions where is_publisher and status <> 1"
@@ -63,12 +63,12 @@ _UNLOCK = "select pg_advisory_unlock(hashtextextended('msrepl delivery ' || curr
 
 
 class Unfinished(IntEnum):
-    """An initialisation that was cut off, as ``sysmergesubscriptions.status`` has it."""
+    """An interrupted initialisation, as recorded in ``sysmergesubscriptions.status``."""
 
     FIRST = 0
-    """Its tables are made by it, and go if it is given up."""
+    """The initialisation creates the tables, which are dropped if it is abandoned."""
     ANEW = 3
-    """The Subscriber begins anew: its tables were there, and stay."""
+    """The Subscriber is being reinitialised: its tables existed, and stay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,15 +77,15 @@ class InitialisationReport:
 
     method: InitialisationMethod
     location: str | None = None
-    """The folder of the snapshot; None: there was none."""
+    """Folder of the snapshot; None: no snapshot was used."""
     files: int = 0
-    """So many were delivered now."""
+    """Number of files delivered by this call."""
     kept: int = 0
-    """So many had been delivered before, by a call that was cut off."""
+    """Number of files delivered before, by an interrupted call."""
 
 
 async def unfinished(below: Connection) -> Unfinished | None:
-    """The initialisation of a node that was cut off; None: there is none."""
+    """Return the kind of a node's interrupted initialisation; None: there is none."""
     if await (await below.execute(_IS_UNFINISHED)).fetchone() != (True,):
         return None
     row = await (await below.execute(_STATUS)).fetchone()
@@ -93,9 +93,9 @@ async def unfinished(below: Connection) -> Unfinished | None:
 
 
 async def abandon(below: Connection) -> None:
-    """Remove what a first initialisation has brought that was cut off, and everything of merge replication.
+    """Remove the tables of an interrupted first initialisation, and everything of merge replication.
 
-    Of one that begins anew the tables stay, with the rows that have come.
+    The tables of an interrupted reinitialisation stay, with the rows delivered so far.
     """
     stays = await unfinished(below) is Unfinished.ANEW
     async with below.transaction():
@@ -123,16 +123,16 @@ async def deliver(
     over: bool = False,
     tell: Tell | None = None,
 ) -> InitialisationReport:
-    """Initialise a Subscriber from a snapshot that was checked, or go on with it, and enter it at both ends.
+    """Initialise a Subscriber from a checked snapshot, or continue to, and register it at both ends.
 
     Args:
-        make_logins: makes the agents' roles.
-        over: the Subscriber begins anew: what is in its tables is replaced.
+        make_logins: creates the agents' roles.
+        over: the Subscriber is reinitialised: the content of its tables is replaced.
 
     Raises:
-        MergeError: a file is not what it should be, or an end was lost. The files that were delivered stay, and the
-            next call goes on with the next one.
-        SubscriptionError: the Subscriber has such a table, or lacks a type; likewise.
+        MergeError: a file is not as written, or a connection was lost. The delivered files are kept, and the next
+            call continues with the next one.
+        SubscriptionError: the Subscriber has such a table, or lacks a type; the delivered files are kept.
     """
     async with _alone(pair):
         delivery = _Delivery(pair, kind, stored, points, tell, over=over)
@@ -185,10 +185,10 @@ class _Delivery:
         self._texts: dict[tuple[int, SnapshotKind], tuple[Path, bytes]] = {}
         self._publisher = 0
         self.at = ""
-        """The file that is being delivered."""
+        """File that is being delivered."""
 
     async def run(self, make_logins: Callable[[], Awaitable[None]]) -> InitialisationReport:
-        """Deliver what is missing."""
+        """Deliver the missing files."""
         files = self._stored.manifest.files
         done = await self._held()
         for file in files:
@@ -230,7 +230,7 @@ class _Delivery:
         )
 
     async def _held(self) -> set[str]:
-        """The files that are there already; what another snapshot has brought is removed."""
+        """Return the files that are delivered already; remove what another snapshot has delivered."""
         if await unfinished(self._below) is None:
             return set()
         cursor = await self._below.execute(
@@ -244,7 +244,7 @@ class _Delivery:
         return {name for _, name in rows}
 
     async def _begin(self, *, is_begun: bool) -> None:
-        """Have the Subscriber know that it is being initialised."""
+        """Record at the Subscriber that it is being initialised."""
         self._publisher = await neighbours.name_self(self._pair.above, self._pair.publisher)
         if not is_begun:
             async with self._below.transaction():
@@ -261,10 +261,10 @@ class _Delivery:
         await self._reach("begun")
 
     async def _adopt_schema(self) -> None:
-        """Note the schema changes after which the snapshot was made.
+        """Record the schema changes that the snapshot includes.
 
         Raises:
-            MergeError: there was one since it was checked: a change forgets snapshots.
+            MergeError: a schema change was made since the check, which invalidates snapshots.
         """
         above = self._pair.above
         changes = await schema_changes.schema_changes(above)
@@ -277,7 +277,7 @@ class _Delivery:
         await schema_changes.adopt(self._below, changes)
 
     async def _empty(self) -> None:
-        """Take all rows out of the tables that are there, and let nobody change them."""
+        """Delete all rows of the existing tables, and prevent changes of the tables."""
         there = []
         for file in self._stored.manifest.files:
             if file.kind is SnapshotKind.SCHEMA:
@@ -292,13 +292,15 @@ class _Delivery:
             await subscription.close_table(self._below, merged)
 
     def _folder(self, file: SnapshotFile) -> Path:
-        """Where a file is: the tables of a filtered publication are described in the folder above its partitions'."""
+        """Return the folder of a file: tables of a filtered publication are described in the folder above those of
+        partitions.
+        """
         folder = self._stored.folder
         is_above = self._stored.manifest.partition is not None and file.kind not in OF_DATA
         return folder.parent if is_above else folder
 
     async def _load(self, file: SnapshotFile) -> None:
-        """Do what a file says, inside the transaction that notes it."""
+        """Load a file, inside the transaction that records it."""
         below = self._below
         match file.kind:
             case SnapshotKind.PRE:
@@ -322,7 +324,7 @@ class _Delivery:
                     below, self._article(file), keys.uniques, keys.foreign_keys
                 )
             case SnapshotKind.CONFLICTS:
-                pass  # the table is made with what is tracked, which comes next, and writes into it
+                pass  # the table is created with the triggers, which come next
             case SnapshotKind.TRIGGERS:
                 await self._track(file)
             case SnapshotKind.METADATA:
@@ -365,7 +367,7 @@ class _Delivery:
                 await self._reach("file_begun")
 
     async def _activate(self, make_logins: Callable[[], Awaitable[None]]) -> None:
-        """Let the tables be changed, and enter the Subscriber at both ends."""
+        """Allow changes of the tables, and register the Subscriber at both ends."""
         pair, below = self._pair, self._below
         held = self._stored.manifest.generation
         assert held is not None
@@ -396,7 +398,7 @@ class _Delivery:
                 await check_generation(pair, self._stored)
                 await self._reach("activated")
         except BaseException:
-            if not self._over:  # which kind of subscription it is, the Publisher still knows
+            if not self._over:  # a reinitialised Subscriber stays registered at the Publisher
                 await subscriptions.withdraw(pair)
             raise
 

@@ -1,4 +1,4 @@
-"""What a topology of merge replication does about conflicts."""
+"""Conflicts in a topology of merge replication: listing, resolving and clean-up."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class ConflictDesk:
     async def conflicts(
         self, table: str | None = None, *, node: str | None = None
     ) -> list[MergeConflict]:
-        """Conflicts and failed changes that a node has recorded, oldest first.
+        """Return the conflicts and failed changes that a node has recorded, oldest first.
 
         Args:
             table: only those of this table: its name, or ``schema.name``.
-            node: None: the Publisher, which records all conflicts, and the changes that failed on the way up.
+            node: None: the Publisher, which records all conflicts, and the changes that failed during upload.
         """
         return await read_conflicts(await self._admin(node), table)
 
@@ -39,17 +39,17 @@ class ConflictDesk:
         forget: bool = False,
         node: str | None = None,
     ) -> None:
-        """Resolve a conflict after the fact, by a new change; see `twopc.sim.merge.by_hand.resolve`.
+        """Resolve a conflict manually, by a new change; see `twopc.sim.merge.by_hand.resolve`.
 
         Args:
-            node: that has recorded it; None: the Publisher.
+            node: the node that has recorded the conflict; None: the Publisher.
         """
         number = conflict.id if isinstance(conflict, MergeConflict) else conflict
         connection = await self._admin(node)
         await by_hand.resolve(connection, number, keep=keep, row=row, forget=forget)
 
     async def clean_conflicts(self, *, node: str | None = None) -> int:
-        """Forget what a node has kept for longer than the article says (14 days); how many conflicts that were.
+        """Delete a node's conflicts that are older than the article's retention (14 days); return their number.
 
         Args:
             node: None: the Publisher.

@@ -1,4 +1,4 @@
-"""The generations of a node, read: what was closed when, how many rows it holds, and who has it."""
+"""Reading of a node's generations: when each was closed, how many rows it contains, and which neighbours have it."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ order by s.generation nulls last
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownGeneration:
-    """A generation of a node; the last is open."""
+    """A generation of a node; the last one is open."""
 
     number: int | None
-    """None: it is open, and gets its number from the next session."""
+    """Number; None: the generation is open, and gets its number from the next session."""
     guid: UUID | None
     closed: datetime | None
     changed_rows: int
-    """Rows whose last change is in it."""
+    """Number of rows whose last change is in the generation."""
     received_rows: int
-    """Those of them that came from a neighbour as they are."""
+    """Number of those rows that were received from a neighbour unchanged."""
     sent_to: list[str]
-    """The neighbours that have it."""
+    """Neighbours that have the generation."""
 
 
 async def read_generations(
     connection: AsyncConnection[Any], *, limit: int = 10
 ) -> list[ShownGeneration]:
-    """The newest generations that an administrator's connection finds, oldest first, and the open one.
+    """Return a node's newest generations, oldest first, and the open one.
 
     Args:
-        limit: so many closed ones.
+        limit: maximum number of closed generations.
     """
     async with connection.cursor(row_factory=class_row(ShownGeneration)) as cursor:
         await cursor.execute(_GENERATIONS, {"limit": limit})

@@ -1,4 +1,4 @@
-"""What a Publisher knows of the changes of its Subscribers: by lineages, and by what it has recorded as failed."""
+"""The Publisher's knowledge of its Subscribers' changes: by lineages, and by the failures that it has recorded."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ where c.winner is null
 async def unknown_changes(
     connections: Mapping[str, AsyncConnection[Any]], publisher: str
 ) -> list[str]:
-    """The last changes of rows that the Publisher neither stands on nor has recorded as failed, in words.
+    """Return descriptions of rows' last changes that the Publisher's lineages do not include and that it has not
+    recorded as failed.
 
     Args:
         connections: administrators', by node.

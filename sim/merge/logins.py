@@ -1,7 +1,7 @@
-"""How merge agents log in: by passwords that are kept nowhere.
+"""Logins of merge agents, with passwords that are stored nowhere.
 
-Whoever has an administrator's connection gives an agent's role a new password and logs in with it. So any number of
-processes can run sessions, one after another, and no file or table holds a secret.
+A process with an administrator's connection gives an agent's role a new password and logs in with it. Any number of
+processes can therefore run sessions, one after another, and no file or table holds a secret.
 """
 
 from __future__ import annotations
@@ -19,19 +19,21 @@ from twopc.errors import SubscriptionError
 from twopc.sim.topology.nodes import Node
 from twopc.sql import path
 
-#: Another process may give the role another password before we have logged in.
+#: Maximum number of attempts, since another process may change the role's password before the login.
 _ATTEMPTS_MAX = 5
 ANSWER_TIMEOUT_S = 5.0
-"""After which a kept connection is given up: whoever is at its other end is silent, as behind a network that was cut."""
+"""Timeout after which a kept connection is given up: its other end does not answer, for example after a network
+failure.
+"""
 _KNOWN = "select from msrepl.sysmergesubscriptions where subscriber_server = %s and not is_self"
 
 
 class AgentLogin:
-    """The agent that works at one node for one neighbour.
+    """The login of an agent at one node for one neighbour.
 
     Args:
-        node: where it works.
-        neighbour: for whom.
+        node: the node at which the agent works.
+        neighbour: the neighbour for which it works.
     """
 
     def __init__(self, node: Node, neighbour: str) -> None:
@@ -41,7 +43,7 @@ class AgentLogin:
         self._kept: AsyncConnection[Any] | None = None
 
     async def make(self, admin: AsyncConnection[Any]) -> None:
-        """Make its role, or give the role another password."""
+        """Create the agent's role, or change its password."""
         password = secrets.token_urlsafe(24)
         await neighbours.make_agent(admin, self._neighbour, password)
         self._password = password
@@ -49,14 +51,14 @@ class AgentLogin:
     async def connect(
         self, settings: Mapping[str, str], application_name: str
     ) -> AsyncConnection[Any]:
-        """Log in, in autocommit mode, or take up what was kept.
+        """Log in, in autocommit mode, or reuse the kept connection.
 
         Args:
-            settings: of the session, the same each time.
-            application_name: likewise.
+            settings: of the session, the same at each call.
+            application_name: the same at each call.
 
         Raises:
-            SubscriptionError: the two do not merge.
+            SubscriptionError: the two nodes do not merge.
             psycopg.OperationalError: the node cannot be reached.
         """
         if (kept := await self._take_up()) is not None:
@@ -65,7 +67,7 @@ class AgentLogin:
             try:
                 return await self._log_in(settings, application_name)
             except psycopg.OperationalError:
-                pass  # another process has given the role another password, or nobody is there
+                pass  # another process has changed the password, or the node is unreachable
         async with await self._node.connect() as admin:
             if not (await admin.execute(_KNOWN, (self._neighbour,))).rowcount:
                 raise SubscriptionError(
@@ -81,18 +83,18 @@ class AgentLogin:
             return await self._log_in(settings, application_name)
 
     async def keep(self, connection: AsyncConnection[Any]) -> None:
-        """Have the next session take up a connection: a server process that has worked before answers sooner."""
+        """Keep a connection for the next session: a backend that has worked before answers faster."""
         await self.close()
         self._kept = connection
 
     async def close(self) -> None:
-        """Disconnect what is kept; idempotent."""
+        """Close the kept connection; idempotent."""
         kept, self._kept = self._kept, None
         if kept is not None:
             await kept.close()
 
     async def _take_up(self) -> AsyncConnection[Any] | None:
-        """What was kept, if the server has not ended it, nor dropped the role that has logged in."""
+        """Return the kept connection, unless the server has closed it or dropped its role."""
         kept, self._kept = self._kept, None
         if kept is not None:
             try:
@@ -113,7 +115,7 @@ class AgentLogin:
         return await AsyncConnection.connect(
             dsn,
             autocommit=True,
-            prepare_threshold=None,  # DISCARD ALL ends what is prepared
+            prepare_threshold=None,  # DISCARD ALL drops prepared statements
             application_name=application_name,
             options=path.options(dsn, settings),
         )

@@ -1,6 +1,7 @@
-"""Read tables, and the metadata of their rows, as of the moment at which a generation was closed.
+"""Reading of tables, and of the metadata of their rows, as of the moment at which a generation was closed.
 
-A generation is a snapshot: what was read in it, and what sessions carry after it, are together everything, once.
+A generation is a snapshot: the rows read in it and the changes that sessions propagate after it are complete and do
+not overlap.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ class PageRange:
     """A part of a table, by its pages."""
 
     relation: int
-    """The table's file: after a rewrite rows stand elsewhere."""
+    """The table's file node, which a rewrite of the table changes."""
     first: int
     end: int | None
-    """None: to the end of the table."""
+    """Page after the last one; None: the end of the table."""
 
     def __str__(self) -> str:
         return f"{self.relation}:{self.first}-{'' if self.end is None else self.end}"
 
 
 async def _lock_tables(reader: Connection) -> None:
-    """Have schema changes wait: a table that is rewritten is empty for whoever has an older snapshot."""
+    """Lock out schema changes: a table that is rewritten appears empty in an older snapshot."""
     tables = [
         qualified(each.source_schema, each.source_object)
         for each in await stored_articles(reader)
@@ -59,14 +60,14 @@ async def _lock_tables(reader: Connection) -> None:
 async def close_moment(
     above: Connection, readers: Sequence[Connection], partition: int | None
 ) -> Generation:
-    """Close a generation, and have transactions that have just begun read what is in it and in those before.
+    """Close a generation, and make transactions that have just begun read the snapshot of that generation.
 
-    The table of generations is locked for that moment only: sessions with others go on while rows are read. Which
-    rows are in the partition stands in a temporary table of each reader's afterwards.
+    The table of generations is locked only for that moment: other sessions continue while rows are read. The rows
+    of the partition are listed in a temporary table of each reader.
 
     Args:
         above: an administrator's connection to the Publisher; `readers`: further ones, each in a transaction.
-        partition: whose rows are read; None: all are.
+        partition: the partition whose rows are read; None: all rows are.
     """
     async with above.transaction():
         await above.execute(_REPEATABLE)
@@ -98,13 +99,13 @@ def row_blocks(
     binary: bool = False,
     count: Count | None = None,
 ) -> AsyncGenerator[bytes]:
-    """The rows of a table, or those of the partition: the columns that take values, as COPY writes them.
+    """Yield the rows of a table, or those of the partition, in COPY format, without generated columns.
 
     Args:
-        is_filtered: of the partition.
-        pages: only those that stand there.
-        binary: in binary format, and else as text.
-        count: called at the end with how many there are.
+        is_filtered: only the rows of the partition.
+        pages: only the rows on these pages.
+        binary: in binary format, otherwise as text.
+        count: called at the end with the number of rows.
     """
     columns = [column.name for column in article.columns if column.takes_values]
     command = sql.SQL("copy (select {} from {} as t{} where {}) to stdout (format {})").format(
@@ -142,7 +143,7 @@ def _within(pages: PageRange | None) -> sql.Composable:
 
 
 async def page_ranges(reader: Connection, article: Article, part_bytes: int) -> list[PageRange]:
-    """Cut a table into parts of about so many bytes; none if it has no page."""
+    """Divide a table into parts of about `part_bytes`; none if it has no pages."""
     cursor = await reader.execute(
         "select pg_relation_size(c.o) / current_setting('block_size')::int8, pg_table_size(c.o),"
         " pg_relation_filenode(c.o)::int8"
@@ -167,12 +168,12 @@ async def page_ranges(reader: Connection, article: Article, part_bytes: int) -> 
 def metadata_blocks(
     reader: Connection, merged: MergeArticle, *, is_filtered: bool, count: Count | None = None
 ) -> AsyncGenerator[bytes]:
-    """The metadata of an article's rows, or of those of the partition, as COPY text.
+    """Yield the metadata of an article's rows, or of those of the partition, as COPY text.
 
     The columns are those of `twopc.subscriber.merge.subscription.METADATA`.
 
     Args:
-        count: called at the end with how many rows there are.
+        count: called at the end with the number of rows.
     """
     command = sql.SQL(
         "copy (select m.rowguid, m.gone, msrepl.merge_lineage(m.lineage, r.replica, m.own),"
@@ -190,7 +191,7 @@ def metadata_blocks(
 
 
 async def floor_of(reader: Connection, nickname: int) -> int:
-    """Above which versions go on of rows of which what was known is forgotten."""
+    """Return the version above which new versions begin of rows whose metadata was cleaned up."""
     floor = sql.Identifier(names.SCHEMA, names.merge_floor(nickname))
     [(highest,)] = await (
         await reader.execute(sql.SQL("select last_value from {}").format(floor))

@@ -1,4 +1,4 @@
-"""What the topmost Publisher of a topology merges: its tables, and their columns."""
+"""The publication at the topmost Publisher of a topology: merged tables and their columns."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from twopc.sim.topology.grants import grant_tables
 
 
 class MergePublication:
-    """The articles, changed at the topmost Publisher.
+    """The articles, which are changed at the topmost Publisher.
 
-    What changes columns reaches each Subscriber with its next session.
+    A change of columns reaches each Subscriber with its next session.
     """
 
     def __init__(self, wiring: MergeWiring) -> None:
@@ -44,19 +44,19 @@ class MergePublication:
         """Merge a table of the Publisher; see `twopc.publisher.merge.publication.publish`.
 
         Args:
-            row_filter: which rows go to which Subscribers: a condition over the columns, in which
-                ``msrepl.host_name()`` and ``msrepl.suser_sname()`` are a Subscriber's.
-            join: its rows go where the rows of another article go that they belong to.
-            partition: a `PartitionOption`: what a Subscriber may do to the partition of a row.
-            realigns: False: rows that leave a Subscriber's partition stay there, and are not brought up to date.
-            identity: the ranges from which nodes draw the values of its identity or serial column; None: Subscribers
-                name values themselves.
-            precomputed: False: partitions are worked out of all rows each time, not of those that were changed.
-            options: how its conflicts and failures are dealt with; see `twopc.merge.articles.options_of`.
+            row_filter: assigns rows to Subscribers: a condition over the columns, in which ``msrepl.host_name()``
+                and ``msrepl.suser_sname()`` are a Subscriber's values.
+            join: rows belong to the partitions of the rows of another article to which they refer.
+            partition: a `PartitionOption`: how a Subscriber may change the partition of a row.
+            realigns: False: rows that leave a Subscriber's partition stay there, and are no longer updated.
+            identity: the ranges from which nodes draw the values of its identity or serial column; None:
+                Subscribers supply values themselves.
+            precomputed: False: partitions are evaluated for all rows each time, not only for changed ones.
+            options: how its conflicts and failures are handled; see `twopc.merge.articles.options_of`.
 
         Raises:
-            ConfigurationError: there are subscriptions: they would not get the table.
-            ArticleError: it cannot be merged.
+            ConfigurationError: there are subscriptions, which would not receive the table.
+            ArticleError: the table cannot be merged.
         """
         if MergeProtection.RESOLVER in self._wiring.without:
             options["resolver"] = None
@@ -91,11 +91,11 @@ class MergePublication:
         return article
 
     async def unpublish(self, table: str, *, schema: str = "public") -> None:
-        """Take an article back: the Publisher's table is as it was before, with its rows.
+        """Unpublish a table: the Publisher's table is restored to its state before, with its rows.
 
         Raises:
             ConfigurationError: there are subscriptions.
-            ArticleError: it is not merged.
+            ArticleError: the table is not merged.
         """
         connection = await self._wiring.admin(self._wiring.tree.root)
         if subscribed := await neighbours.subscriber_names(connection):
@@ -110,7 +110,7 @@ class MergePublication:
         """Add a column to a merged table; see `twopc.publisher.merge.schema_changes.add_column`.
 
         Raises:
-            ArticleError: it cannot be added; nothing is changed.
+            ArticleError: the column cannot be added; nothing is changed.
         """
         root = await self._wiring.admin(self._wiring.tree.root)
         return await schema_changes.add_column(root, table, column, type_, default=default)
@@ -119,7 +119,7 @@ class MergePublication:
         """Drop a column of a merged table; see `twopc.publisher.merge.schema_changes.drop_column`.
 
         Raises:
-            ArticleError: it cannot be dropped; nothing is changed.
+            ArticleError: the column cannot be dropped; nothing is changed.
         """
         return await schema_changes.drop_column(
             await self._wiring.admin(self._wiring.tree.root), table, column
@@ -129,7 +129,7 @@ class MergePublication:
         """Widen the type of a merged table's column; see `twopc.publisher.merge.schema_changes.widen_column`.
 
         Raises:
-            ArticleError: it cannot have that type; nothing is changed.
+            ArticleError: the column cannot have that type; nothing is changed.
         """
         root = await self._wiring.admin(self._wiring.tree.root)
         return await schema_changes.widen_column(root, table, column, type_)

@@ -16,25 +16,25 @@ from twopc.sql.fragments import identifiers, qualified
 
 
 class MergeSessions:
-    """Runs sessions, and says whether they have brought every node what it is to have."""
+    """Runs sessions, and checks that the nodes have converged."""
 
     def __init__(self, wiring: MergeWiring) -> None:
         self._wiring = wiring
         self.handlers: dict[str, MergeHandler] = {}
-        """What sessions ask about each row on its way, by table (``name``, or ``schema.name``)."""
+        """Handlers called for each row that sessions propagate, by table (``name``, or ``schema.name``)."""
 
     async def sync(
         self, subscriber: str, *, ask: Ask | None = None, only_upload: bool = False
     ) -> MergeReport:
-        """The Merge Agent, once: what the Subscriber has changed goes up, then what the Publisher has comes down.
+        """Run one session of the Merge Agent: upload the Subscriber's changes, then download the Publisher's.
 
         Args:
-            ask: decides about conflicts interactively; it may be a coroutine function.
-            only_upload: nothing comes down (the original's ExchangeType 1).
+            ask: decides conflicts interactively; may be a coroutine function.
+            only_upload: download nothing (the original's ExchangeType 1).
 
         Raises:
-            MergeError: another session is under way, an end is not what it was, or the session ended early, and the
-                next continues.
+            MergeError: another session is in progress, an end has been replaced, or the session ended early, and
+                the next one continues.
         """
         wiring = self._wiring
         wiring.node(subscriber)
@@ -63,10 +63,11 @@ class MergeSessions:
         )
 
     async def settle(self, rounds_max: int = 10) -> int:
-        """Sessions with every Subscriber, until a round brings nothing; how many rounds it took.
+        """Run sessions with every Subscriber until a round changes nothing; return the number of rounds.
 
         Raises:
-            ConfigurationError: it is not over after `rounds_max` rounds: changes that fail are tried again each time.
+            ConfigurationError: the last of `rounds_max` rounds still changed something: failing changes are retried
+                each time.
         """
         subscribed = await self._wiring.subscribed()
         for number in range(1, rounds_max + 1):
@@ -76,13 +77,14 @@ class MergeSessions:
         raise ConfigurationError(f"the nodes still change after {rounds_max} rounds of sessions")
 
     async def rewound(self, node: str) -> None:
-        """Tell a node that it was restored from a backup, before its applications write.
+        """Notify a node that it was restored from a backup, before its applications write.
 
-        It takes another number at once, so that no change of now has a version that was given before the restore.
-        Without this the next session notices. In either case it compares everything.
+        It gets another replica number at once, so that no new change has a version that was used before the
+        restore. Without this call, the next session detects the restore. In either case that session compares
+        everything.
 
         Raises:
-            SubscriptionError: nobody merges with it.
+            SubscriptionError: the node merges with no other.
         """
         tree = self._wiring.tree
         others = tree.subscribers_of(node)
@@ -95,7 +97,7 @@ class MergeSessions:
             await end.close()
 
     async def agent_processes(self, subscriber: str) -> list[tuple[str, int]]:
-        """Node and process of each end of the session that is under way with a Subscriber."""
+        """Return node and PID of each end of the session in progress with a Subscriber."""
         results = []
         publisher = self._wiring.tree.root
         for node, other in ((publisher, subscriber), (subscriber, publisher)):
@@ -104,9 +106,10 @@ class MergeSessions:
         return results
 
     async def assert_converged(self) -> None:
-        """Assert that every Subscriber has the Publisher's rows in every table: of a filtered one, those of its partition.
+        """Assert that every Subscriber has the Publisher's rows in every table: of a filtered one, those of its
+        partition.
 
-        Rows that have left a partition, and stay, because the article does not realign, are left out.
+        Rows that have left a partition, and stay because the article does not realign, are ignored.
         """
         wiring = self._wiring
         above = await wiring.admin(wiring.tree.root)

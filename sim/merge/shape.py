@@ -1,4 +1,4 @@
-"""The shape of a topology that merges: who subscribes at whom. Pure."""
+"""The shape of a topology of merge replication: the Subscribers of each Publisher. Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class MergeTree:
     """One topmost Publisher, Subscribers, and republishers, which are both.
 
     Args:
-        children: for each node that publishes its Subscribers.
+        children: Subscribers of each node that publishes.
 
     Raises:
-        ConfigurationError: a name is none, or stands twice, or nodes are not all below one.
+        ConfigurationError: a name is invalid or occurs twice, or the nodes are not all below one.
     """
 
     def __init__(self, children: Mapping[str, Sequence[str]]) -> None:
@@ -40,26 +40,26 @@ class MergeTree:
         if missing := sorted({*children} - {*order}):
             raise ConfigurationError(f"{', '.join(missing)} subscribe in a circle")
         self.subscribers: tuple[str, ...] = tuple(order[1:])
-        """Each after its Publisher."""
+        """Subscribers, each after its Publisher."""
         self.publishers: tuple[str, ...] = tuple(
             name for name in order if name == self.root or children.get(name)
         )
-        """Those at which others may subscribe, the topmost first."""
+        """Nodes at which others may subscribe, the topmost first."""
 
     @property
     def upwards(self) -> tuple[str, ...]:
-        """The Subscribers, each before its Publisher, and otherwise as they are given."""
+        """Subscribers, each before its Publisher, and otherwise in the given order."""
         return tuple(sorted(self.subscribers, key=lambda name: -self._depth(name)))
 
     def _depth(self, name: str) -> int:
         return 0 if name == self.root else 1 + self._depth(self._publishers[name])
 
     def publisher_of(self, subscriber: str) -> str:
-        """Where a node subscribes.
+        """Return the Publisher of a node.
 
         Raises:
             ConfigurationError: there is no such node.
-            SubscriptionError: it is the topmost Publisher.
+            SubscriptionError: the node is the topmost Publisher.
         """
         if subscriber == self.root:
             raise SubscriptionError(f"{subscriber} is the Publisher: name a Subscriber")
@@ -70,5 +70,5 @@ class MergeTree:
         return self._publishers[subscriber]
 
     def subscribers_of(self, publisher: str) -> tuple[str, ...]:
-        """Those that subscribe at a node."""
+        """Return the Subscribers of a node."""
         return tuple(name for name in self.subscribers if self._publishers[name] == publisher)

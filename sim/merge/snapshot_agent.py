@@ -1,9 +1,9 @@
-"""The Snapshot Agent of merge replication: it writes what a Subscriber begins with into files.
+"""The Snapshot Agent of merge replication, which writes files from which Subscribers are initialised.
 
-All files with rows are of one moment, which is a generation. Nobody waits for them. A file counts once it is whole, a
-folder once its manifest is there, which comes last. An agent that begins again goes on at the next file if nothing was
-changed since; otherwise its moment cannot be had again, because it ended with the agent's transactions, and it begins
-with another generation.
+All files with rows are of one moment, which is a generation. Other sessions do not wait for it. A file is valid
+once it is complete, a folder once its manifest exists, which is written last. A restarted agent continues at the
+next file if nothing was changed since; otherwise the moment cannot be read again, because it ended with the agent's
+transactions, and the agent begins with another generation.
 """
 
 from __future__ import annotations
@@ -57,46 +57,47 @@ from twopc.together import together
 
 Connection = AsyncConnection[Any]
 Tell = Callable[[int, int, str], None]
-"""Called after each file: how many are done, of how many, and its name."""
+"""Called after each file with the number of files done, the number of all files, and the file's name."""
 
 _UNLOCK = "select pg_advisory_unlock_all()"
 _LOCK = "select pg_try_advisory_lock(hashtextextended('msrepl snapshot ' || %s, 0))"
 
-#: For the folder that describes tables: agents of several partitions see to it.
+#: Lock for the folder that describes tables, which agents of several partitions write.
 _WAIT = "select pg_advisory_xact_lock(hashtextextended('msrepl snapshot tables ' || %s, 0))"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotReport:
-    """What an agent has done."""
+    """The report of a Snapshot Agent."""
 
     location: str
-    """The folder that a Subscriber can be initialised from; of a filtered publication without a partition the one with
-    the descriptions of its tables."""
+    """Folder from which a Subscriber can be initialised; for a filtered publication without a partition, the folder
+    with the descriptions of its tables.
+    """
     files: int
-    """So many were written."""
+    """Number of files written."""
     kept: int
-    """So many were there already."""
+    """Number of files that existed already."""
     rows: int
-    """Of all files."""
+    """Number of rows in all files."""
     generation: int | None
-    """With which a Subscriber begins; None: there are no rows."""
+    """Generation with which a Subscriber begins; None: there are no rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotRequest:
-    """What an agent is to write."""
+    """The snapshot that an agent is to write."""
 
     publisher: str
     folder: Path
     partition: SnapshotPartition | None = None
-    """Whose rows; None: all, or none if the publication is filtered."""
+    """Partition whose rows are written; None: all rows, or none if the publication is filtered."""
     jobs: int = 1
-    """How many connections read at a time."""
+    """Number of connections that read in parallel."""
     part_bytes: int = PART_BYTES
     data_format: SnapshotFormat = SnapshotFormat.TEXT
     initiated_by: str | None = None
-    """The Subscriber for which it is; None: an administrator's."""
+    """Subscriber for which the snapshot is made; None: an administrator has requested it."""
 
 
 async def generate(
@@ -109,11 +110,11 @@ async def generate(
     """Write the files of a snapshot.
 
     Args:
-        above: an administrator's connection to the Publisher; `connect` makes further ones.
+        above: an administrator's connection to the Publisher; `connect` opens further ones.
 
     Raises:
-        MergeError: another agent is at it (20630), a file cannot be written, or a connection was lost. What is whole
-            stays, and counts for the next run if nothing has changed until then.
+        MergeError: another agent is writing it (20630), a file cannot be written, or a connection was lost.
+            Complete files are kept for the next run, if nothing has changed by then.
     """
     is_filtered = bool(await partitions.filtered_articles(above))
     async with AsyncExitStack() as stack:
@@ -141,7 +142,7 @@ async def generate(
 
 
 async def _unlock(connection: Connection) -> None:
-    """Let the next agent in at once: a server process takes a while to notice that its client is gone."""
+    """Release the lock at once: a backend may take a while to notice that its client is gone."""
     with suppress(psycopg.Error):
         await connection.execute(_UNLOCK)
 
@@ -168,7 +169,7 @@ class _Agent:
         self._tell = tell
         self._done: dict[str, SnapshotFile] = {}
         self._files = 0
-        """Written."""
+        """Number of files written."""
         self._at = 0
         self._total = 0
         self._partial: SnapshotManifest | None = None
@@ -299,11 +300,11 @@ class _Agent:
         return folder
 
     def _before(self, folder: Path, manifest: SnapshotManifest) -> StoredManifest | None:
-        """What is there of the same moment, with tables that were the same; anything else does not count."""
+        """Return the existing manifest of the same moment, with the same tables; None: there is none."""
         for name in (PARTIAL, MANIFEST):
             try:
                 stored = read_manifest(folder, name)
-            except MergeError:  # cut short, or of another version: it is written anew
+            except MergeError:  # incomplete, or of another version: it is written again
                 continue
             if stored is None:
                 continue
@@ -366,7 +367,7 @@ class _Agent:
                     await self._reach("merge_snapshot.file_begun")
 
     async def _keep(self, folder: Path, file: SnapshotFile, *, is_written: bool = True) -> None:
-        """Note a file, so that an agent that begins again knows that it is whole."""
+        """Record a file in the partial manifest, so that a restarted agent knows that it is complete."""
         async with self._moving:
             self._done[file.name] = file
             assert self._partial is not None

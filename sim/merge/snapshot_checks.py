@@ -1,4 +1,4 @@
-"""Whether a Subscriber can begin with a snapshot in files: what the Publisher says of it."""
+"""Checks by the Publisher whether a Subscriber can be initialised from a snapshot in files."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from twopc.sql import path
 Connection = AsyncConnection[Any]
 
 OUTDATED = 20655
-"""The number of what is refused because the Publisher has gone on, or its tables are others."""
+"""Number of the error if the snapshot is outdated, or the Publisher's tables have changed."""
 _ANEW = "run the Snapshot Agent again"
 
 
 async def check_snapshot(pair: MergePair, kind: SubscriptionKind, stored: StoredManifest) -> None:
-    """Refuse a snapshot with which a Subscriber cannot begin.
+    """Refuse a snapshot from which a Subscriber cannot be initialised.
 
-    A manifest is known by its digest, which the Publisher has recorded, and the descriptions of tables must be those
-    that it would write now: so nothing in a folder is SQL of somebody else's.
+    A manifest is identified by its digest, which the Publisher has recorded, and the descriptions of tables must
+    equal those that the Publisher would write now: no SQL of another origin can be in the folder.
 
     Raises:
-        MergeError: says what is wrong with it, and the remedy.
+        MergeError: names the defect, and the remedy.
     """
     manifest, folder = stored.manifest, stored.folder
     where = (pair.publisher, pair.above.info.dbname)
@@ -50,7 +50,7 @@ async def check_snapshot(pair: MergePair, kind: SubscriptionKind, stored: Stored
 
 
 def _check_versions(pair: MergePair, manifest: SnapshotManifest, folder: str) -> None:
-    """Refuse binary rows of a server of another major version, whose types may have changed."""
+    """Refuse rows in binary format from a server of another major version, whose types may have changed."""
     written, read = (
         number // 10_000 for number in (manifest.server_version, pair.below.info.server_version)
     )
@@ -65,8 +65,8 @@ async def check_partition(pair: MergePair, kind: SubscriptionKind, stored: Store
     """Refuse the rows of another partition.
 
     Raises:
-        MergeError: of another partition; 20655: there are partitions now and there were none, or the other way round;
-            20631: there are no rows; 20629: the Subscriber's partition is not known.
+        MergeError: the snapshot is of another partition; 20655: the publication is filtered now and was not, or the
+            reverse; 20631: there are no rows; 20629: the Subscriber's partition is unknown.
     """
     manifest, folder = stored.manifest, stored.folder
     if manifest.generation is None:
@@ -98,7 +98,7 @@ async def check_partition(pair: MergePair, kind: SubscriptionKind, stored: Store
 
 
 async def check_generation(pair: MergePair, stored: StoredManifest) -> None:
-    """Refuse a snapshot from which the Publisher cannot go on.
+    """Refuse a snapshot after which the Publisher cannot continue.
 
     Raises:
         MergeError: 20655.

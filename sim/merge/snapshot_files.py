@@ -1,4 +1,6 @@
-"""Read and write the files of a snapshot: nothing counts before it is whole, and nothing is believed unseen."""
+"""Reading and writing of the files of a snapshot: an incomplete file is never valid, and every file is verified
+when read.
+"""
 
 from __future__ import annotations
 
@@ -34,38 +36,38 @@ _UNFINISHED = ".tmp"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredManifest:
-    """A manifest as it was found in a folder."""
+    """The manifest of a folder, as read."""
 
     folder: Path
     manifest: SnapshotManifest
     digest: str
-    """SHA-256 of its text."""
+    """SHA-256 of the manifest's text."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """What was written."""
+    """Size and digest of a written file."""
 
     size_bytes: int
     sha256: str
 
 
 def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
-    from pydantic import TypeAdapter  # whoever merges without files needs none
+    from pydantic import TypeAdapter  # not needed without snapshots in files
 
     return TypeAdapter(kind)
 
 
 def as_json(value: object) -> bytes:
-    """A value as it is kept in a file; the same value is always the same text."""
+    """Return a value as the text of a file; the same value always gives the same text."""
     return _adapter(type(value)).dump_json(value, indent=1) + b"\n"
 
 
 def from_json(text: bytes, path: Path, kind: type[T]) -> T:
-    """A value that was kept in a file.
+    """Return the value stored in a file.
 
     Raises:
-        MergeError: it holds something else.
+        MergeError: the content is not such a value.
     """
     from pydantic import ValidationError
 
@@ -81,10 +83,10 @@ def from_json(text: bytes, path: Path, kind: type[T]) -> T:
 
 
 async def write_file(folder: Path, name: str, blocks: AsyncGenerator[bytes]) -> WrittenFile:
-    """Write a file under another name, have the disk keep it, and give it its name.
+    """Write a file under a temporary name, flush it to disk, and rename it.
 
     Raises:
-        MergeError: it cannot be written; what was written of it is removed.
+        MergeError: the file cannot be written; its incomplete content is removed.
     """
     path, unfinished = folder / name, folder / (name + _UNFINISHED)
     digest, size = hashlib.sha256(), 0
@@ -112,20 +114,20 @@ async def write_file(folder: Path, name: str, blocks: AsyncGenerator[bytes]) -> 
 
 
 async def whole(text: bytes) -> AsyncGenerator[bytes]:
-    """A text as the blocks of a file."""
+    """Yield a text as the only block of a file."""
     yield text
 
 
 async def write_manifest(folder: Path, name: str, manifest: SnapshotManifest) -> str:
-    """Write a manifest in place of the one of that name; its digest."""
+    """Write a manifest, replacing one of the same name; return its digest."""
     return (await write_file(folder, name, whole(as_json(manifest)))).sha256
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, for nobody else to look into, with all that it is in.
+    """Create a folder that other users cannot read, with its parents.
 
     Raises:
-        MergeError: it cannot be, or nothing can be written there.
+        MergeError: it cannot be created, or is not writable.
     """
     try:
         missing = [each for each in (folder, *folder.parents) if not each.exists()]
@@ -157,7 +159,7 @@ def _is_of_a_snapshot(name: str) -> bool:
 
 
 def _keep_names(folder: Path) -> None:
-    """Have the disk keep which names there are in a folder."""
+    """Flush the entries of a folder to disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -166,10 +168,10 @@ def _keep_names(folder: Path) -> None:
 
 
 def read_manifest(folder: Path, name: str = MANIFEST) -> StoredManifest | None:
-    """The manifest of a folder; None: there is none.
+    """Return the manifest of a folder; None: there is none.
 
     Raises:
-        MergeError: it cannot be read, was cut short, or is of another version.
+        MergeError: it cannot be read, is incomplete, or is of another version.
     """
     path = folder / name
     try:
@@ -204,10 +206,10 @@ def _version(text: bytes) -> int | None:
 
 
 def check_there(folder: Path, file: SnapshotFile) -> None:
-    """Refuse a file that is missing, or has another length.
+    """Refuse a file that is missing, or has another size.
 
     Raises:
-        MergeError: names it.
+        MergeError: names the file.
     """
     path = folder / file.name
     try:
@@ -224,10 +226,10 @@ def check_there(folder: Path, file: SnapshotFile) -> None:
 
 
 async def read_blocks(folder: Path, file: SnapshotFile) -> AsyncIterator[bytes]:
-    """What a file holds. Whoever reads it must not keep anything of it before its end, where its digest is compared.
+    """Yield the content of a file. It must not be committed before the end, where its digest is checked.
 
     Raises:
-        MergeError: it is missing, or is not what the agent has written.
+        MergeError: the file is missing, or differs from what the agent has written.
     """
     check_there(folder, file)
     path = folder / file.name
@@ -247,12 +249,12 @@ async def read_blocks(folder: Path, file: SnapshotFile) -> AsyncIterator[bytes]:
 
 
 async def read_file(folder: Path, file: SnapshotFile) -> bytes:
-    """A whole file; see `read_blocks`."""
+    """Return the content of a file; see `read_blocks`."""
     return b"".join([block async for block in read_blocks(folder, file)])
 
 
 async def is_intact(folder: Path, file: SnapshotFile) -> bool:
-    """Whether a file is what an agent has written."""
+    """Whether a file is as an agent has written it."""
     try:
         async for _ in read_blocks(folder, file):
             pass

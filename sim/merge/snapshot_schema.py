@@ -1,8 +1,8 @@
 """The files of a snapshot that describe tables: from the Publisher's catalogs to text, and back to values.
 
-They hold values of which our own code makes SQL, and no SQL that is executed as it stands but the Publisher's own
-words for types, defaults, checks and indexes. What a folder holds must therefore be what the Publisher says now:
-`described` is what it would write.
+They contain values from which our code builds SQL, and no SQL to be executed unchanged except the Publisher's
+definitions of types, defaults, checks and indexes. The content of a folder must therefore equal the Publisher's
+present definitions: `described` returns them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Connection = AsyncConnection[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotTable:
-    """A table that must not be there (``.pre``)."""
+    """A table that must not exist (``.pre``)."""
 
     schema: str
     table: str
@@ -37,16 +37,16 @@ class SnapshotTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotKeys:
-    """Keys that are made once rows are there (``.dri``)."""
+    """Keys that are created after the rows (``.dri``)."""
 
     uniques: tuple[UniqueKey, ...]
     foreign_keys: tuple[ForeignKey, ...]
-    """Between this table and itself or those before it, either way."""
+    """Foreign keys between this table and itself or earlier tables, in either direction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotConflicts:
-    """Where conflicts of an article are recorded (``.cft``)."""
+    """The table in which an article's conflicts are recorded (``.cft``)."""
 
     publication: str
     table: str
@@ -61,7 +61,7 @@ class DescribedTable:
 
 
 async def copied_articles(connection: Connection) -> list[tuple[MergeArticle, Article]]:
-    """What is merged, as it is tracked and as it is copied, parents before their children."""
+    """Return the merged tables as articles of merge replication and of copies, parents before their children."""
     return [
         (
             replace(each, filter=await partitions.stored_filter(connection, each.artid)),
@@ -72,7 +72,7 @@ async def copied_articles(connection: Connection) -> list[tuple[MergeArticle, Ar
 
 
 def described(copied: Sequence[tuple[MergeArticle, Article]]) -> list[DescribedTable]:
-    """The files that describe tables, in the order of delivery."""
+    """Return the files that describe tables, in the order of delivery."""
     files = []
     for place, (merged, article) in enumerate(copied):
         before = [each for _, each in copied[: place + 1]]
@@ -80,7 +80,8 @@ def described(copied: Sequence[tuple[MergeArticle, Article]]) -> list[DescribedT
             publication=publication.PUBLICATION,
             table=names.merge_conflict_table(publication.PUBLICATION, merged.schema, merged.table),
         )
-        # indexes of plain columns are built by code of the server's, or of a superuser's: later is quicker
+        # indexes of plain columns run only code of the server or of a superuser; building them later is
+        # faster
         keyless = replace(article, uniques=(), references=(), referenced_by=())
         texts = {
             SnapshotKind.PRE: as_json(SnapshotTable(schema=merged.schema, table=merged.table)),
@@ -106,7 +107,7 @@ def described(copied: Sequence[tuple[MergeArticle, Article]]) -> list[DescribedT
 
 
 def _keys(article: Article, before: Sequence[Article]) -> SnapshotKeys:
-    """A table's keys, and the foreign keys of which it is the later of the two tables."""
+    """Return a table's keys, and the foreign keys of which it is the later of the two tables."""
     there = {(each.schema, each.table) for each in before}
     own = (article.schema, article.table)
     keys = {

@@ -1,4 +1,4 @@
-"""Which files hold the rows of a snapshot, and what is read for each."""
+"""The files with the rows of a snapshot, and the queries that read them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from twopc.sql.fragments import qualified
 
 Connection = AsyncConnection[Any]
 
-#: Arrays, composites and ranges name the types of their values by numbers of this database; reg* are such numbers.
+#: Columns whose binary format contains OIDs of this database: arrays, composites and ranges of user types, and
+#: reg*.
 _NOT_BINARY = """
 select a.attname::text, format_type(a.atttypid, a.atttypmod)
 from pg_attribute as a join pg_type as t on t.oid = a.atttypid
@@ -37,7 +38,7 @@ class SnapshotTask:
 
     file: SnapshotFile
     blocks: Callable[[Connection, Count], AsyncGenerator[bytes]]
-    """Reads what it holds, and says at the end how many rows that are."""
+    """Reads the content, and passes the number of rows at the end."""
 
 
 async def row_files(
@@ -47,10 +48,10 @@ async def row_files(
     part_bytes: int,
     data_format: SnapshotFormat,
 ) -> list[SnapshotTask]:
-    """The files with rows, and with their metadata.
+    """Return the files with rows, and with their metadata.
 
     Args:
-        part_bytes: how much of a table goes into one file, about.
+        part_bytes: approximate size of the part of a table that goes into one file.
     """
     tasks = []
     for merged, article in copied:
@@ -73,7 +74,7 @@ async def row_files(
 
 
 async def check_binary(reader: Connection, articles: Sequence[Article]) -> None:
-    """Refuse binary format for values that another database would read as something else.
+    """Refuse binary format for values that another database would read differently.
 
     Raises:
         MergeError: names the column.
@@ -96,7 +97,7 @@ def _file(
     place: str = "",
     data_format: SnapshotFormat = SnapshotFormat.TEXT,
 ) -> SnapshotFile:
-    """A file that is not written yet."""
+    """Return a file that is not written yet."""
     name = file_name(
         merged.nickname,
         merged.table,

@@ -19,7 +19,7 @@ from twopc.sim.merge.wiring import Connection, MergeWiring
 
 
 class MergeSnapshots:
-    """Has snapshots in files made."""
+    """Makes snapshots in files."""
 
     def __init__(self, wiring: MergeWiring) -> None:
         self._wiring = wiring
@@ -36,24 +36,24 @@ class MergeSnapshots:
         data_format: str = SnapshotFormat.TEXT,
         tell: Tell | None = None,
     ) -> SnapshotReport:
-        """The Snapshot Agent, once: write what Subscribers begin with into files.
+        """Run the Snapshot Agent once: write the files from which Subscribers are initialised.
 
-        Begun again after it was killed it goes on at the next file, as long as nothing was changed since.
+        After being killed, a new run continues at the next file, as long as nothing was changed since.
 
         Args:
-            folder: below which ``unc/<Publisher>_<database>_<publication>`` is; None: that of the last run.
+            folder: below which ``unc/<Publisher>_<database>_<publication>`` is created; None: that of the last run.
             publisher: at which node; None: the topmost.
-            host_name: of the partition whose rows are written, `login` likewise: those that the filters look at.
-                Without them tables are described whose filters look at one, and no rows are written.
-            jobs: how many connections read at a time.
-            part_bytes: how much of a table goes into one file, about.
-            data_format: of rows: ``text``, or ``binary``, which is quicker to load, and only for Subscribers of the same
+            host_name: of the partition whose rows are written, as is `login`: the values that the filters use.
+                Without them, tables whose filters use one are described, and no rows are written.
+            jobs: number of connections that read in parallel.
+            part_bytes: approximate size of the part of a table that goes into one file.
+            data_format: of rows: ``text``, or ``binary``, which loads faster, and only for Subscribers of the same
                 major version of PostgreSQL.
             tell: called after each file.
 
         Raises:
             ConfigurationError: no folder is known; nothing is filtered (21323), a value of the partition is missing
-                (20698, 20699), or is one at which no filter looks (20672, 20673).
+                (20698, 20699), or is not used by any filter (20672, 20673).
             MergeError: see `twopc.sim.merge.snapshot_agent.generate`.
         """
         name = publisher or self._wiring.tree.root
@@ -78,7 +78,7 @@ class MergeSnapshots:
         )
 
     async def let_subscribers_start_snapshots(self, may: bool = True) -> None:
-        """Say whether a Subscriber for which there is no snapshot has one made (``@allow_subscriber_initiated_snapshot``)."""
+        """Set whether a snapshot is made for a Subscriber that has none (``@allow_subscriber_initiated_snapshot``)."""
         await snapshots.let_subscribers_start(
             await self._wiring.admin(self._wiring.tree.root), may=may
         )
@@ -90,7 +90,7 @@ class MergeSnapshots:
         if host_name is None and login is None:
             if used is None or used:
                 return None
-            # filters look at no value of a Subscriber: all of them are in one partition
+            # filters use no value of a Subscriber: all Subscribers share one partition
             return await self._partition(above, await partitions.partition_of(above, "", ""))
         if not used:
             raise ConfigurationError(
@@ -107,11 +107,12 @@ class MergeSnapshots:
         return SnapshotPartition(number=number, host_name=held.host_name, login=held.login)
 
     async def make_for(self, pair: MergePair, kind: SubscriptionKind) -> str:
-        """Have a snapshot made for a Subscriber; its location.
+        """Make a snapshot for a Subscriber; return its location.
 
         Raises:
-            MergeError: 20631: nobody knows where to; 20632: nothing can be written there; 20633: the Publisher cannot
-                be connected to; 20630: one is being made; 20628: it failed; 20629: its partition is not known.
+            MergeError: 20631: no folder is known; 20632: the folder is not writable; 20633: the Publisher cannot be
+                connected to; 20630: a snapshot is being made; 20628: it failed; 20629: the Subscriber's partition
+                is unknown.
         """
         settings = await snapshots.read_settings(pair.above)
         if settings.folder is None:

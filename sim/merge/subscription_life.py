@@ -1,4 +1,4 @@
-"""Subscriptions of a topology of merge replication: begun, begun anew, and ended."""
+"""Subscriptions of a topology of merge replication: beginning, reinitialising and ending them."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from twopc.sim.merge.wiring import MergeWiring
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reinitialisation:
-    """What became of a Subscriber's own changes when it began anew."""
+    """The result of reinitialising a Subscriber."""
 
     uploaded: MergeReport | None
-    """The session before it; None: there was none."""
+    """Report of the preceding session; None: there was none."""
     lost: Mapping[str, Mapping[str, int]]
-    """For each node that began anew, and each table, how many rows had changes that its Publisher never got."""
+    """Number of rows with changes that the Publisher never received, by reinitialised node and table."""
     initialised: Mapping[str, InitialisationReport]
-    """Where the rows of each node came from."""
+    """How each node was initialised."""
 
 
 class MergeSubscriptions:
-    """Begins and ends subscriptions."""
+    """Begins, reinitialises and ends subscriptions."""
 
     def __init__(
         self, wiring: MergeWiring, sessions: MergeSessions, snapshots: MergeSnapshots
@@ -55,26 +55,26 @@ class MergeSubscriptions:
         snapshot_location: str | Path | None = None,
         tell: Tell | None = None,
     ) -> InitialisationReport:
-        """Make a Subscriber: its tables, and the rows that the Publisher has in one snapshot.
+        """Initialise a Subscriber: its tables, and the rows that the Publisher has in one snapshot.
 
-        Nobody waits for the copy: that snapshot is the generation with which the subscription begins. Where it comes
-        from is decided in the order of seed 003: see `twopc.merge.ladder`. A delivery from files that was cut off goes
-        on at the next file if it is called again.
+        Other sessions do not wait for the copy: that snapshot is the generation with which the subscription begins.
+        The source of the rows is chosen in the order of seed 003: see `twopc.merge.ladder`. An interrupted delivery
+        from files continues at the next file in the next call.
 
         Args:
             kind: ``client``: the first change that reaches the Publisher wins. ``server``: the subscription has a
                 priority of its own, which its changes keep.
             priority: of a server subscription, from 0 to less than 100.
-            host_name: what ``msrepl.host_name()`` is in filters; None: the Subscriber's name.
-            login: what ``msrepl.suser_sname()`` is in filters; None: the Subscriber's name.
+            host_name: value of ``msrepl.host_name()`` in filters; None: the Subscriber's name.
+            login: value of ``msrepl.suser_sname()`` in filters; None: the Subscriber's name.
             snapshot_location: the folder of a snapshot in files.
             tell: called after each file.
 
         Raises:
-            SubscriptionError: the kind or priority is none, it subscribes already, has such a table, or another
-                encoding; nothing is changed.
-            MergeError: a snapshot in files is not there, not what it should be, or cannot be made; or its delivery was
-                cut off, and the next call goes on with it.
+            SubscriptionError: the kind or priority is invalid, the node subscribes already, has such a table, or
+                another encoding; nothing is changed.
+            MergeError: a snapshot in files does not exist, was altered, or cannot be made; or its delivery was
+                interrupted, and the next call continues.
         """
         pair = await self._wiring.pair(subscriber)
         subscriptions.check_encodings(pair)
@@ -100,10 +100,10 @@ class MergeSubscriptions:
         return await self._initialise(pair, begun, snapshot_location, tell)
 
     async def _refuse_part(self, pair: MergePair) -> None:
-        """Refuse a republisher of one partition: what leaves it there would stay below it.
+        """Refuse a republisher of one partition: rows that leave its partition would stay at its Subscribers.
 
         Raises:
-            SubscriptionError: the Publisher of a pair is one.
+            SubscriptionError: the pair's Publisher has one partition.
         """
         if pair.publisher == self._wiring.tree.root:
             return
@@ -123,23 +123,24 @@ class MergeSubscriptions:
         snapshot_location: str | Path | None = None,
         tell: Tell | None = None,
     ) -> Reinitialisation:
-        """Have a Subscriber begin anew, with the rows that its Publisher has; so do those that subscribe at it.
+        """Replace every row of a Subscriber by its Publisher's rows, and then those of its own Subscribers.
 
-        Where these come from is decided as by `subscribe`. From files they come one file after another, and go on at
-        the next if they are cut off; until the last has come, changes of the tables are refused (20092). Its tables
-        stay, and what is in them is replaced. No trigger of the user's fires. Conflicts that it has recorded itself go.
+        The source of the rows is chosen as by `subscribe`. Files are delivered one by one, and an interrupted
+        delivery continues at the next file; until the last one, changes of the tables are refused (20092). The
+        tables stay, and their content is replaced. No trigger of the user's fires. The Subscriber's recorded
+        conflicts are deleted.
 
         Args:
-            upload_first: a session comes first, so that its own changes are not lost. One that has expired cannot
-                have it.
+            upload_first: run a session first, so that the Subscriber's own changes are not lost. Not possible for a
+                Subscriber that has expired.
             snapshot_location: the folder of a snapshot in files, for this Subscriber.
             tell: called after each file.
 
         Raises:
-            SubscriptionError: it does not subscribe, a table that is not merged refers to one that is, or one has not
-                the columns of the Publisher's.
-            MergeError: the session failed, or the snapshot is refused, and nothing else was done; or its delivery was
-                cut off, and the next call goes on with it.
+            SubscriptionError: the node does not subscribe, a table that is not merged refers to one that is, or a
+                table lacks the columns of the Publisher's.
+            MergeError: the session failed, or the snapshot is refused, and nothing else was done; or its delivery
+                was interrupted, and the next call continues.
         """
         order = [subscriber]
         kinds: dict[str, SubscriptionKind] = {}
@@ -178,10 +179,10 @@ class MergeSubscriptions:
         *,
         anew: bool = False,
     ) -> InitialisationReport:
-        """Give a Subscriber its rows, or go on with it.
+        """Initialise a Subscriber, or continue to.
 
         Args:
-            anew: it has the tables already.
+            anew: the Subscriber has the tables already.
         """
         unfinished = await delivery.unfinished(pair.below)
         over = anew if unfinished is None else unfinished is Unfinished.ANEW
@@ -211,7 +212,7 @@ class MergeSubscriptions:
     async def _step(
         self, pair: MergePair, kind: SubscriptionKind, given: str | Path | None
     ) -> InitialisationStep:
-        """How a Subscriber is initialised."""
+        """Choose how a Subscriber is initialised."""
         usable = [
             each
             for each in await snapshots.recorded(pair.above)
@@ -240,7 +241,7 @@ class MergeSubscriptions:
         *,
         over: bool,
     ) -> InitialisationReport:
-        """Initialise a Subscriber from files, which are written first if need be."""
+        """Initialise a Subscriber from files, which are written first if necessary."""
         method, location = step.method, step.location
         if location is None:
             location = await self._snapshots.make_for(pair, kind)
@@ -269,12 +270,13 @@ class MergeSubscriptions:
             await partitions.drop_others(pair.above, kind.partition, pair.subscriber)
 
     async def unsubscribe(self, subscriber: str) -> None:
-        """End a subscription: its tables stay at the Subscriber, as ordinary tables. Changes not sent are not sent.
+        """End a subscription: its tables stay at the Subscriber, as ordinary tables. Changes not sent yet are not
+        sent.
 
-        What an initialisation has brought that was cut off is removed.
+        The tables of an interrupted initialisation are removed.
 
         Raises:
-            SubscriptionError: it does not subscribe, or others subscribe at it.
+            SubscriptionError: the node does not subscribe, or has Subscribers itself.
         """
         pair = await self._wiring.pair(subscriber)
         if await delivery.unfinished(pair.below) is not None:
@@ -283,7 +285,7 @@ class MergeSubscriptions:
             await subscriptions.withdraw(pair)
             return
         kind = await subscriptions.subscription_kind(pair.above, subscriber)
-        # One that was cut off after the Publisher's commit is known to the Subscriber alone.
+        # After an interruption behind the Publisher's commit, only the Subscriber has the subscription.
         if kind is None and await neighbours.publisher_name(pair.below) != pair.publisher:
             raise SubscriptionError(f"{subscriber} does not subscribe")
         if others := await neighbours.subscriber_names(pair.below):
@@ -299,10 +301,10 @@ class MergeSubscriptions:
 async def _checked_snapshot(
     pair: MergePair, kind: SubscriptionKind, location: str
 ) -> StoredManifest:
-    """The snapshot in a folder, with which a Subscriber can begin.
+    """Return the snapshot in a folder, after checking that a Subscriber can be initialised from it.
 
     Raises:
-        MergeError: it cannot; 20631: there is none.
+        MergeError: it cannot; 20631: there is no snapshot.
     """
     folder = Path(location)
     stored = read_manifest(folder)

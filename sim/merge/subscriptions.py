@@ -1,4 +1,4 @@
-"""Begin and end subscriptions of merge replication, and begin them anew: what is done at both ends.
+"""Beginning, reinitialising and ending of subscriptions of merge replication, at both ends.
 
 Every function takes administrators' connections.
 """
@@ -31,7 +31,7 @@ from twopc.subscriber.merge import subscription
 Connection = AsyncConnection[Any]
 
 _KIND = "select subscriber_type = 1, priority, partition_id from msrepl.sysmergesubscriptions where subscriber_server = %s"
-#: Rows of an article that were changed here, and that the Publisher has not confirmed.
+#: Number of rows of an article that were changed at this node, and that the Publisher has not confirmed.
 _UNSENT = """
 select count(*) from msrepl.msmerge_metadata as m
 join msrepl.sysmergesubscriptions as p on p.is_publisher
@@ -43,13 +43,13 @@ where m.tablenick = %s and m.source is distinct from p.replnickname
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionKind:
-    """What somebody subscribes to."""
+    """The kind of a subscription."""
 
     is_server: bool
-    """It is a server subscription, with a priority of its own."""
+    """Whether it is a server subscription, with a priority of its own."""
     priority: float
     partition: int | None
-    """None: the publication is not filtered."""
+    """Partition; None: the publication is not filtered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,15 +61,15 @@ class MergePair:
     above: Connection
     below: Connection
     connect_above: Callable[[], Awaitable[Connection]]
-    """Makes a further connection to the Publisher."""
+    """Opens a further connection to the Publisher."""
     app_role: str
-    """The application's, which may use the tables."""
+    """The application's role, which is granted the use of the tables."""
     without: Set[MergeProtection] = NOTHING_LEFT_OUT
-    """Protections that are left out, to show what they protect from."""
+    """Protections that are switched off, to show their purpose."""
 
 
 async def subscription_kind(publisher: Connection, subscriber: str) -> SubscriptionKind | None:
-    """What a Publisher's Subscriber subscribes to; None: it does not."""
+    """Return the kind of a Subscriber's subscription; None: the node does not subscribe."""
     row = await (await publisher.execute(_KIND, (subscriber,))).fetchone()
     if row is None:
         return None
@@ -79,15 +79,15 @@ async def subscription_kind(publisher: Connection, subscriber: str) -> Subscript
 async def check_kind(
     subscriber: str, kind: str, priority: float | None, publisher: Connection, above: str
 ) -> None:
-    """Refuse a kind or priority that cannot be.
+    """Refuse an invalid kind or priority.
 
     Args:
         publisher: a connection to the Publisher; it may be a republisher.
         above: its name.
 
     Raises:
-        SubscriptionError: the kind or the priority is none, or the Publisher itself subscribes in a way that
-            forbids it.
+        SubscriptionError: the kind or the priority is invalid, or the Publisher's own subscription does not allow
+            it.
     """
     if kind not in ("client", "server"):
         raise SubscriptionError(f"{subscriber}: kind {kind!r}: use 'client' or 'server'")
@@ -109,7 +109,7 @@ def check_encodings(pair: MergePair) -> None:
     """Refuse databases of different encodings: a character that one of them lacks would stop every session.
 
     Raises:
-        SubscriptionError: names both.
+        SubscriptionError: names both encodings.
     """
     above, below = (
         each.info.parameter_status("server_encoding") for each in (pair.above, pair.below)
@@ -123,7 +123,7 @@ def check_encodings(pair: MergePair) -> None:
 
 
 async def own_priority(node: Connection) -> float | None:
-    """The priority of a node's own changes; None: it has a client subscription."""
+    """Return the priority of a node's own changes; None: it has a client subscription."""
     row = await (
         await node.execute(
             "select subscriber_type, priority from msrepl.sysmergesubscriptions where is_self"
@@ -134,13 +134,14 @@ async def own_priority(node: Connection) -> float | None:
 
 
 async def begin(pair: MergePair, kind: SubscriptionKind, *, over: bool = False) -> None:
-    """Give a Subscriber its tables, with the rows that the Publisher has in one snapshot, and enter it at both ends.
+    """Create a Subscriber's tables with the rows that the Publisher has in one snapshot, and register it at both
+    ends.
 
-    Nobody waits for the copy: that snapshot is the generation with which the subscription begins. The agents' roles
-    are there. Inside a transaction of the Subscriber's.
+    Other sessions do not wait for the copy: that snapshot is the generation with which the subscription begins. The
+    agents' roles must exist. Runs inside a transaction of the Subscriber.
 
     Args:
-        over: it has the tables already, and what is in them is replaced.
+        over: the Subscriber has the tables already, and their content is replaced.
     """
     below = pair.below
     await tracking.install(below)
@@ -151,7 +152,9 @@ async def begin(pair: MergePair, kind: SubscriptionKind, *, over: bool = False) 
 
 
 async def enter(pair: MergePair, kind: SubscriptionKind, generation: Generation) -> None:
-    """Enter a Subscriber that has all rows of a generation at both ends. Inside a transaction of the Subscriber's."""
+    """Register a Subscriber that has all rows of a generation at both ends. Runs inside a transaction of the
+    Subscriber.
+    """
     above, below = pair.above, pair.below
     replica = await neighbours.name_self(below, pair.subscriber)
     await neighbours.admit(
@@ -186,7 +189,7 @@ async def enter(pair: MergePair, kind: SubscriptionKind, generation: Generation)
 
 
 async def withdraw(pair: MergePair) -> None:
-    """Forget a Subscriber whose subscription did not begin, with the agents' roles, where an end still answers."""
+    """Remove a Subscriber whose subscription did not begin, with the agents' roles, at each end that still answers."""
     with suppress(psycopg.Error):
         await neighbours.dismiss(pair.above, pair.subscriber)
     with suppress(psycopg.Error):
@@ -201,7 +204,7 @@ async def leave(pair: MergePair) -> None:
 
 
 async def renew(pair: MergePair, kind: SubscriptionKind) -> None:
-    """Begin a subscription anew: with the Publisher's rows, as another replica. Agents' roles stay.
+    """Reinitialise a subscription from the Publisher's tables, as another replica. The agents' roles stay.
 
     Raises:
         SubscriptionError: a table that is not merged refers to one that is; nothing is changed.
@@ -213,9 +216,9 @@ async def renew(pair: MergePair, kind: SubscriptionKind) -> None:
 
 
 async def bring_schema(pair: MergePair) -> None:
-    """Have a Subscriber make its Publisher's schema changes, before its tables are filled anew.
+    """Perform the Publisher's schema changes at a Subscriber, before its tables are filled again.
 
-    Where it has made one that the Publisher does not know, its tables stay as they are.
+    If the Subscriber has made a schema change that the Publisher does not have, its tables are left unchanged.
     """
     above, below = [await schema_changes.schema_changes(each) for each in (pair.above, pair.below)]
     with suppress(MergeError):
@@ -224,7 +227,7 @@ async def bring_schema(pair: MergePair) -> None:
 
 
 async def unsent(below: Connection) -> dict[str, int]:
-    """For each table, how many rows a Subscriber has changed that its Publisher has not confirmed."""
+    """Return the number of rows that a Subscriber has changed and its Publisher has not confirmed, by table."""
     counts = {}
     for stored in await tracking.stored_articles(below):
         row = await (await below.execute(_UNSENT, (stored.nickname,))).fetchone()
@@ -234,7 +237,7 @@ async def unsent(below: Connection) -> dict[str, int]:
 
 
 async def _copy(pair: MergePair, kind: SubscriptionKind, *, over: bool) -> Generation:
-    """Copy tables, rows and their metadata; the generation that the copy is."""
+    """Copy tables, rows and their metadata; return the generation of the copy."""
     above, below = pair.above, pair.below
     publisher = await neighbours.name_self(above, pair.publisher)
     async with await pair.connect_above() as reader, reader.transaction():

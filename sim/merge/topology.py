@@ -1,4 +1,6 @@
-"""A Publisher and its Subscribers that merge: each works by itself, and sessions bring them together."""
+"""A Publisher and its Subscribers of merge replication: each node works independently, and sessions synchronise
+them.
+"""
 
 from __future__ import annotations
 
@@ -25,25 +27,26 @@ class MergeTopology:
     """One Publisher and its Subscribers; an async context manager.
 
     There is no coordinator, no distribution database and no log reader: every node is changed by ordinary local
-    transactions, and `sync` is a session of the Merge Agent. What is done most is a method here; the parts, each by its
-    name, do the rest.
+    transactions, and `sync` is a session of the Merge Agent. The most frequent operations are methods of this
+    class; its parts, each an attribute, provide the rest.
 
     Args:
         publisher: the Publisher's name.
         subscribers: the Subscribers' names.
-        tree: in place of both, for each node that publishes its Subscribers, the topmost first. One that subscribes
-            and publishes is a republisher.
+        tree: in place of both, the Subscribers of each node that publishes, the topmost first. A node that
+            subscribes and publishes is a republisher.
         servers: ``one`` embedded server for all nodes, or one for ``each``.
-        server: to make the databases on, and drop them, instead of starting one.
-        dsns: of nodes whose databases are there, by name, an administrator's each. What is made there stays.
+        server: server on which the databases are created and dropped, instead of starting one.
+        dsns: administrators' connection strings of nodes with existing databases, by name. What is created there is
+            kept.
         name: of the topology, in its roles and databases; needed with `dsns`.
-        attach: everything is there: see `twopc.sim.merge.attachment`.
+        attach: all objects exist already: see `twopc.sim.merge.attachment`.
         points: protocol points of sessions (`twopc.drivers.points.MERGE_POINTS`).
         lock_timeout_ms: how long a session may wait for a row that an application has locked.
-        without: protections that are left out, to show what they protect from.
+        without: protections that are switched off, to show their purpose.
 
     Raises:
-        ConfigurationError: something is missing; nothing is left half-installed.
+        ConfigurationError: an option is invalid; nothing is left half-installed.
     """
 
     def __init__(
@@ -81,7 +84,9 @@ class MergeTopology:
         self._assemble(wiring)
 
     def _assemble(self, wiring: MergeWiring) -> None:
-        """The parts, each with those that it needs, and what of them is a method here."""
+        """Create the parts, each with those that it needs, and make the most frequent of their methods methods of
+        this class.
+        """
         self.publication = publication = MergePublication(wiring)
         self.publish, self.unpublish = publication.publish, publication.unpublish
         self.add_column, self.drop_column = publication.add_column, publication.drop_column
@@ -136,12 +141,14 @@ class MergeTopology:
         await self.close()
 
     async def close(self) -> None:
-        """Disconnect, and drop databases, roles and servers that were made; idempotent."""
+        """Disconnect, and drop databases, roles and servers that were created; idempotent."""
         await self.wiring.disconnect()
         await self.upkeep.drop_backups()
         await self.wiring.drop()
 
     @classmethod
     def blocking(cls, **options: Any) -> AbstractContextManager[Any]:
-        """The same for code without an event loop: ``with MergeTopology.blocking(...) as topology:``."""
+        """Return a blocking equivalent for code without an event loop: ``with MergeTopology.blocking(...) as
+        topology:``.
+        """
         return blocking(cls(**options))

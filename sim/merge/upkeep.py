@@ -1,4 +1,4 @@
-"""What a topology of merge replication needs from time to time."""
+"""Maintenance of a topology of merge replication."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from twopc.sim.merge.wiring import MergeWiring
 
 
 class MergeUpkeep:
-    """What keeps the nodes of a topology going."""
+    """Maintenance, inspection and validation of the nodes of a topology."""
 
     def __init__(self, wiring: MergeWiring) -> None:
         self._wiring = wiring
@@ -35,24 +35,24 @@ class MergeUpkeep:
         """Nodes that have a backup."""
 
     async def partitions(self) -> list[MergePartition]:
-        """The partitions of the publication, each with those who subscribe to it; none if nothing is filtered."""
+        """Return the partitions of the publication, each with its Subscribers; none if nothing is filtered."""
         return await partitions.partitions(await self._wiring.admin(self._wiring.tree.root))
 
     async def add_partition(
         self, host_name: str | None = None, *, login: str | None = None
     ) -> MergePartition:
-        """Make a partition before anybody subscribes to it (sp_addmergepartition).
+        """Create a partition before the first Subscriber (sp_addmergepartition).
 
         Raises:
-            SubscriptionError: the filters look at no value of a Subscriber (20674), a value is missing (20698, 20699)
-                or one at which no filter looks (20672, 20673), or it cannot be one.
+            SubscriptionError: the filters use no value of a Subscriber (20674), a value is missing (20698, 20699)
+                or is not used by any filter (20672, 20673), or is invalid.
         """
         return await partitions.add_partition(
             await self._wiring.admin(self._wiring.tree.root), host_name, login
         )
 
     async def check_partitions(self) -> list[WrongMapping]:
-        """Close a generation, and compare the mappings with an evaluation of all rows."""
+        """Close a generation, and compare the mappings with an evaluation of the filters for all rows."""
         async with (
             await self._wiring.node(self._wiring.tree.root).connect() as connection,
             connection.transaction(),
@@ -70,19 +70,21 @@ class MergeUpkeep:
         return advice
 
     async def clean_up(self) -> dict[str, int]:
-        """Forget at every node what nobody needs any more, as sessions do; of how many rows, by node."""
+        """Delete metadata at every node that is no longer needed, as sessions do; return the number of rows by
+        node.
+        """
         members = await self._wiring.members()
         return {name: await retention.clean_up(connection) for name, connection in members.items()}
 
     async def status(self) -> dict[str, NodeStatus]:
-        """How each node stands; see `twopc.drivers.merge.status.NodeStatus`."""
+        """Return the status of each node; see `twopc.drivers.merge.status.NodeStatus`."""
         return {
             name: await read_status(connection)
             for name, connection in (await self._wiring.members()).items()
         }
 
     async def ranges(self) -> list[RangeStatus]:
-        """The identity values that each node holds and has allotted, of each table that has ranges."""
+        """Return the identity ranges that each node holds and has allotted, for each table with ranges."""
         return [
             status
             for name, connection in (await self._wiring.members()).items()
@@ -92,11 +94,11 @@ class MergeUpkeep:
     async def sessions(
         self, subscriber: str | None = None, *, limit: int = 20
     ) -> list[RecordedSession]:
-        """The newest sessions that Publishers have recorded, newest first.
+        """Return the sessions that Publishers have recorded, newest first.
 
         Args:
-            subscriber: only its own.
-            limit: so many.
+            subscriber: only its sessions.
+            limit: maximum number of sessions.
         """
         recorded = [
             session
@@ -109,14 +111,14 @@ class MergeUpkeep:
         return sorted(recorded, key=lambda each: each.ended, reverse=True)[:limit]
 
     async def check(self) -> list[MergeFinding]:
-        """What is wrong at the nodes that sessions would not notice; see `twopc.drivers.merge.checks`."""
+        """Return defects of the nodes that sessions would not detect; see `twopc.drivers.merge.checks`."""
         return await check_nodes(await self._wiring.members())
 
     async def regenerate(self) -> None:
-        """Enable at every node the triggers by which changes are recorded and keys are checked for agents.
+        """Enable at every node the triggers that record changes, and those that check keys for agents.
 
-        Needed after a foreign key was added, or after triggers were disabled; whoever has disabled them may have made
-        changes that are not recorded: validate then.
+        Needed after a foreign key was added, or after triggers were disabled. Changes made while triggers were
+        disabled are not recorded; `validate` finds them.
 
         Raises:
             ArticleError: a table was dropped.
@@ -134,7 +136,7 @@ class MergeUpkeep:
         """Compare a Subscriber's tables with its Publisher's; see `twopc.sim.merge.validation`.
 
         Raises:
-            MergeError: a session is under way, or was cut off; or the level is none.
+            MergeError: a session is in progress, or was interrupted; or the level is invalid.
         """
         publisher = self._wiring.tree.publisher_of(subscriber)
         async with (
@@ -146,14 +148,14 @@ class MergeUpkeep:
             )
 
     async def show_row(self, table: str, key: Mapping[str, Any] | UUID) -> list[RowReplica]:
-        """What each node knows of a row (sp_showrowreplicainfo).
+        """Return the metadata of a row at each node (sp_showrowreplicainfo).
 
         Args:
-            key: columns and their values, by which some node has the row; or what it is known by everywhere.
+            key: columns with values that identify the row at some node; or the row's rowguid.
 
         Raises:
             ArticleError: the table is not merged.
-            MergeError: no node has such a row, or several.
+            MergeError: no node has such a row, or several rows match.
         """
         members = await self._wiring.members()
         rowguids = {key} if isinstance(key, UUID) else set()
@@ -175,15 +177,15 @@ class MergeUpkeep:
     async def dummy_update(
         self, table: str, key: Mapping[str, Any] | UUID, *, node: str | None = None
     ) -> None:
-        """Have a row travel again without another value (sp_mergedummyupdate).
+        """Propagate a row again without changing a value (sp_mergedummyupdate).
 
         Args:
-            key: columns and their values, or what it is known by everywhere.
-            node: from which; None: the topmost Publisher.
+            key: columns with values, or the row's rowguid.
+            node: from which the row is propagated; None: the topmost Publisher.
 
         Raises:
             ArticleError: the table is not merged.
-            MergeError: there is no such row, and nothing is known of one (20513).
+            MergeError: there is neither such a row nor metadata of one (20513).
         """
         connection = await self._wiring.admin(node or self._wiring.tree.root)
         rowguid = key if isinstance(key, UUID) else await find_row(connection, table, key)
@@ -194,35 +196,36 @@ class MergeUpkeep:
         await dummy_update(connection, table, rowguid)
 
     async def age(self, days: float) -> None:
-        """Make all that the nodes have noted older, as if so many days had passed. For tests and lessons."""
+        """Age all recorded times at the nodes, as if this many days had passed. For tests and lessons."""
         for connection in (await self._wiring.members()).values():
             await retention.age(connection, days)
 
     async def back_up(self, node: str) -> None:
-        """Keep what a node holds, to be put back by `restore_backup`, in place of what was kept before. For tests.
+        """Back up a node for `restore_backup`, replacing an earlier backup. For tests.
 
-        Whoever is connected there is cut off.
+        Sessions connected to it are terminated.
 
         Raises:
-            ConfigurationError: its database was there before the topology.
+            ConfigurationError: the database existed before the topology.
         """
         await (await self._wiring.admin(node)).close()
         await backups.back_up(self._wiring.node(node))
         self._backed_up.add(node)
 
     async def restore_backup(self, node: str) -> None:
-        """Put a node back to what it was when it was backed up. Nobody is told: the next session notices, or `rewound`.
+        """Restore a node from its backup, without notifying any node: the next session detects this, or `rewound`
+        announces it.
 
-        Whoever is connected there is cut off.
+        Sessions connected to it are terminated.
 
         Raises:
-            ConfigurationError: it was not backed up, or its database was there before the topology.
+            ConfigurationError: there is no backup, or the database existed before the topology.
         """
         await (await self._wiring.admin(node)).close()
         await backups.restore_backup(self._wiring.node(node))
 
     async def drop_backups(self) -> None:
-        """Drop what was kept of nodes that can be reached."""
+        """Drop the backups of nodes that can be reached."""
         for node in self._wiring.running:
             if node.name in self._backed_up:
                 await backups.drop_backup(node)

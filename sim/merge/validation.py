@@ -1,7 +1,8 @@
 """Validation of a Subscriber's rows against its Publisher's, by count or by checksum, and their repair.
 
-Applications may go on at both ends. Each end is read in one snapshot, and what is under way is left out at both: rows
-that either end has changed, and that the other has not confirmed. Between two sessions all other rows are the same.
+Applications may continue at both ends. Each end is read in one snapshot, and changes in progress are left out at
+both: rows that either end has changed, and that the other has not confirmed. Between two sessions all other rows
+are equal.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from twopc.sql.checksum import PINNED, ChecksumTexts
 Connection = AsyncConnection[Any]
 
 COUNTS, CHECKSUMS, BINARY_CHECKSUMS = 1, 2, 3
-"""The original's levels. Checksums are of 64 bits here in both cases."""
+"""The original's levels. Checksums have 64 bits here in both cases."""
 _ATTEMPTS_MAX = 5
 _MARKS = """
 select s.sentgen, s.recgen, s.coming_gen from msrepl.sysmergesubscriptions as s where s.subscriber_server = %s
@@ -48,22 +49,22 @@ class MergeDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableValidation:
-    """What came of a table."""
+    """The result for one table."""
 
     table: str
     rows: int
-    """Rows of the Publisher that were compared."""
+    """Number of the Publisher's rows that were compared."""
     subscriber_rows: int
     left_out: int
-    """Rows under way, at either end."""
+    """Number of rows with changes in progress, at either end."""
     differences: tuple[MergeDifference, ...] = ()
-    """Those found by checksums."""
+    """Differences found by checksums."""
     repaired: int = 0
-    """Rows that travel again with the next session."""
+    """Number of rows that the next session propagates again."""
 
     @property
     def passed(self) -> bool:
-        """Both ends have the same."""
+        """Whether both ends are equal."""
         return self.rows == self.subscriber_rows and not self.differences
 
 
@@ -79,13 +80,14 @@ async def validate_subscriber(
     """Compare a Subscriber's tables with its Publisher's.
 
     Args:
-        above: an administrator's connection to the Publisher, of no other use meanwhile; `below`: to the Subscriber.
+        above: an administrator's connection to the Publisher, not otherwise used meanwhile; `below`: to the
+            Subscriber.
         level: `COUNTS`, `CHECKSUMS` or `BINARY_CHECKSUMS`.
-        repair: rows that differ are changed at the Publisher without another value, so that the next session brings
-            them; one that only the Subscriber has is deleted there. Needs checksums.
+        repair: rows that differ are touched at the Publisher, so that the next session propagates them; rows that
+            only the Subscriber has are deleted there. Needs checksums.
 
     Raises:
-        MergeError: a session is under way, or was cut off: the two ends cannot be compared.
+        MergeError: a session is in progress, or was interrupted, so that the two ends cannot be compared.
     """
     if level not in (COUNTS, CHECKSUMS, BINARY_CHECKSUMS):
         raise MergeError(f"validation level {level}: use 1 (counts), 2 or 3 (checksums)")
@@ -166,7 +168,7 @@ async def _compare(
 
 
 def _by_rowguid(article: MergeArticle) -> Article:
-    """The article as checksums know it: by the column by which rows are known everywhere."""
+    """Return the article in the form that checksums need: with its rowguid as key."""
     rowguid = Column(name=article.rowguid, type="uuid", not_null=True)
     return Article(
         schema=article.schema,

@@ -44,9 +44,9 @@ class MergeWiring:
         self.lock_timeout_ms = lock_timeout_ms
         self.without = without
         self.attached = attach
-        """Everything was there already."""
+        """Whether the nodes existed already with all objects."""
         self.unreachable: Mapping[str, str] = {}
-        """Why nodes of a topology that was there already cannot be reached."""
+        """Nodes of an existing topology that cannot be reached, with the reason."""
         self._nodes = Nodes(
             name=self.name,
             kinds={tree.root: "publisher"} | dict.fromkeys(tree.subscribers, "subscriber"),
@@ -67,15 +67,15 @@ class MergeWiring:
 
     @property
     def running(self) -> list[Node]:
-        """The nodes whose databases are to be dropped at the end, and can be now."""
+        """Nodes whose databases are to be dropped when the topology is closed, and whose servers run."""
         if self._keep:
             return []
         return [node for node in self.nodes.values() if node.server.is_running()]
 
-    # -- its life ----------------------------------------------------------------------------------
+    # -- lifetime ----------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Make the nodes, or find everything there."""
+        """Create the nodes, or attach to existing ones."""
         if self.attached:
             await self._nodes.attach(self.unreachable)
             return
@@ -83,17 +83,17 @@ class MergeWiring:
         await self.install()
 
     async def install(self) -> None:
-        """Have the Publisher's database merge (sp_replicationdboption). Idempotent.
+        """Enable merge replication in the Publisher's database (sp_replicationdboption). Idempotent.
 
         Raises:
-            ArticleError: it publishes or subscribes in another way (21063).
+            ArticleError: the database publishes or subscribes in another way (21063).
         """
         connection = await self.admin(self.tree.root)
         await tracking.install(connection)
         await neighbours.name_self(connection, self.tree.root)
 
     async def uninstall(self) -> None:
-        """Remove everything of merge replication from the Publisher's database, which publishes nothing any more.
+        """Remove everything of merge replication from the Publisher's database, once nothing is published.
 
         Raises:
             ArticleError: a table is still merged.
@@ -107,7 +107,7 @@ class MergeWiring:
             await login.close()
 
     async def drop(self) -> None:
-        """Drop databases, roles and servers that were made; idempotent."""
+        """Drop databases, roles and servers that were created; idempotent."""
         running = self.running
         if self._keep:
             return
@@ -127,33 +127,34 @@ class MergeWiring:
     # -- nodes -------------------------------------------------------------------------------------
 
     def node(self, name: str) -> Node:
-        """The node of that name (ConfigurationError if there is none)."""
+        """Return the node with this name. Raises ConfigurationError if there is none."""
         if name not in self.nodes:
             raise ConfigurationError(f"no node {name!r}; nodes are {', '.join(self.nodes)}")
         return self.nodes[name]
 
     async def admin(self, name: str) -> Connection:
-        """The administrator's connection to a node, kept for the topology's life."""
+        """Return the administrator's connection to a node, which stays open for the topology's lifetime."""
         return await self._connections.get(self.node(name))
 
     async def execute(self, node: str, statement: str, params: Any = None) -> list[tuple[Any, ...]]:
-        """Run SQL at a node as its administrator: what it changes there is a local change like an application's."""
+        """Run SQL at a node as its administrator; its changes are local changes like an application's."""
         connection = await self.admin(node)
         async with connection.cursor() as cursor:
             await cursor.execute(statement.encode(), params)
             return await cursor.fetchall() if cursor.description else []
 
     async def merges(self, node: str) -> bool:
-        """Whether a node tracks changes now."""
+        """Whether a node currently tracks changes."""
         [(is_there,)] = await self.execute(
             node, "select to_regclass('msrepl.sysmergesubscriptions') is not null"
         )
         return bool(is_there)
 
     async def members(self) -> dict[str, Connection]:
-        """Administrators' connections to the nodes that track changes now, the topmost Publisher's first.
+        """Return administrators' connections to the nodes that currently track changes, the topmost Publisher's
+        first.
 
-        Nodes of which it is known that they cannot be reached are left out.
+        Nodes that are known to be unreachable are left out.
         """
         return {
             name: await self.admin(name)
@@ -162,7 +163,7 @@ class MergeWiring:
         }
 
     async def subscribed(self) -> list[str]:
-        """Those that subscribe now, those of a republisher before it: so changes go up in one round."""
+        """Return the current Subscribers, those of a republisher before it, so that one round uploads all changes."""
         held = {
             name: await neighbours.subscriber_names(await self.admin(name))
             for name in self.tree.publishers
@@ -173,10 +174,10 @@ class MergeWiring:
         ]
 
     async def pair(self, subscriber: str) -> MergePair:
-        """A Subscriber and its Publisher, with administrators' connections.
+        """Return a Subscriber and its Publisher, with administrators' connections.
 
         Raises:
-            SubscriptionError: it is the topmost Publisher, and subscribes nowhere.
+            SubscriptionError: the node is the topmost Publisher.
         """
         publisher = self.tree.publisher_of(subscriber)
         return MergePair(
@@ -192,21 +193,21 @@ class MergeWiring:
     # -- logins of agents --------------------------------------------------------------------------
 
     def login(self, node: str, other: str) -> AgentLogin:
-        """How the agent at a node for another logs in."""
+        """Return the login of the agent at a node for another node."""
         return self._logins.setdefault((node, other), AgentLogin(self.node(node), other))
 
     async def make_logins(self, pair: MergePair) -> None:
-        """Make the roles of both agents of a pair."""
+        """Create the roles of both agents of a pair."""
         for node, other in _ends(pair):
             await self.login(node, other).make(await self.admin(node))
 
     async def forget_logins(self, pair: MergePair) -> None:
-        """Close what the agents of a pair have kept."""
+        """Close the kept connections of the agents of a pair."""
         for ends in _ends(pair):
             if (login := self._logins.pop(ends, None)) is not None:
                 await login.close()
 
 
 def _ends(pair: MergePair) -> tuple[tuple[str, str], tuple[str, str]]:
-    """Each end's node, and its neighbour."""
+    """Return each end's node with its neighbour."""
     return (pair.publisher, pair.subscriber), (pair.subscriber, pair.publisher)
