@@ -1,7 +1,7 @@
-"""Is this server fit to be a node, and if not, what exactly makes it so?
+"""Examination of whether a server can serve as a node, and the reasons if it cannot.
 
-The doctor only looks: it changes nothing, and what is wrong is a finding with a remedy. It must not
-know how findings are shown, nor how anything is installed.
+The doctor only reads: it changes nothing, and reports each problem as a finding with a remedy. It must not depend
+on how findings are shown, nor on how objects are installed.
 """
 
 from __future__ import annotations

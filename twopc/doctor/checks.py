@@ -1,4 +1,4 @@
-"""What is looked at in a server, one function a question.
+"""The checks of a server, one function for each question.
 
 A check yields findings and changes nothing, and any role may run it.
 """
@@ -23,7 +23,7 @@ _GIDS_SHOWN = 5
 
 
 def version_finding(number: int) -> Finding:
-    """What there is to say of a ``server_version_num``; an error means: ask nothing else."""
+    """Return the finding about a ``server_version_num``; after an error, no other check can be run."""
     what = "server version"
     result = f"{number // 10000}.{number % 10000}"
     if number < VERSION_MIN:
@@ -38,7 +38,7 @@ def version_finding(number: int) -> Finding:
 
 
 def writable(node: ExaminedNode) -> Iterator[Finding]:
-    """Every node writes."""
+    """Check that the server accepts writes, which every node needs."""
     name: LiteralString = "default_transaction_read_only"
     read_only = node.setting(name)
     assert read_only is not None
@@ -61,7 +61,7 @@ def writable(node: ExaminedNode) -> Iterator[Finding]:
 
 
 def wal_level(node: ExaminedNode) -> Iterator[Finding]:
-    """The log reader decodes the Publisher's WAL."""
+    """Check ``wal_level`` of a Publisher, whose WAL the log reader decodes."""
     name: LiteralString = "wal_level"
     setting = node.setting(name)
     if node.role_of_node != "publisher" or setting is None:
@@ -78,7 +78,7 @@ def wal_level(node: ExaminedNode) -> Iterator[Finding]:
 
 
 def prepared_slots(node: ExaminedNode) -> Iterator[Finding]:
-    """A branch takes a slot from PREPARE TRANSACTION until it is finished."""
+    """Check that branches can be prepared: each occupies a slot from PREPARE TRANSACTION until it is finished."""
     name: LiteralString = "max_prepared_transactions"
     setting = node.setting(name)
     if node.role_of_node == "distribution" or setting is None:
@@ -102,11 +102,11 @@ def prepared_slots(node: ExaminedNode) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Limit:
-    """A setting that can end or loosen what must last or hold."""
+    """A setting that can end sessions or transactions, invalidate slots, or reduce durability."""
 
     name: LiteralString
     harmless: tuple[str, ...]
-    """Good values in the base unit; the first is recommended."""
+    """Values that are safe, in the base unit; the first is recommended."""
     why: str
     publisher_only: bool = False
 
@@ -141,7 +141,7 @@ _LIMITS = (
 
 
 def limits(node: ExaminedNode) -> Iterator[Finding]:
-    """Settings that end sessions, invalidate slots or give durability away."""
+    """Check settings that end sessions, invalidate slots or reduce durability."""
     for limit in _LIMITS:
         setting = node.setting(limit.name)
         if setting is None or (limit.publisher_only and node.role_of_node != "publisher"):
@@ -158,7 +158,7 @@ def limits(node: ExaminedNode) -> Iterator[Finding]:
 
 
 def prepared_transactions(node: ExaminedNode) -> Iterator[Finding]:
-    """A prepared transaction, whoever's, holds locks and delays the making of slots."""
+    """Check for prepared transactions, ours and others, which hold locks and delay the creation of slots."""
     rows = node.rows(
         "SELECT gid, database, owner, date_trunc('second', now() - prepared)::text AS age"
         " FROM pg_prepared_xacts ORDER BY prepared"
@@ -191,7 +191,7 @@ def prepared_transactions(node: ExaminedNode) -> Iterator[Finding]:
 
 
 def link_password(node: ExaminedNode) -> Iterator[Finding]:
-    """dblink refuses a role that is no superuser and got in without a password."""
+    """Check that link roles need a password: dblink refuses a role that is no superuser and was not asked for one."""
     if node.role_of_node != "publisher":
         return
     if node.asks_for_password:
@@ -216,7 +216,7 @@ def link_password(node: ExaminedNode) -> Iterator[Finding]:
 
 
 def _change(node: ExaminedNode, name: LiteralString, setting: Setting, value: str) -> str:
-    """The line that sets a setting where it was set."""
+    """Return the statement that changes a setting where it was set."""
     change = sql.SQL(name) + sql.SQL(" = ") + literal(value)
     if setting.source == "database":
         return statement("ALTER DATABASE {} SET {};", node.database, change)

@@ -1,6 +1,6 @@
-"""Connecting to a database and asking it all questions.
+"""Connection to a database, and execution of all checks.
 
-It must not know what a good answer is.
+This module must not depend on which results are good.
 """
 
 from __future__ import annotations
@@ -43,12 +43,11 @@ _ADVICE = {
 def examine(
     dsn: str, *, role_of_node: RoleOfNode, registered: frozenset[str] | None = None
 ) -> tuple[Finding, ...]:
-    """What was found at the database that `dsn` names, for a node that is to play a role.
+    """Return the findings about the database that `dsn` names, as a node with the given role.
 
-    `registered` are the slots that a Publisher's distribution databases know (`registered_slots`).
-
-    Looks with the rights of the role in the DSN, for that is who will work there. Raises nothing
-    for what is wrong with the server or the connection string, and shows no password.
+    `registered` are the slots that a Publisher's distribution databases know (`registered_slots`). The examination
+    uses the role in the DSN, because that role will be used later. Problems of the server or the connection string
+    raise no exception, and no password is shown.
     """
     try:
         parameters = parse_dsn(dsn)
@@ -59,7 +58,7 @@ def examine(
         with _connect(parameters) as connection:
             version = checks.version_finding(connection.info.server_version)
             if version.level == "error":
-                return (version,)  # the other questions may not even be understood
+                return (version,)  # other queries may not even be valid on this version
             node = ExaminedNode(
                 connection=connection,
                 role_of_node=role_of_node,
@@ -82,7 +81,9 @@ def examine(
 
 
 def registered_slots(dsns: Iterable[str]) -> frozenset[str] | None:
-    """The slots that distribution databases know; None: there are none, or one of them cannot be asked."""
+    """Return the slots that distribution databases know; None if there are no such databases, or one of them cannot
+    be read.
+    """
     results: list[str] = []
     asked = False
     for dsn in dsns:
@@ -93,17 +94,17 @@ def registered_slots(dsns: Iterable[str]) -> frozenset[str] | None:
                     slots_known = "SELECT slot FROM msrepl.mspublisher_databases"
                     results += [row["slot"] for row in connection.execute(slots_known)]
         except (psycopg.Error, ServerError):
-            return None  # its own examination says why
+            return None  # the examination of that database reports the reason
         asked = True
     return frozenset(results) if asked else None
 
 
 def missing_grants(dsn: str, coordinator_role: str, roles: Iterable[str]) -> tuple[str, ...]:
-    """The GRANT lines without which the coordinator's role cannot finish the branches of `roles`.
+    """Return the GRANT statements without which the coordinator's role cannot finish the branches of `roles`.
 
-    A prepared transaction is finished by the role that prepared it, so the coordinator must be able
-    to SET ROLE to every link and application role. Raises `ServerError` if the server does not
-    answer or a role does not exist there.
+    A prepared transaction is finished by the role that prepared it, so the coordinator must be able to SET ROLE to
+    every link and application role. Raises `ServerError` if the server does not answer or a role does not exist
+    there.
     """
     parameters = parse_dsn(dsn)
     requested = sorted(set(roles))
@@ -150,16 +151,16 @@ def _bounded(parameters: dict[str, Any]) -> str:
 
 
 def _asks_for_password(parameters: dict[str, Any]) -> bool:
-    """Whether the server wants a password of somebody whom no special rule knows.
+    """Return whether the server asks for a password of a role that no special rule names.
 
-    A link role is such a somebody, and dblink refuses a role that got in without one. The question
-    is answered by trying: a server that wants a password says so even to a role that it has not.
+    A link role is such a role, and dblink refuses a role that was not asked for one. The function tries to connect:
+    a server that requires a password asks even for that of a role that does not exist.
     """
     stranger = conninfo.make_conninfo(
         _bounded(parameters),
         user=f"msrepl_doctor_{secrets.token_hex(4)}",
         password="",
-        passfile="/nonexistent",  # ~/.pgpass may have a password for everybody
+        passfile="/nonexistent",  # ~/.pgpass may contain a password for all roles
         connect_timeout=CONNECT_TIMEOUT_S,
     )
     connection = pq.PGconn.connect(stranger.encode())

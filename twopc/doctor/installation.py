@@ -1,4 +1,4 @@
-"""What is installed here, apart from any server."""
+"""Check of this installation, apart from any server."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from twopc.doctor.finding import Finding
 
 
 def core_finding() -> Finding:
-    """Whether `twopc.core` is compiled; it does the same if not, more slowly."""
+    """Return whether `twopc.core` is compiled; if not, it works the same, more slowly."""
     if core.COMPILED:
         return Finding(level="ok", what="core", state="compiled")
     return Finding(

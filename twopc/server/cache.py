@@ -1,6 +1,6 @@
-"""This user's cache directory, and file locks that vanish with their process.
+"""The current user's cache directory, and file locks that end with their process.
 
-It must not know what is cached.
+This module must not depend on what is cached.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from pathlib import Path
 from twopc.errors import ServerError
 from twopc.server.polling import wait_for
 
-#: Overrides the place of the cache.
+#: Environment variable that overrides the location of the cache.
 CACHE_VARIABLE = "TWOPC_CACHE_DIR"
 
 
 def cache_directory(*parts: str) -> Path:
-    """A directory in the cache, made if it is not there.
+    """Return a directory in the cache, which is created if it does not exist.
 
-    For root it is readable by others: the server runs as another user. Raises `ServerError` if it
-    cannot be made or belongs to somebody else.
+    Root's directory is readable by others, because the server runs as another user. Raises `ServerError` if the
+    directory cannot be created or belongs to another user.
     """
     as_root = os.geteuid() == 0
     given = os.environ.get(CACHE_VARIABLE)
@@ -43,7 +43,7 @@ def cache_directory(*parts: str) -> Path:
                     f"cache directory {directory} belongs to another user:"
                     f" set {CACHE_VARIABLE} to a directory of your own"
                 )
-            directory.chmod(mode)  # not left to the umask
+            directory.chmod(mode)  # independent of the umask
     except OSError as error:
         raise ServerError(
             f"cache directory {root} cannot be used ({error.strerror}):"
@@ -54,15 +54,17 @@ def cache_directory(*parts: str) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLock:
-    """A held `flock`; the system drops it when the last process that has `fd` open is gone."""
+    """A held `flock`; the system releases it when the last process that has `fd` open has ended."""
 
     path: Path
     fd: int
-    """Passed to a child process, it keeps the lock for as long as that child lives."""
+    """File descriptor; a child process that inherits it keeps the lock until the child ends."""
 
     @classmethod
     def try_take(cls, path: Path, *, shared: bool = False, create: bool = True) -> FileLock | None:
-        """The lock, or None if another holds it (or `create` is false and there is no file)."""
+        """Return the lock, or None if another process holds it (or if `create` is false and the file does not
+        exist).
+        """
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         while True:
             try:
@@ -73,7 +75,7 @@ class FileLock:
                 return None
             try:
                 fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-                # The holder before us may have removed the file after we opened it.
+                # The previous holder may have removed the file after it was opened here.
                 if os.fstat(fd).st_ino == os.stat(path).st_ino:
                     return cls(path=path, fd=fd)
             except BlockingIOError:
@@ -85,7 +87,7 @@ class FileLock:
 
     @classmethod
     def take(cls, path: Path, *, shared: bool = False, timeout_s: float) -> FileLock:
-        """The lock, waited for; raises `ServerError` after `timeout_s`."""
+        """Wait for the lock and return it; raise `ServerError` after `timeout_s`."""
         try:
             lock = wait_for(
                 lambda: cls.try_take(path, shared=shared), what=f"{path}", timeout_s=timeout_s
@@ -98,7 +100,7 @@ class FileLock:
         return lock
 
     def release(self, *, remove: bool = False) -> None:
-        """Give the lock up, and with `remove` its file too."""
+        """Release the lock, and with `remove` delete its file."""
         if remove:
             self.path.unlink(missing_ok=True)
         os.close(self.fd)

@@ -1,6 +1,6 @@
-"""Which server is meant by one word: an embedded one, one of programs that are installed, or one that runs.
+"""The choice of a server by one argument: an embedded one, one with installed programs, or a running one.
 
-It must not know what for.
+This module must not depend on the server's purpose.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from twopc.server.embedded_server import ClusterContents, EmbeddedServer
 from twopc.server.external import ExternalServer
 
 EMBEDDED = "embedded"
-#: As a URL begins, or one whose scheme was left out: ``user:password@host``.
+#: Beginning of a URL, or of one without its scheme: ``user:password@host``.
 _URL = re.compile(r"[^/]*://|[^/]+:.*@")
 
 
 def kind_of(choice: str) -> Literal["embedded", "directory", "url"]:
-    """What a choice names: embedded (that is also the empty one), a directory or a connection string."""
+    """Return the kind of a choice: embedded (also for an empty text), a directory or a connection string."""
     if choice in ("", EMBEDDED):
         return "embedded"
     return "url" if "=" in choice or _URL.match(choice) else "directory"
@@ -32,14 +32,14 @@ def choose(
     settings: Mapping[str, str] | None = None,
     prepared: ClusterContents | None = None,
 ) -> EmbeddedServer | ExternalServer:
-    """The server that a choice names: started by us, or running before us.
+    """Return the server that a choice names, which is started unless it is already running.
 
     Args:
-        choice: ``embedded`` or nothing; a directory with PostgreSQL's programs; or a connection string.
-        durable, settings, prepared: as `EmbeddedServer.start`; not for a server that runs already.
+        choice: ``embedded`` or empty; a directory with PostgreSQL's programs; or a connection string.
+        durable, settings, prepared: as for `EmbeddedServer.start`; ignored for a running server.
 
     Raises:
-        ServerError: there is none, or none can be started; the message says what helps.
+        ServerError: the server does not exist, or cannot be started; the message gives remedies.
     """
     if kind_of(choice) == "url":
         return ExternalServer.from_dsn(choice)

@@ -1,8 +1,8 @@
-"""Cached clusters: initdb runs once, every server starts on a copy.
+"""Cached clusters: initdb runs once, and every server starts on a copy.
 
-A cached cluster is made under a lock in a directory of another name and then renamed, so that it is
-complete or absent, whoever is killed when. It is never run itself. It must not know how a server is
-started: `build` arguments do.
+A cached cluster is made under a lock in a directory with a temporary name that is then renamed, so that the cluster
+is complete or absent even if a process is killed. No server runs on a cached cluster itself. This module must not
+depend on how a server is started: that is left to the `build` arguments.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from twopc.server.cache import FileLock, cache_directory
 logger = get_logger(__name__)
 
 SUPERUSER = "postgres"
-#: A file of settings of the running server, read after postgresql.conf and before ALTER SYSTEM.
+#: File of the server's settings, read after postgresql.conf and before ALTER SYSTEM.
 SETTINGS_FILE = "twopc.conf"
 
 _BUILD_TIMEOUT_S = 120.0
@@ -34,18 +34,18 @@ _INITDB_OPTIONS = (
     f"--username={SUPERUSER}",
     "--auth=scram-sha-256",
     "--encoding=UTF8",
-    # The same order of texts on every machine, whatever its C library.
+    # The same sort order of texts on every machine, whatever its C library.
     "--locale-provider=builtin",
     "--builtin-locale=C.UTF-8",
     "--locale=C",
     # One round: the password is random, and a connection takes 2 ms instead of 7.
     "--set=scram_iterations=1",
-    "--no-sync",  # a copy of it is what runs
+    "--no-sync",  # servers run on copies
     "--no-instructions",
 )
 
 
-#: Maps of free space and of visibility: PostgreSQL does without, and they are a quarter of a database's files.
+#: Maps of free space and of visibility, which PostgreSQL can recreate; they are a quarter of a database's files.
 _MAPS = ("_fsm", "_vm")
 
 
@@ -57,28 +57,28 @@ class CachedCluster:
 
     @property
     def data(self) -> Path:
-        """Its data directory."""
+        """The cluster's data directory."""
         return self.directory / "data"
 
     @property
     def password(self) -> str:
-        """That of the superuser; random, one per cached cluster."""
+        """The superuser's password; random, one per cached cluster."""
         return (self.directory / "password").read_text(encoding="utf-8")
 
 
 def copy_cluster(
     name: str, build: Callable[[Path, FileLock], None], target: Path, user: ServerUser | None
 ) -> str:
-    """Copy the cached cluster `name` to `target`, which `user` will own; returns its password.
+    """Copy the cached cluster `name` to `target`, owned by `user`, and return the superuser's password.
 
-    If it is not in the cache, `build` is called first with a directory in which it makes `data` and
+    If the cluster is not in the cache, `build` is called first with a directory in which it makes `data` and
     `password`, and with the lock, which a child process may inherit.
     """
     clusters = cache_directory("clusters")
     cluster = CachedCluster(directory=clusters / name)
     lockfile = clusters / f"{name}.lock"
     while True:
-        # Shared while it is copied, so that nobody prunes it meanwhile.
+        # Held as a shared lock during the copy, so that the cluster is not pruned meanwhile.
         lock = FileLock.take(lockfile, shared=True, timeout_s=_BUILD_TIMEOUT_S)
         if cluster.directory.is_dir():
             break
@@ -98,13 +98,13 @@ def copy_cluster(
 
 
 def cluster_name(binaries: Binaries, key: str) -> str:
-    """The name in the cache of a cluster that differs from an empty one by `key`."""
+    """Return the name in the cache of a cluster whose contents `key` identifies (empty for an empty cluster)."""
     text = "\0".join((binaries.version, *_INITDB_OPTIONS, *_MAPS, key))
     return f"{binaries.version}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def build_empty(binaries: Binaries) -> Callable[[Path, FileLock], None]:
-    """What makes an empty cluster with initdb."""
+    """Return the function that makes an empty cluster with initdb."""
 
     def build(directory: Path, lock: FileLock) -> None:
         password = directory / "password"
@@ -117,7 +117,8 @@ def build_empty(binaries: Binaries) -> Callable[[Path, FileLock], None]:
             for path in (directory, handed):
                 os.chown(path, binaries.user.uid, binaries.user.gid)
         with log.open("wb") as output:
-            # initdb holds the lock: if we are killed, nobody builds here before it is through.
+            # initdb inherits the lock: if this process is killed, no other process builds here before initdb
+            # ends.
             process = binaries.run(
                 "initdb",
                 *_INITDB_OPTIONS,
@@ -140,7 +141,7 @@ def build_empty(binaries: Binaries) -> Callable[[Path, FileLock], None]:
         with (data / "postgresql.conf").open("a") as conf:
             conf.write(f"\ninclude_if_exists = '{SETTINGS_FILE}'\n")
         if binaries.user is not None:
-            # Whoever runs servers must not be able to change what the next ones start from.
+            # The user that runs servers must not be able to change the contents of later servers.
             os.chown(directory, os.geteuid(), os.getegid())
             _give(data, os.geteuid(), os.getegid())
 
@@ -151,11 +152,13 @@ def _build(cluster: CachedCluster, build: Callable[[Path, FileLock], None], lock
     _prune(cluster.directory.parent)
     partial = cluster.directory.with_name(f"{cluster.directory.name}.partial")
     if partial.exists():
-        shutil.rmtree(partial)  # of a run that was killed
+        shutil.rmtree(partial)  # left by a run that was killed
     partial.mkdir(mode=0o700)
     try:
         build(partial, lock)
-        _flush(partial)  # else the machine's crash could leave a cache that only looks complete
+        _flush(
+            partial
+        )  # otherwise a crash of the machine could leave an incomplete cluster in the cache
         partial.rename(cluster.directory)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
@@ -164,8 +167,8 @@ def _build(cluster: CachedCluster, build: Callable[[Path, FileLock], None], lock
 
 
 def _prune(clusters: Path) -> None:
-    """Remove clusters that nobody has copied for two weeks, half-made ones included."""
-    oldest = time.time() - _UNUSED_AFTER_S  # compared with the file system's clock
+    """Remove clusters, also incomplete ones, that were not copied for two weeks."""
+    oldest = time.time() - _UNUSED_AFTER_S  # wall-clock time, for comparison with file times
     for path in clusters.iterdir():
         if path.suffix == ".lock" or path.stat().st_mtime > oldest:
             continue
@@ -176,12 +179,13 @@ def _prune(clusters: Path) -> None:
 
 
 def _copy(source: Path, target: Path, user: ServerUser | None) -> None:
-    """Copy a tree, which `user` will own.
+    """Copy a tree, owned by `user` at the target.
 
-    By programs: a thousand files in a thread of ours would wait a thousand times for the one that imports.
+    Done by programs: copying a thousand files in a Python thread would wait as often for the interpreter lock while
+    another thread imports.
 
     Raises:
-        ServerError: it cannot be copied.
+        ServerError: the tree cannot be copied.
     """
     commands: list[list[str | Path]] = [["cp", "-RPp", source, target]]
     if user is not None:

@@ -1,6 +1,6 @@
-"""Connection strings as they are given: checked, and made libpq's, before anything reads them.
+"""Connection strings: validated, and converted to libpq's syntax, before any other use.
 
-It must not know what is at the other end.
+This module must not depend on the server at the other end.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from psycopg import conninfo
 
 from twopc.errors import ServerError
 
-#: After how many seconds a server is given up that does not answer at all, unless its connection string says.
+#: Seconds after which a connection attempt fails if the server does not answer, unless the connection string sets
+#: a timeout.
 CONNECT_TIMEOUT_S = 5
 #: SQLAlchemy's URLs name the driver: ``postgresql+psycopg://``.
 _DRIVER = re.compile(r"\A(postgres(?:ql)?)\+\w+(?=://)")
@@ -24,17 +25,19 @@ _NUMBER = re.compile(r"-?[0-9]{1,9}")
 
 
 def plain_dsn(dsn: str) -> str:
-    """A connection string as libpq takes it: of a URL with the name of a driver, without that name.
+    """Return a connection string in libpq's syntax; the name of a driver is removed from a URL.
 
     Raises:
-        ServerError: it is no connection string, or a password in it is not escaped. The message has no part of it.
+        ServerError: the text is not a connection string, or a password in it is not escaped. The message contains
+            no part of the text.
     """
     plain = _DRIVER.sub(r"\1", dsn)
     try:
         parameters = conninfo.conninfo_to_dict(plain)
     except (psycopg.Error, UnicodeError):
         parameters = None
-    # What libpq says quotes the string, which may hold a password: neither shown nor chained.
+    # libpq's message quotes the string, which may contain a password, so the message is neither shown nor
+    # chained.
     if parameters is None or not _is_escaped(plain) or not _has_numbers(parameters):
         raise ServerError(
             "the DSN is not a connection string: write it as postgresql://user@host:port/database"
@@ -45,7 +48,7 @@ def plain_dsn(dsn: str) -> str:
 
 
 def plain_dsns(nodes: Mapping[str, str]) -> dict[str, str]:
-    """Connection strings of nodes; raises `ServerError` as `plain_dsn`, with the node's name."""
+    """Return `plain_dsn` of each node's connection string; raise `ServerError` with the node's name."""
     results: dict[str, str] = {}
     for name, dsn in nodes.items():
         try:
@@ -56,18 +59,20 @@ def plain_dsns(nodes: Mapping[str, str]) -> dict[str, str]:
 
 
 def parse_dsn(dsn: str) -> dict[str, Any]:
-    """The parameters of a connection string; raises `ServerError` as `plain_dsn`."""
+    """Return the parameters of a connection string; raise `ServerError` as `plain_dsn` does."""
     return dict(conninfo.conninfo_to_dict(plain_dsn(dsn)))
 
 
 def _is_escaped(dsn: str) -> bool:
-    """Of a URI: no character of the user or the password is taken for the end of them, or for their beginning."""
+    """Return whether, in a URI, no character of the user or the password can be mistaken for a delimiter."""
     uri = _URI.match(dsn)
     return uri is None or (uri["authority"].count("@") <= 1 and "@" not in uri["path"])
 
 
 def _has_numbers(parameters: Mapping[str, Any]) -> bool:
-    """No port, nor the timeout, is something else, as the password of ``postgresql://user:password/database``."""
+    """Return whether port and timeout are numbers; a port may be a misplaced password, as in
+    ``postgresql://user:password/database``.
+    """
     timeout = str(parameters.get("connect_timeout") or "0")
     return _NUMBER.fullmatch(timeout) is not None and all(
         _NUMBER.fullmatch(port) is not None and int(port) <= _PORT_MAX
@@ -77,11 +82,11 @@ def _has_numbers(parameters: Mapping[str, Any]) -> bool:
 
 
 def bounded(dsn: str) -> str:
-    """A connection string, as `plain_dsn` returns it, with a time after which a server is given up."""
+    """Return a connection string from `plain_dsn` with a connection timeout, unless it has one."""
     given: dict[str, Any] = dict(conninfo.conninfo_to_dict(dsn))
     return conninfo.make_conninfo(**{"connect_timeout": CONNECT_TIMEOUT_S, **given})
 
 
 def bounded_dsns(nodes: Mapping[str, str]) -> dict[str, str]:
-    """Connection strings of nodes, each as `bounded` returns it; raises `ServerError` as `plain_dsns`."""
+    """Return `bounded` of each node's connection string; raise `ServerError` as `plain_dsns` does."""
     return {name: bounded(dsn) for name, dsn in plain_dsns(nodes).items()}

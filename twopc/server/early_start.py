@@ -1,6 +1,6 @@
-"""A server that starts while its user does something else.
+"""A server that starts while its caller does other work.
 
-It must not know which server, nor what for.
+This module must not depend on the kind of server, nor on its purpose.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ AnyServer = TypeVar("AnyServer", bound=EmbeddedServer | ExternalServer)
 
 
 async def start_in_thread(start: Callable[[], AnyServer]) -> AnyServer:
-    """Start a server beside the event loop; whoever waits for it stops it.
+    """Start a server in a thread, without blocking the event loop; the caller stops the server.
 
-    A thread cannot be cancelled: if the task is, the server is stopped as soon as it has started, for nobody else
-    knows of it.
+    A thread cannot be cancelled: if the task is cancelled, the server is stopped as soon as it has started, because
+    no other code refers to it.
 
     Raises:
-        ServerError: it could not be started.
+        ServerError: the server could not be started.
     """
     pool = ThreadPoolExecutor(1)
     server = pool.submit(start)
-    pool.shutdown(wait=False)  # its thread ends with its work
+    pool.shutdown(wait=False)  # the thread ends when the server has started
     try:
         return await asyncio.wrap_future(server)
     except asyncio.CancelledError:
@@ -38,12 +38,12 @@ async def start_in_thread(start: Callable[[], AnyServer]) -> AnyServer:
 
 
 def _stop(server: Future[AnyServer]) -> None:
-    with suppress(Exception):  # nobody wants it: why it did not start is nobody's concern
+    with suppress(Exception):  # the server is no longer needed, so a failure to start is ignored
         server.result().stop()
 
 
 class ServerAhead:
-    """Starts a server in a thread; a context manager, which stops the server if nobody has taken it."""
+    """Context manager that starts a server in a thread, and stops the server if it was not taken."""
 
     def __init__(self, start: Callable[[], EmbeddedServer | ExternalServer]) -> None:
         self._start = start
@@ -51,10 +51,10 @@ class ServerAhead:
         self._server: Future[EmbeddedServer | ExternalServer] | None = None
 
     def take(self) -> EmbeddedServer | ExternalServer:
-        """The server, which the caller stops; waits until it accepts connections.
+        """Wait until the server accepts connections, and return it; the caller stops it.
 
         Raises:
-            ServerError: it could not be started.
+            ServerError: the server could not be started.
         """
         assert self._server is not None, "it is taken once, within the block"
         server, self._server = self._server, None

@@ -1,7 +1,7 @@
-"""An embedded PostgreSQL server: started on a copy of a cached cluster, crashed and restarted at
-will, and gone with its owner, however that one ends.
+"""An embedded PostgreSQL server: started on a copy of a cached cluster, crashed and restarted on demand, and ended
+with its owner, even if the owner is killed.
 
-It must not know what the databases on it are for.
+This module must not depend on the purpose of the databases.
 """
 
 from __future__ import annotations
@@ -42,38 +42,38 @@ from twopc.server.supervisor import kill_processes
 logger = get_logger(__name__)
 
 HOST = "127.0.0.1"
-_READY_TIMEOUT_S = 60.0  # crash recovery included
+_READY_TIMEOUT_S = 60.0  # includes crash recovery
 _STOP_TIMEOUT_S = 30.0
 _PORT_TIMEOUT_S = 10.0
-#: What postmaster.pid says of one that accepts connections, be it a hot standby.
+#: States in postmaster.pid of a server that accepts connections, including a hot standby.
 _READY = (["ready   "], ["standby "])
 _LOOK_EVERY_S = 0.002
-#: Below the ports that systems hand out to clients: one of those could take ours while we are down.
+#: Below the ports that systems assign to clients, one of which could take the server's port while it is down.
 _PORTS = range(15000, 32000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterContents:
-    """What a cached cluster holds beyond an empty one: databases, roles, extensions."""
+    """Contents of a cached cluster beyond an empty one: databases, roles, extensions."""
 
     key: str
-    """Names the contents; change it whenever `prepare` would make others."""
+    """Identifies the contents; must change whenever `prepare` would make different contents."""
     prepare: Callable[[EmbeddedServer], None]
-    """Makes the contents, on a server that is then stopped and cached."""
+    """Function that makes the contents, on a server that is then stopped and cached."""
 
 
 class EmbeddedServer:
-    """A running embedded server; made by `start`, ended by `stop` or the end of a ``with``.
+    """A running embedded server; started by `start`, ended by `stop` or the end of a ``with`` block.
 
-    Use from coroutines: every method that waits belongs into ``anyio.to_thread.run_sync``.
-    A forked child may connect, but it neither owns nor ends the server.
+    In coroutines, call every method that waits by ``anyio.to_thread.run_sync``. A forked child may connect, but
+    neither owns nor ends the server.
     """
 
     can_crash: ClassVar[bool] = True
     """Whether `crash`, `kill` and `restart` work."""
 
     host: ClassVar[str] = HOST
-    """Where it listens besides the socket."""
+    """Address at which the server listens, in addition to the socket."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class EmbeddedServer:
         settings: Mapping[str, str],
         programs: Path | None = None,
     ) -> None:
-        """For `start`, which see."""
+        """Called by `start` only."""
         self._binaries = binaries
         self._programs = programs
         self._durable = durable
@@ -93,7 +93,7 @@ class EmbeddedServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = False
         self.port = 0
-        """The TCP port; the same after a restart."""
+        """TCP port; unchanged by a restart."""
         self._run = RunDirectory(binaries.user, lasting=durable)
         _owned.add(self)
 
@@ -106,12 +106,12 @@ class EmbeddedServer:
         prepared: ClusterContents | None = None,
         programs: Path | None = None,
     ) -> Self:
-        """Start a server of our own; it accepts connections on return.
+        """Start a server; it accepts connections on return.
 
-        Without `durable` it may be in memory, and nothing is flushed: it survives its own crashes,
-        not the machine's. `settings` come on top of `settings.BASE`. What other runs have left behind when
-        they were killed is removed first. `programs` is the directory of PostgreSQL's programs, instead of
-        those that `binaries.find_binaries` finds. Raises `ServerError` if no server can be started.
+        Without `durable` the server may be in memory, and nothing is flushed: it survives its own crashes, not the
+        machine's. `settings` override `settings.BASE`. Files and processes that killed runs left behind are removed
+        first. `programs` is the directory of PostgreSQL's programs, instead of those that `binaries.find_binaries`
+        finds. Raises `ServerError` if no server can be started.
         """
         began = time.monotonic()
         try:
@@ -137,23 +137,23 @@ class EmbeddedServer:
 
     @property
     def pid(self) -> int:
-        """The postmaster's; of the last one if it does not run."""
+        """Process id of the postmaster; of the last one if it is not running."""
         assert self._process is not None
         return self._process.pid
 
     @property
     def supervisor_pid(self) -> int:
-        """The process that ends the server when we die."""
+        """Process id of the supervisor, which ends the server when this process dies."""
         return self._run.supervisor_pid
 
     @property
     def directory(self) -> Path:
-        """The run directory, with data directory and logfile in it."""
+        """The run directory, which contains the data directory and the server log."""
         return self._run.path
 
     @property
     def socket_dir(self) -> Path:
-        """The directory of its Unix socket, which only we (and root) can enter."""
+        """The directory of the server's Unix socket, which only the server's user and root can enter."""
         return self._run.sockets
 
     def dsn(
@@ -164,8 +164,7 @@ class EmbeddedServer:
         *,
         tcp: bool = False,
     ) -> str:
-        """A connection string for a database, over the socket or `tcp`; the superuser's if no
-        `user` is named."""
+        """Return a connection string for a database, over the socket or `tcp`; for the superuser if `user` is None."""
         return conninfo.make_conninfo(
             host=self.host if tcp else str(self.socket_dir),
             port=self.port,
@@ -175,39 +174,41 @@ class EmbeddedServer:
         )
 
     def superuser_dsn(self, database: str) -> str:
-        """A superuser's connection string for a database; it holds the password."""
+        """Return a superuser's connection string for a database; it contains the password."""
         return self.dsn(database)
 
     def create_database(self, *names: str, template: str | None = None) -> None:
-        """As `databases.create_databases`."""
+        """See `databases.create_databases`."""
         create_databases(self.dsn(SUPERUSER), names, template)
 
     def drop_database(self, *names: str, may_roll_back: Answer | None = None) -> None:
-        """As `databases.drop_databases`."""
+        """See `databases.drop_databases`."""
         drop_databases(self.dsn(SUPERUSER), names, may_roll_back=may_roll_back)
 
     def is_running(self) -> bool:
-        """Whether its postmaster lives."""
+        """Return whether the postmaster is running."""
         return self._process is not None and self._process.poll() is None
 
     def crash(self) -> None:
-        """Stop it as a crash would (immediate shutdown): nothing is flushed, clients are cut off."""
+        """Stop the server as a crash would (immediate shutdown): nothing is flushed, and connections are broken."""
         if self._signal(signal.SIGQUIT):
             self._wait_for_end()
         logger.debug("server crashed", port=self.port)
 
     def shut_down(self) -> None:
-        """Stop it in order (fast shutdown): sessions are ended, everything is written; `restart` starts it again."""
+        """Stop the server with a fast shutdown: sessions are ended, and all data is written; `restart` starts it
+        again.
+        """
         self._shut_down()
         logger.debug("server shut down", port=self.port)
 
     def kill(self) -> None:
-        """SIGKILL the postmaster and all its children; they are gone on return."""
+        """SIGKILL the postmaster and all its children; they have ended on return."""
         self._kill_all()
         logger.debug("server killed", port=self.port)
 
     def restart(self) -> None:
-        """Start it again on the same port and socket; if it runs, stop it in order first."""
+        """Start the server again on the same port and socket, after a fast shutdown if it is running."""
         if self._stopped:
             raise ServerError("the server was stopped and its directory removed: start another one")
         self._shut_down()
@@ -215,17 +216,17 @@ class EmbeddedServer:
         logger.debug("server restarted", pid=self.pid, port=self.port)
 
     def stop(self) -> None:
-        """End it for good and remove everything that it left on this machine; idempotent."""
+        """End the server for good and remove all its files from this machine; idempotent."""
         if self._stopped or os.getpid() != self._owner_pid:
             return
         self._stopped = True
         _owned.discard(self)
-        self.crash()  # there is nothing to keep
+        self.crash()  # the data is removed anyway
         self._run.remove()
         logger.debug("server stopped", port=self.port)
 
     def log_tail(self, lines: int = 40) -> str:
-        """The last lines of what it logged."""
+        """Return the last lines of the server log."""
         try:
             text = self._run.logfile.read_text(errors="replace", encoding="utf-8")
         except FileNotFoundError:
@@ -264,7 +265,8 @@ class EmbeddedServer:
             ) as server:
                 prepare(server)
                 server._shut_down()
-                # Not moved: it may be in memory. And the copy is ours, not the server's user's.
+                # Copied, not moved, because the source may be in memory, and so that the copy belongs to the
+                # current user, not to the server's user.
                 shutil.copytree(server._run.data, directory / "data", symlinks=True)
                 password = directory / "password"
                 password.touch(mode=0o600)
@@ -273,7 +275,7 @@ class EmbeddedServer:
         return cluster_name(self._binaries, prepared.key), build
 
     def _launch_anywhere(self) -> None:
-        """Launch on a port that is free, trying others if somebody else is quicker."""
+        """Launch on a free port; try other ports if another program takes the port first."""
         attempts = 20
         for attempt in range(attempts):
             self.port = free_port()
@@ -303,14 +305,14 @@ class EmbeddedServer:
                 )
 
     def _is_ready(self) -> bool:
-        """Wait until the postmaster accepts connections; False if it ends before."""
+        """Wait until the postmaster accepts connections; return False if it ends before."""
         assert self._process is not None
         pidfile = self._run.data / "postmaster.pid"
         end = time.monotonic() + _READY_TIMEOUT_S
         while time.monotonic() < end:
             with suppress(FileNotFoundError):
                 lines = pidfile.read_text(encoding="utf-8").splitlines()
-                # A killed one leaves its file behind, hence the pid.
+                # A killed postmaster leaves its file behind, so the pid is compared.
                 if lines[:1] == [str(self._process.pid)] and lines[7:8] in _READY:
                     return True
             with suppress(subprocess.TimeoutExpired):
@@ -322,12 +324,12 @@ class EmbeddedServer:
         )
 
     def _shut_down(self) -> None:
-        """Stop it in order: everything is on disk, the data directory stays."""
+        """Stop the server with a fast shutdown: all data is on disk, and the data directory stays."""
         if self._signal(signal.SIGINT):
             self._wait_for_end()
 
     def _signal(self, number: signal.Signals) -> bool:
-        """Signal the postmaster if it lives; False if it does not."""
+        """Send a signal to the postmaster; return False if it is not running."""
         if self._process is None or not self.is_running():
             return False
         self._process.send_signal(number)
@@ -368,16 +370,16 @@ class EmbeddedServer:
 
 
 class _PortTakenError(ServerError):
-    """Somebody else listens on the port."""
+    """Another program listens on the port."""
 
 
 def free_port() -> int:
-    """A port on which nobody listens at this moment; not one that systems hand out to clients."""
-    chance = random.SystemRandom()  # not of a seeded run: neighbours must not draw alike
+    """Return a port on which no program listens at this moment, outside the range that systems assign to clients."""
+    chance = random.SystemRandom()  # not seeded: concurrent runs must not choose the same ports
     for _ in range(1000):
         port = chance.choice(_PORTS)
         with socket.socket() as probe:
-            # As PostgreSQL does it: a port whose last connections are still lingering is free.
+            # As PostgreSQL does: a port whose last connections are still lingering counts as free.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             with suppress(OSError):
                 probe.bind((HOST, port))
@@ -394,5 +396,5 @@ def _let_go_of_all() -> None:
     _owned.clear()
 
 
-# Else the pipe to the supervisor would stay open in a forked child, and the server outlive us.
+# Otherwise the pipe to the supervisor would stay open in a forked child, and the server would outlive its owner.
 os.register_at_fork(after_in_child=_let_go_of_all)

@@ -1,6 +1,6 @@
-"""A server that was running before us: used through its DSN, never started or stopped.
+"""A server that was already running: used through its DSN, never started or stopped.
 
-It must not know anything of processes and files.
+This module must not depend on processes and files.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ _CONNECT_TIMEOUT_S = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalServer:
-    """A server that somebody else runs; the role of the DSN may be a superuser or not."""
+    """A server that is run by others; the role of the DSN need not be a superuser."""
 
     can_crash: ClassVar[bool] = False
     """Whether `crash`, `kill` and `restart` work."""
 
     conninfo: str = field(repr=False)  # it may hold a password
     where: str
-    """Host and port, for people."""
+    """Host and port, for messages."""
 
     @classmethod
     def from_dsn(cls, dsn: str) -> Self:
-        """The server that a URI or a ``key=value`` string names; does not connect.
+        """Return the server that a URI or a ``key=value`` string names, without connecting.
 
-        Raises `ServerError` if it is neither.
+        Raises `ServerError` if the text is neither.
         """
         plain = plain_dsn(dsn)
         parameters = conninfo.conninfo_to_dict(plain)
@@ -42,18 +42,18 @@ class ExternalServer:
         return cls(conninfo=plain, where=f"{place}:{parameters.get('port') or 5432}")
 
     def dsn(self, database: str, user: str | None = None, password: str | None = None) -> str:
-        """A connection string for a database there, as another role if one is named."""
+        """Return a connection string for a database of the server, as another role if given."""
         changes: dict[str, Any] = {"dbname": database}
         if user is not None:
             changes |= {"user": user, "password": password}
         return conninfo.make_conninfo(self.conninfo, **changes)
 
     def superuser_dsn(self, database: str) -> str:
-        """As `dsn`, with the role of the DSN: the most that we have here."""
+        """Return `dsn` with the role of the given DSN, the most privileged one available."""
         return self.dsn(database)
 
     def is_running(self) -> bool:
-        """Whether it lets us in within three seconds."""
+        """Return whether a connection succeeds within three seconds."""
         try:
             psycopg.connect(self.conninfo, connect_timeout=_CONNECT_TIMEOUT_S).close()
         except psycopg.OperationalError:
@@ -61,27 +61,27 @@ class ExternalServer:
         return True
 
     def create_database(self, *names: str, template: str | None = None) -> None:
-        """As `databases.create_databases`."""
+        """See `databases.create_databases`."""
         create_databases(self.conninfo, names, template)
 
     def drop_database(self, *names: str, may_roll_back: Answer | None = None) -> None:
-        """As `databases.drop_databases`."""
+        """See `databases.drop_databases`."""
         drop_databases(self.conninfo, names, may_roll_back=may_roll_back)
 
     def crash(self) -> NoReturn:
-        """Raises `ConfigurationError`."""
+        """Raise `ConfigurationError`."""
         self._refuse("crashed")
 
     def kill(self) -> NoReturn:
-        """Raises `ConfigurationError`."""
+        """Raise `ConfigurationError`."""
         self._refuse("killed")
 
     def restart(self) -> NoReturn:
-        """Raises `ConfigurationError`."""
+        """Raise `ConfigurationError`."""
         self._refuse("restarted")
 
     def stop(self) -> None:
-        """Leave it running: whoever started it will stop it."""
+        """Do nothing: the server is stopped by its owner."""
 
     def __enter__(self) -> Self:
         return self

@@ -1,7 +1,7 @@
-"""A server of ours that outlives the process that has started it, on a directory that stays.
+"""A server that outlives the process that started it, with a permanent directory.
 
-Nobody ends it but `stop` and `kill`; whoever opens its directory again can. It must not know what its databases
-are for.
+Only `stop` and `kill` end the server; any process that opens its directory can call them. This module must not
+depend on the purpose of the databases.
 """
 
 from __future__ import annotations
@@ -44,28 +44,28 @@ _READY_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 30.0
 _READY = (["ready   "], ["standby "])
 
-#: Not reaped elsewhere if they end while we live.
+#: Started postmasters, which are reaped here if they end while this process lives.
 _children: list[subprocess.Popen[bytes]] = []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastingServer:
-    """The server of a directory; `create` or `open` gives it."""
+    """The server of a directory; obtained from `create` or `open`."""
 
     directory: Path
     port: int
-    """The TCP port, always the same; there is no socket."""
+    """TCP port, which never changes; there is no socket."""
     password: str = field(repr=False)
 
     @classmethod
     def create(cls, directory: Path, settings: Mapping[str, str]) -> Self:
-        """Make a server's directory, which must not be there. It flushes to disk, and does not run yet.
+        """Create a server's directory, which must not exist. The server flushes to disk, and is not started yet.
 
         Args:
-            settings: on top of `settings.BASE`.
+            settings: override `settings.BASE`.
 
         Raises:
-            ServerError: there are no programs, or no place.
+            ServerError: PostgreSQL's programs are missing, or the server's user cannot enter the directory.
         """
         binaries = find_binaries()
         directory = directory.absolute()
@@ -99,10 +99,10 @@ class LastingServer:
 
     @classmethod
     def open(cls, directory: Path) -> Self:
-        """The server of a directory that is there, running or not.
+        """Return the server of an existing directory, running or not.
 
         Raises:
-            ServerError: there is none.
+            ServerError: the directory contains no server of ours.
         """
         directory = directory.absolute()
         try:
@@ -113,25 +113,25 @@ class LastingServer:
 
     @property
     def data(self) -> Path:
-        """Its data directory."""
+        """The server's data directory."""
         return self.directory / "data"
 
     @property
     def log(self) -> Path:
-        """What it complains of, a JSON object a line."""
+        """The server log, with one JSON object per line."""
         return self.directory / "log" / "server.json"
 
     @property
     def pid(self) -> int | None:
-        """The postmaster's; None if it does not run."""
+        """Process id of the postmaster; None if it is not running."""
         for process in processes_of(self.data):
-            with suppress(Exception):  # gone meanwhile
+            with suppress(Exception):  # the process has ended meanwhile
                 if str(self.data) in process.cmdline():
                     return int(process.pid)
         return None
 
     def dsn(self, database: str, user: str = SUPERUSER, password: str | None = None) -> str:
-        """A connection string for a database, the superuser's if no user is named."""
+        """Return a connection string for a database, for the superuser if no user is named."""
         return conninfo.make_conninfo(
             host=HOST,
             port=self.port,
@@ -141,20 +141,23 @@ class LastingServer:
         )
 
     def create_database(self, *names: str) -> None:
-        """As `databases.create_databases`."""
+        """See `databases.create_databases`."""
         create_databases(self.dsn(SUPERUSER), names)
 
     def start(self) -> None:
-        """Start it if it does not run; it accepts connections on return. What a killed one has left is cleared.
+        """Start the server if it is not running; it accepts connections on return. Remains of a killed server are
+        removed.
 
         Raises:
-            ServerError: it does not start; says why.
+            ServerError: the server does not start; the message gives the reason.
         """
         if self.pid is None:
-            _end(self.data)  # its children may live on, and keep a new one out
+            _end(
+                self.data
+            )  # children of a killed postmaster may live on, and prevent a new one from starting
             remove_shared_memory(self.data)
-            # Nobody works in the directory, but its number may be a zombie's by now, or another program's:
-            # PostgreSQL would take that for a server that runs.
+            # No process works in the directory, but the recorded process id may now be a zombie's, or another
+            # program's, which PostgreSQL would take for a running server.
             (self.data / "postmaster.pid").unlink(missing_ok=True)
             text = self.directory / "said"
             with text.open("wb") as output:
@@ -163,7 +166,7 @@ class LastingServer:
             self._wait_until_ready(process, text)
 
     def stop(self) -> None:
-        """Shut it down in order; harmless if it does not run."""
+        """Shut the server down in order; no effect if it is not running."""
         pid = self.pid
         if pid is not None:
             os.kill(pid, signal.SIGINT)
@@ -172,11 +175,11 @@ class LastingServer:
         _end(self.data)
 
     def kill(self) -> None:
-        """SIGKILL the postmaster and all its children; they are gone on return."""
+        """SIGKILL the postmaster and all its children; they have ended on return."""
         kill_processes(self.data)
 
     def remove(self) -> None:
-        """End it for good, and remove its directory."""
+        """End the server for good, and remove its directory."""
         _end(self.data)
         remove_shared_memory(self.data)
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -227,10 +230,10 @@ _LOGGING = {
 
 
 def _check_way(directory: Path, user: ServerUser | None) -> None:
-    """Refuse a place that the server's user cannot come to.
+    """Check that the server's user can enter a directory.
 
     Raises:
-        ServerError: names the directory, and the remedy.
+        ServerError: the user cannot; the message names the directory and the remedy.
     """
     if user is None:
         return

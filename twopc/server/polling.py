@@ -1,6 +1,6 @@
-"""Waiting for a condition for a bounded time, where the system offers no event to wait for.
+"""Waiting for a condition for a limited time, where the system offers no event to wait for.
 
-It must not know what it is waiting for.
+This module must not depend on the condition.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _EVERY_S = 0.002
 
 
 def wait_for(look: Callable[[], Seen], *, what: str, timeout_s: float) -> Seen:
-    """Call `look` until it returns something true, and return that.
+    """Call `look` until it returns a true value, and return that value.
 
-    Raises TimeoutError after `timeout_s` with `what` was awaited and what `look` returned last.
+    Raises TimeoutError after `timeout_s`; the message includes `what` and the last result of `look`.
     """
     never_set = threading.Event()
     end = time.monotonic() + timeout_s

@@ -1,10 +1,10 @@
-"""A run directory: everything that one server leaves on this machine, and who removes it.
+"""A run directory: all files that one server leaves on this machine, and their removal.
 
-It holds the data directory and the server's logfile, and is in memory if it need not last and
-there is room: a thousand files are copied there in 20 ms, on some disks in 800. The sockets are
-under ``/tmp``, because a socket's path may have only 107 bytes. ``runs/<name>.lock`` in the cache
-is locked while parent or supervisor lives and names both; whoever finds it free may clear them.
-It must not know how a server is started.
+It contains the data directory and the server log, and is in memory if it need not be durable and there is room: a
+thousand files are copied there in 20 ms, on some disks in 800. The sockets are under ``/tmp``, because a socket's
+path may have only 107 bytes. ``runs/<name>.lock`` in the cache is locked while parent or supervisor lives and
+contains both paths; a process that finds it unlocked may remove them. This module must not depend on how a server
+is started.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from twopc.server.cache import FileLock, cache_directory
 
 logger = get_logger(__name__)
 
-#: A file system in memory, where there is one.
+#: File system in memory, if the machine has one.
 _MEMORY = Path("/dev/shm")
-#: A server takes 50 MB, and up to 300 more in use; a machine or container with less runs on disk.
+#: A server takes 50 MB, and up to 300 MB more in use; a machine or container with less memory runs it on disk.
 _MEMORY_BYTES_MIN = 2 * 1024**3
 _SUPERVISOR_TIMEOUT_S = 10.0
 _SOCKET_PATH_BYTES_MAX = 103  # macOS; Linux has 107
@@ -39,18 +39,18 @@ _SOCKET_PATH_BYTES_MAX = 103  # macOS; Linux has 107
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
-    """A run directory whose owner had died, as `sweep` found and removed it."""
+    """A run directory whose owner had died and which `sweep` removed."""
 
     directory: Path
     pids: tuple[int, ...]
-    """The server processes that were still running there."""
+    """Process ids of the server processes that were still running."""
 
 
 class RunDirectory:
     """A run directory of this process, with its supervisor."""
 
     def __init__(self, user: ServerUser | None, *, lasting: bool) -> None:
-        """With `lasting`, on disk whatever room there is in memory."""
+        """Create the directory; with `lasting`, on disk even if there is room in memory."""
         runs = cache_directory("runs")
         name = secrets.token_hex(5)
         self.path = runs / name if lasting or not _has_room(_MEMORY) else _MEMORY / f"twopc-{name}"
@@ -59,7 +59,7 @@ class RunDirectory:
         if lock is None:
             raise ServerError(f"run directory {self.path} is in use: try again")
         self._lock = lock
-        # Written before anything exists, so that a sweep finds all of it.
+        # Written before the directories are created, so that a sweep finds all of them.
         os.write(lock.fd, os.fsencode(f"{self.path}\0{self.sockets}"))
         try:
             for directory in (self.path, self.sockets):
@@ -74,29 +74,29 @@ class RunDirectory:
 
     @property
     def data(self) -> Path:
-        """Where the data directory goes."""
+        """The server's data directory."""
         return self.path / "data"
 
     @property
     def logfile(self) -> Path:
-        """Where the server writes what it has to say."""
+        """The server log."""
         return self.path / "log"
 
     @property
     def lockfile(self) -> Path:
-        """Where it is recorded."""
+        """The lock file that records the directory."""
         return self._lock.path
 
     @property
     def supervisor_pid(self) -> int:
-        """The process that clears this directory when its owner dies."""
+        """Process id of the supervisor, which clears this directory when its owner dies."""
         return self._supervisor.pid
 
     def remove(self) -> None:
-        """End what still runs here and remove it all."""
+        """End all processes that still run in the directory and remove it."""
         _clear(self.path, self.sockets)
         self._lock.path.unlink(missing_ok=True)
-        with suppress(BrokenPipeError):  # somebody has killed it
+        with suppress(BrokenPipeError):  # the supervisor was killed
             os.write(self._pipe, b".")
         self.let_go()
         try:
@@ -106,7 +106,7 @@ class RunDirectory:
             self._supervisor.wait()
 
     def let_go(self) -> None:
-        """Close pipe and lock: in a forked child, whose parent goes on owning the directory."""
+        """Close pipe and lock in a forked child, whose parent still owns the directory."""
         os.close(self._pipe)
         self._lock.release()
 
@@ -123,7 +123,7 @@ class RunDirectory:
                     self.sockets,
                 ],
                 stdin=reading,
-                # Not the parent's: whoever reads those would wait for us too.
+                # Not the parent's: a process that reads them until end of file would wait for the supervisor too.
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 pass_fds=(self._lock.fd,),
@@ -150,9 +150,9 @@ def _clear(directory: Path, sockets: Path) -> tuple[int, ...]:
 
 
 def sweep() -> list[Leftover]:
-    """Clear every run directory of this user whose owner and supervisor are dead.
+    """Clear every run directory of the current user whose owner and supervisor are dead, and return them.
 
-    Directories in use are left alone: their locks are held.
+    Directories in use are skipped: their locks are held.
     """
     swept = []
     for path in sorted(cache_directory("runs").glob("*.lock")):
@@ -161,13 +161,13 @@ def sweep() -> list[Leftover]:
             continue
         try:
             recorded = os.fsdecode(os.read(lock.fd, 8192))
-            if recorded:  # else its owner died before it had made anything
+            if recorded:  # otherwise the owner died before it had created the directories
                 directory, sockets = map(Path, recorded.split("\0"))
                 pids = _clear(directory, sockets)
                 logger.info("leftover removed", directory=str(directory), pids=pids)
                 swept.append(Leftover(directory=directory, pids=pids))
         except BaseException:
-            lock.release()  # the file stays, for the next sweep
+            lock.release()  # the file stays for the next sweep
             raise
         lock.release(remove=True)
     return swept

@@ -1,6 +1,6 @@
-"""What an embedded server is set to, and why.
+"""Settings of an embedded server, and the reasons for them.
 
-It must not know how a server is started.
+This module must not depend on how a server is started.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Mapping
 
 from twopc.errors import ConfigurationError
 
-#: A name as postgresql.conf takes it; extensions have a dot in theirs.
+#: A setting's name as postgresql.conf accepts it; names of extensions' settings contain a dot.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)?\Z")
 
 BASE: dict[str, str] = {
     "wal_level": "logical",
     "listen_addresses": "127.0.0.1",
     "unix_socket_permissions": "0700",
-    # Many nodes may share the server, and a test likes to open connections.
+    # Many nodes may share the server, and tests open many connections.
     "max_connections": "300",
     "max_prepared_transactions": "300",
     "max_replication_slots": "64",
@@ -25,16 +25,16 @@ BASE: dict[str, str] = {
     "max_active_replication_origins": "64",
     "max_worker_processes": "32",
     "max_logical_replication_workers": "24",
-    # Four of these may run on a small machine. In the data directory, because what a killed server
-    # leaves in /dev/shm would stay there, and containers have little of it.
+    # Four servers may run on a small machine. Dynamic shared memory is in the data directory, because segments
+    # that a killed server leaves in /dev/shm would stay there, and containers have little of it.
     "shared_buffers": "64MB",
     "dynamic_shared_memory_type": "mmap",
     "huge_pages": "off",
     "io_method": "sync",
-    # A statement whose client is gone must not go on waiting for a lock.
+    # A statement whose client has disconnected must not continue to wait for a lock.
     "client_connection_check_interval": "300ms",
     "password_encryption": "scram-sha-256",
-    # Passwords here are random: stretching them only makes each connection 5 ms slower.
+    # Passwords are random: stretching them would only make each connection 5 ms slower.
     "scram_iterations": "1",
     "track_io_timing": "on",
     "track_wal_io_timing": "on",
@@ -47,15 +47,15 @@ BASE: dict[str, str] = {
     "log_min_error_statement": "fatal",
 }
 
-#: The data directory may be in memory: WAL that no slot needs is given back soon.
+#: The data directory may be in memory, so WAL that no slot needs is removed soon.
 _QUICK = {"fsync": "off", "full_page_writes": "off", "max_wal_size": "256MB"}
 _DURABLE = {"fsync": "on", "full_page_writes": "on"}
 
 
 def configuration(*, durable: bool, settings: Mapping[str, str], port: int, sockets: str) -> str:
-    """The text of a configuration file; `settings` come last and win.
+    """Return the text of a configuration file; `settings` override the defaults.
 
-    Raises `ConfigurationError` for a name or value that cannot stand in such a file.
+    Raises `ConfigurationError` for a name or value that cannot be written in such a file.
     """
     merged = BASE | (_DURABLE if durable else _QUICK) | {"unix_socket_directories": sockets}
     merged |= dict(settings) | {"port": str(port)}

@@ -1,4 +1,4 @@
-"""SQL objects: one ``.sql`` file each, filled by `psycopg.sql` and by nothing else."""
+"""SQL objects: one ``.sql`` file each, whose placeholders are filled by `psycopg.sql` only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Have the server print what its catalogs hold so that it means, and is, the same to everybody."""
+"""Printing of catalog contents independently of the session's search path and settings."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, Final
 from psycopg import AsyncConnection, sql
 from psycopg.rows import tuple_row
 
-#: What decides how names and values look as text, apart from ``search_path``.
+#: Settings that determine the text of names and values, apart from ``search_path``.
 PRINTED: Final = {
     "datestyle": "ISO",
     "intervalstyle": "postgres",
     "timezone": "UTC",
-    "extra_float_digits": "1",  # the shortest text that is read back as the same value
+    "extra_float_digits": "1",  # the shortest text that yields the same value when read
     "bytea_output": "hex",
     "lc_monetary": "C",
     "xmlbinary": "base64",
@@ -22,7 +22,7 @@ PRINTED: Final = {
     "standard_conforming_strings": "on",
 }
 
-#: The same for the head of a function that compares such texts, or keeps them.
+#: The settings as clauses of CREATE FUNCTION, for functions that compare or store such texts.
 PINNED: Final = sql.SQL("\n").join(
     [
         sql.SQL("set {} = {}").format(sql.SQL(name), sql.Literal(value))
@@ -33,9 +33,10 @@ PINNED: Final = sql.SQL("\n").join(
 
 @asynccontextmanager
 async def full_names(connection: AsyncConnection[Any]) -> AsyncIterator[None]:
-    """Within the block, every type, function, table and sequence is printed with its schema, and constants as `PRINTED`.
+    """Within the block, print types, functions, tables and sequences with their schemas, and constants with the
+    settings `PRINTED`.
 
-    The names are what an empty ``search_path`` does. The caller's settings are there again afterwards.
+    An empty ``search_path`` has that effect on names. The caller's settings are restored afterwards.
     """
     async with connection.transaction():
         before = await _set(connection, PRINTED | {"search_path": ""})
@@ -44,7 +45,7 @@ async def full_names(connection: AsyncConnection[Any]) -> AsyncIterator[None]:
 
 
 async def _set(connection: AsyncConnection[Any], settings: Mapping[str, str]) -> Mapping[str, str]:
-    """Set them until the transaction ends; returns what they were."""
+    """Set the settings until the transaction ends, and return their previous values."""
     cursor = connection.cursor(row_factory=tuple_row)
     await cursor.execute(
         "select name, current_setting(name), set_config(name, value, true)"

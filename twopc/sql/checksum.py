@@ -1,11 +1,10 @@
-"""Checksums of an article's rows, the same at both ends, and the queries that compare by them.
+"""Checksums of an article's rows, the same at both ends, and the queries that compare them.
 
-A row's checksum is 64 bits over the values that travel, those of large columns among them. Equal values
-have equal checksums whatever the database: no OID is in them, no collation, no setting. Values that are
-equal to an operator but not the same (1.0 and 1.00, 'a' and 'A' in a collation that ignores case) have
-different ones.
+A row's checksum has 64 bits and covers the values that are sent, including those of large columns. Equal values
+have equal checksums in every database: checksums depend on no OID, collation or setting. Values that are equal to
+an operator but not the same (1.0 and 1.00, 'a' and 'A' in a collation that ignores case) have different checksums.
 
-Knows no Publisher and no Subscriber: both execute the same text, after `PINNED`.
+Independent of Publisher and Subscriber: both execute the same text, after `PINNED`.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from twopc.names import VERSION_COLUMN
 from twopc.sql import fragments as f
 from twopc.sql import path
 
-#: How many parts of an article are compared before its rows are.
+#: Number of buckets of an article that are compared before single rows are.
 BUCKETS = 1024
 
-#: What values' texts depend on, set for the session as the log reader sets it.
+#: Settings on which the texts of values depend, set for the session as the log reader sets them.
 PINNED = path.FOR_VALUES
 
 _ALL = sql.SQL("true")
@@ -31,8 +30,8 @@ _ALL = sql.SQL("true")
 # Types whose hash is over all the bits of the value.
 _PLAIN = {"boolean", "smallint", "integer", "oid", "uuid", "bytea", "date", '"char"'}
 _TEXT = {"text", "character varying"}
-# Types whose hash is the same for several values, be it that they are equal to an operator or that 64 bits
-# are folded to 32: the binary form tells all.
+# Types whose hash is the same for several values, either because the values are equal to an operator or because
+# 64 bits are folded to 32: the binary form distinguishes them.
 _SENT = {
     "bigint": "int8send",
     "time without time zone": "time_send",
@@ -46,19 +45,19 @@ _SENT = {
     "interval": "interval_send",
     "time with time zone": "timetz_send",
 }
-#: Stands for a parameter until `executable` puts ``%s`` there.
+#: Placeholder of a parameter until `executable` replaces it by ``%s``.
 PARAMETER = sql.SQL(" $msrepl_parameter$ ")
 _MODIFIER = re.compile(r"\([^()]*\)")
 
 
 def executable(query: sql.Composed) -> bytes:
-    """The query for psycopg, to which a percent sign in a name or condition is a placeholder."""
+    """Return the query for psycopg, with percent signs in names and conditions escaped."""
     text = query.as_string(None).replace("%", "%%")
     return text.replace(PARAMETER.as_string(None), "%s").encode()
 
 
 def _hashed(column: Column, value: sql.Composable) -> sql.Composable:
-    """An expression whose hash is that of the value, to the bit."""
+    """Return an expression whose hash covers every bit of the value."""
     name = _MODIFIER.sub("", column.type)
     if name in _PLAIN:
         return value
@@ -66,8 +65,8 @@ def _hashed(column: Column, value: sql.Composable) -> sql.Composable:
         return sql.SQL('{} collate "C"').format(value)
     if name in _SENT:
         return sql.SQL("pg_catalog.{}({})").format(sql.Identifier(_SENT[name]), value)
-    # arrays, enums, ranges, json, domains and all others: printed as part of a row, by their types' output functions.
-    # A cast to text would be one that the owner of the type may have made.
+    # Arrays, enums, ranges, json, domains and all others are printed as part of a row, by their types' output
+    # functions. A cast to text could be one that the owner of the type has made.
     return sql.SQL('row({})::text collate "C"').format(value)
 
 
@@ -78,13 +77,17 @@ def _hash(columns: Sequence[Column], values: Sequence[sql.Composable]) -> sql.Co
 
 
 class ChecksumTexts:
-    """The queries for one article. Keys are given as an array of texts per key column."""
+    """The queries for one article. Keys are passed as one array of texts for each key column."""
 
     def __init__(
         self, article: Article, *, belongs: sql.Composable = _ALL, versions: bool = True
     ) -> None:
-        """`belongs`: at the Publisher, a condition on the table as `t`, which holds for the article's rows.
-        `versions`: False: the row version is not in the checksum."""
+        """Prepare the queries.
+
+        Args:
+            belongs: at the Publisher, a condition on the table as `t`, true for the article's rows.
+            versions: whether the checksum covers the row version.
+        """
         self._article = article
         self._values = article.value_columns
         self._hashed = [c for c in self._values if versions or c.name != VERSION_COLUMN]
@@ -102,9 +105,10 @@ class ChecksumTexts:
         return sql.SQL("row({})::text").format(f.identifiers(self._article.key, alias))
 
     def _given(self) -> sql.Composed:
-        """Rows ``u(k1, …)``, of a parameter per key column.
+        """Return the source of rows ``u(k1, …)`` from one parameter for each key column.
 
-        By way of json, since it reads values by their types' input functions, and a cast might be the type's owner's.
+        The values are read by way of json, which uses their types' input functions; a cast could be one that the
+        type's owner made.
         """
         names = f.numbered("k", len(self._key))
         return sql.SQL(
@@ -122,7 +126,7 @@ class ChecksumTexts:
         return [sql.Identifier("u", name) for name in f.numbered("k", len(self._key))]
 
     def _hashes(self) -> sql.Composed:
-        """Key and row hashes of the article's rows, without those of the keys given."""
+        """Return the query of key and row hashes of the article's rows, except for the keys given."""
         return sql.SQL(
             "with apart(k) as materialized (select {given_hash} from {given})\n"
             "select * from (select {key_hash} as k, {row_hash} as r, {key_text} as t\n"
@@ -139,14 +143,16 @@ class ChecksumTexts:
         )
 
     def buckets(self) -> bytes:
-        """Bucket, number of rows and checksum. Parameters: keys to leave out."""
+        """Return the query of bucket, number of rows and checksum. Parameters: keys to leave out."""
         query = sql.SQL(
             "select (h.k & {mask})::int, count(*), bit_xor(h.r)\nfrom ({hashes}) as h\ngroup by 1"
         ).format(mask=sql.Literal(BUCKETS - 1), hashes=self._hashes())
         return executable(query)
 
     def rows(self) -> bytes:
-        """Key's hash, row's hash and key, in that order. Parameters: keys to leave out, buckets."""
+        """Return the query of key hash, row hash and key, ordered by key hash. Parameters: keys to leave out,
+        buckets.
+        """
         query = sql.SQL(
             "select h.k, h.r, h.t\nfrom ({hashes}) as h\n"
             "where (h.k & {mask})::int = any ({buckets})\n"
@@ -155,7 +161,7 @@ class ChecksumTexts:
         return executable(query)
 
     def rows_by_key(self, *, values: bool = False, lock: bool = False) -> bytes:
-        """Key and row's hash of the keys given, and the row itself if its `values` are wanted."""
+        """Return the query of key and row hash for the keys given, and of the row itself with `values`."""
         requested: list[sql.Composable] = [self._key_text("h"), sql.Identifier("h", "msrepl_hash")]
         if values:
             names = [column.name for column in self._values]

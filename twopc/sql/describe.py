@@ -1,4 +1,4 @@
-"""Read a table's shape from the catalogs: `twopc.articles.Table`. Changes nothing."""
+"""Reads a table's definition from the catalogs into `twopc.articles.Table`. Changes nothing."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from twopc.errors import ArticleError
 from twopc.sql.catalog_texts import full_names
 from twopc.sql.user_types import types_of_table
 
-# `regular` is the type behind a domain; an array is as comparable as its elements. Geometric types
-# have an operator named = that compares areas or nothing at all, so what counts is an operator class.
-# IS NOT DISTINCT FROM finds its operator by search path, which in our procedures is pg_catalog: types
-# whose operator is elsewhere are compared by text, and as keys by the operator's full name.
+# `regular` is the type behind a domain; an array is as comparable as its elements. Geometric types have an
+# operator named = that compares areas or nothing at all, so an operator class is required. IS NOT DISTINCT FROM
+# looks its operator up by the search path, which in our procedures is pg_catalog: types with an operator in
+# another schema are compared by text, and as keys by the operator's full name.
 _COLUMNS = """
 with recursive regular(attnum, typ, depth) as (
     select a.attnum, a.atttypid, 0
@@ -86,7 +86,8 @@ where a.attrelid = %(relid)s and a.attnum > 0 and not a.attisdropped
 order by a.attnum
 """
 
-# Operators outside pg_catalog. The built-in operator classes have none, and this is half of what the query above costs.
+# Operators outside pg_catalog. The built-in operator classes have none, and this query is half of the cost of the
+# one above.
 _OPERATORS = """
 select r.attnum, r.typ, o.oprname, n.nspname
 from regular r
@@ -99,7 +100,7 @@ join pg_namespace n on n.oid = o.oprnamespace
 where n.nspname <> 'pg_catalog'
 """
 
-# A constraint that uses a function or operator of the user's could mean something else elsewhere.
+# A constraint that uses a user's function or operator could have another meaning in another database.
 _CHECKS = """
 select c.conname::text as name,
        pg_get_constraintdef(c.oid) as definition,
@@ -212,10 +213,10 @@ order by n.nspname = %s desc, n.nspname, c.relname
 
 
 async def describe(connection: AsyncConnection[Any], schema: str, table: str) -> Table:
-    """The table as it is now.
+    """Return the table's present definition.
 
     Raises:
-        ArticleError: there is no such table; the message lists similar ones.
+        ArticleError: the table does not exist; the message lists similar ones.
     """
     async with full_names(connection):
         return await _describe(connection, schema, table)
@@ -237,7 +238,7 @@ async def _describe(connection: AsyncConnection[Any], schema: str, table: str) -
             raise ArticleError(await _no_such_table(connection, schema, table))
         relid, user_types = relation.pop("oid"), relation.pop("user_types")
         query = _DETAILS_WITH_OPERATORS if relation.pop("user_operators") else _DETAILS
-    # one message: only with its parameters in the text may several statements be in it
+    # sent as one message: only a text without separate parameters may contain several statements
     async with AsyncClientCursor(connection, row_factory=dict_row) as details:
         await details.execute(query.encode(), {"relid": relid})
         rows = [await details.fetchall()]

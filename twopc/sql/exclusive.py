@@ -1,7 +1,8 @@
-"""Advisory locks by which one process of ours at a time does something, though any role may take any of them.
+"""Advisory locks by which one process of ours at a time performs a task, although any role may take such locks.
 
-A name has as many keys as are needed. A session takes the first that no stranger holds, and is alone if no other
-session of ours has any of them. Strangers may keep keys for ever; they only move ours to the next one.
+A name has any number of keys. A session takes the first key that no other role's session holds, and is alone if no
+other session of ours holds any of the name's keys. Sessions of other roles may hold keys for ever; they only make
+ours use the next one.
 """
 
 from __future__ import annotations
@@ -35,17 +36,18 @@ select place.class, held.n, held.holder from place, held where held.is_ours and 
 
 
 def free_key(name: LiteralString, own: LiteralString) -> LiteralString:
-    """A query of one row: the key to take, two integers, and the strangers who hold keys of this name; or NULL.
+    """Return a query of one row: the key to take (two integers), and the holders of keys of this name that are not
+    ours, or NULL.
 
     Args:
         name: an expression of type text.
-        own: a condition on `a.usesysid`, which holds for the roles that may do what the lock is for.
+        own: a condition on `a.usesysid`, true for the roles that may perform the task.
     """
     return _text(_HELD + _FREE, name, own)
 
 
 def others(name: LiteralString, own: LiteralString) -> LiteralString:
-    """A query of the keys that other sessions of ours hold, and of who they are; see `free_key`."""
+    """Return a query of the keys that other sessions of ours hold, and of their holders; see `free_key`."""
     return _text(_HELD + _OTHERS, name, own)
 
 

@@ -1,4 +1,4 @@
-"""Pieces of SQL that fill holes: column lists, key predicates, row images. Pure functions."""
+"""Fragments of SQL that fill placeholders: column lists, key predicates, row images. Pure functions."""
 
 from __future__ import annotations
 
@@ -11,31 +11,33 @@ from twopc.articles import Article, Column
 COMMA = sql.SQL(", ")
 AND = sql.SQL(" and ")
 
-#: From what a new row's version is derived beside another: the same throughout a transaction, and no setting.
-#: One might be changed between the rows of a statement, whose old and new rows would then be paired wrongly.
+#: Salt from which a new row's version is derived in addition to other values: constant throughout a transaction,
+#: and not a setting. A setting might change between the rows of a statement, whose old and new rows would then be
+#: paired wrongly.
 SALT = sql.SQL("extract(epoch from now()) || ' ' || pg_backend_pid()")
 
 
 def qualified(schema: str, name: str) -> sql.Identifier:
-    """``"schema"."name"``."""
+    """Return ``"schema"."name"``."""
     return sql.Identifier(schema, name)
 
 
 def numbered(prefix: str, count: int) -> list[str]:
-    """``n1 … n<count>``: attribute names that can equal no column of a user's table by mistake,
-    since they are always written behind an alias."""
+    """Return ``n1 … n<count>``: attribute names that cannot be confused with columns of a user's table, because
+    they are always qualified by an alias.
+    """
     return [f"{prefix}{place}" for place in range(1, count + 1)]
 
 
 def identifiers(names: Iterable[str], alias: str | None = None) -> sql.Composed:
-    """A comma list of identifiers, each behind `alias` if one is given."""
+    """Return a comma-separated list of identifiers, each qualified by `alias` if given."""
     if alias is None:
         return COMMA.join([sql.Identifier(name) for name in names])
     return COMMA.join([sql.Identifier(alias, name) for name in names])
 
 
 def attribute_definitions(pairs: Iterable[tuple[str, Column]]) -> sql.Composed:
-    """``n1 integer, n2 text …`` for a row type."""
+    """Return ``n1 integer, n2 text …`` for a row type."""
     # format_type output is SQL already; it comes from the server's catalogs, quoted.
     return COMMA.join(
         [sql.SQL("{} {}").format(sql.Identifier(name), raw(column.type)) for name, column in pairs]
@@ -43,7 +45,7 @@ def attribute_definitions(pairs: Iterable[tuple[str, Column]]) -> sql.Composed:
 
 
 def plain_definitions(pairs: Iterable[tuple[str, Column]]) -> sql.Composed:
-    """As `attribute_definitions`, of whatever width and precision."""
+    """Return `attribute_definitions` for types without width and precision."""
     return COMMA.join(
         [
             sql.SQL("{} {}").format(sql.Identifier(name), raw(c.plain_type or c.type))
@@ -53,26 +55,29 @@ def plain_definitions(pairs: Iterable[tuple[str, Column]]) -> sql.Composed:
 
 
 def raw(text: str) -> sql.SQL:
-    """SQL text that the server itself produced (a type's name, an expression) or that an
-    administrator wrote (a row filter). Never a value, never from an application."""
+    """Return SQL text that the server itself produced (a type's name, an expression) or that an administrator wrote
+    (a row filter). Must not be used for values or texts from an application.
+    """
     return sql.SQL(text)
 
 
 def equal(left: sql.Composable, right: sql.Composable, operator: str = "=") -> sql.Composed:
-    """``left = right``, whatever the search path is: for keys, which are never NULL; see `Column.equality`."""
+    """Return ``left = right``, independent of the search path: for keys, which are never NULL; see
+    `Column.equality`.
+    """
     if operator == "=":
         operator = "operator(pg_catalog.=)"
     return sql.SQL("{} {} {}").format(left, raw(operator), right)
 
 
 def same_value(column: Column, left: sql.Composable, right: sql.Composable) -> sql.Composed:
-    """NULL-safe sameness; by text where the type has no equality that tells values apart.
+    """Return a NULL-safe test for identical values; by text if the type has no equality that distinguishes values.
 
-    Not by IS NOT DISTINCT FROM, which looks its operator up by the search path.
+    IS NOT DISTINCT FROM is not used, because it looks its operator up by the search path.
     """
     if (
         not column.comparable
-    ):  # a row's text is its types' output; a cast could be the owner's function
+    ):  # the text of a row uses the types' output functions; a cast could call the owner's function
         left, right = sql.SQL("row({})::text").format(left), sql.SQL("row({})::text").format(right)
     return sql.SQL("({} or {} is null and {} is null)").format(equal(left, right), left, right)
 
@@ -84,7 +89,7 @@ def pairs_equal(
     right_names: Sequence[str],
     operators: Sequence[str] | None = None,
 ) -> sql.Composed:
-    """``left.a = right.x and left.b = right.y``, with the operators named or ``=``."""
+    """Return ``left.a = right.x and left.b = right.y``, with the given operators or ``=``."""
     return AND.join(
         [
             equal(sql.Identifier(left, a), sql.Identifier(right, b), operator)
@@ -96,5 +101,5 @@ def pairs_equal(
 
 
 def table_of(article: Article) -> sql.Identifier:
-    """The published table's quoted, qualified name."""
+    """Return the published table's quoted, qualified name."""
     return qualified(article.schema, article.table)

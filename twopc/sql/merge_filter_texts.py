@@ -1,6 +1,7 @@
-"""What works out which rows of a filtered article go to which partitions, as text; at a Publisher alone.
+"""SQL texts of the functions that evaluate the filters of an article at a Publisher: which rows belong to which
+partitions.
 
-Pure: from a `MergeArticle` to SQL. Who executes it is `twopc.publisher.merge.filters`.
+Pure: from a `MergeArticle` to SQL. Executed by `twopc.publisher.merge.filters`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ FILTER_FUNCTIONS: dict[str, LiteralString] = {
 }
 """Functions of a filtered article, each with the types of its arguments."""
 
-#: No column of a user's table is called like these.
+#: Names that no column of a user's table has.
 _HOST_NAME, _LOGIN = '"msrepl partition"."msrepl host"', '"msrepl partition"."msrepl login"'
 _BY_FILTER: LiteralString = """        select {alias}.{rowguid}, "msrepl partition"."msrepl id"
         from {table} as {alias}
@@ -73,7 +74,7 @@ class FilterTexts(TrackingTexts):
         self._alias = sql.Identifier(article.table)
 
     def all(self, merge_filter: MergeFilter) -> list[str]:
-        """Role and functions, in the order of creation."""
+        """Return role and functions, in the order of creation."""
         texts = self._role(merge_filter)
         texts.append(self._filter(merge_filter))
         texts.append(self._belongs())
@@ -83,7 +84,7 @@ class FilterTexts(TrackingTexts):
         return texts
 
     def _role(self, merge_filter: MergeFilter) -> list[str]:
-        """The role that evaluates conditions, with what it may read."""
+        """Return the role that evaluates conditions, with its rights to read."""
         tables = {(self.article.schema, self.article.table)} | {
             (join.parent_schema, join.parent_table) for join in merge_filter.joins
         }
@@ -105,7 +106,9 @@ class FilterTexts(TrackingTexts):
         return texts
 
     def guard(self, merge_filter: MergeFilter, host_name: str, login: str) -> list[str]:
-        """At a Subscriber: what refuses changes that would leave a row outside its partition."""
+        """Return, for a Subscriber, the function and triggers that refuse changes which would leave a row outside
+        its partition.
+        """
         conditions: list[sql.Composable] = [
             sql.SQL("exists (select from {} as {} where {})").format(
                 f.qualified(join.parent_schema, join.parent_table),
@@ -138,7 +141,7 @@ class FilterTexts(TrackingTexts):
         ]
 
     def drop_guard(self) -> list[str]:
-        """What takes its triggers away again; harmless where there are none."""
+        """Return the statements that drop the guard's triggers, if they exist."""
         return [
             sql.SQL("drop trigger if exists {} on {}")
             .format(self.trigger(each), self.table)
@@ -147,7 +150,7 @@ class FilterTexts(TrackingTexts):
         ]
 
     def drop_filter(self) -> list[str]:
-        """What takes the functions away again; harmless where there are none."""
+        """Return the statements that drop the functions, if they exist."""
         return [
             sql.SQL("drop function if exists {}({})")
             .format(self.function(what), sql.SQL(arguments))

@@ -1,6 +1,6 @@
-"""What draws the identity values of a merged table from ranges, and refuses others, as text.
+"""SQL texts that draw the identity values of a merged table from ranges, and refuse other values.
 
-Pure: from a `MergeArticle` to SQL. Who executes it is `twopc.drivers.merge.ranges`.
+Pure: from a `MergeArticle` to SQL. Executed by `twopc.drivers.merge.ranges`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from twopc.sql.table_role import runs_as
 _ALLOTTED: LiteralString = """exists (
             select from msrepl.msmerge_identity_range as r
             where r.artid = {artid} and r.place_end is null and v.v between r.range_begin and r.range_end)"""
-#: At a Subscriber: not in a range of its own, or in one that it has allotted further.
+#: Condition at a Subscriber: not in a range of its own, or in a range that it has allotted to another node.
 _NOT_OWN: LiteralString = """(not exists (
             select from msrepl.msmerge_identity_range as r
             where r.artid = {artid} and r.place_end is not null and v.v between r.range_begin and r.range_end)
             or """
-#: At the topmost Publisher: not drawn yet, or in a range that it has allotted.
+#: Condition at the topmost Publisher: not drawn yet, or in a range that it has allotted.
 _NOT_DRAWN: LiteralString = """(v.v > (
             select coalesce(pg_sequence_last_value(a.identity_sequence), s.seqstart - s.seqincrement)
             from msrepl.sysmergearticles as a join pg_sequence as s on s.seqrelid = a.identity_sequence
@@ -33,11 +33,11 @@ _NOT_DRAWN: LiteralString = """(v.v > (
 
 
 class IdentityTexts(TrackingTexts):
-    """Renders what gives an article's rows their identity values.
+    """Renders the objects that give an article's rows their identity values.
 
     Args:
-        article: one with identity ranges.
-        is_copy: it is at a Subscriber.
+        article: an article with identity ranges.
+        is_copy: whether the table is at a Subscriber.
     """
 
     def __init__(self, article: MergeArticle, owner: str, *, is_copy: bool) -> None:
@@ -51,7 +51,7 @@ class IdentityTexts(TrackingTexts):
         self.places = sql.Identifier(names.SCHEMA, names.merge_places(article.nickname))
 
     def all(self) -> list[str]:
-        """Sequence, functions and triggers, in the order of creation."""
+        """Return sequence, functions and triggers, in the order of creation."""
         return [*(self._draw() if self._is_copy else ()), *self._check()]
 
     def _comment(self, does: str) -> sql.Literal:
@@ -130,10 +130,10 @@ class IdentityTexts(TrackingTexts):
 
 
 def drop_identity(texts: TrackingTexts, *, table: bool) -> list[str]:
-    """What takes all of it away again, whether or not there is any.
+    """Return the statements that drop these objects, if they exist.
 
     Args:
-        table: the article's table is still there.
+        table: whether the article's table still exists.
     """
     places = sql.Identifier(names.SCHEMA, names.merge_places(texts.article.nickname))
     triggers = [texts.trigger(what) for what in ("idn", "idc", "idu")] if table else []

@@ -1,6 +1,6 @@
-"""What the sessions of merge replication call in a database, as text, for one article.
+"""SQL texts of the objects that sessions of merge replication use in a database, for one article.
 
-Pure: from a `MergeArticle` to SQL. Who executes it is `twopc.drivers.merge.tracking`.
+Pure: from a `MergeArticle` to SQL. Executed by `twopc.drivers.merge.tracking`.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ AGENT_FUNCTIONS: dict[str, LiteralString] = {
     "hold": "uuid[], int8[]",
     "amend": "uuid[], text[], text[]",
 }
-"""Functions of an article that agents call by themselves, each with the types of its arguments."""
+"""Functions of an article that agents call directly, each with the types of its arguments."""
 ASK_ARGUMENTS: LiteralString = "jsonb"
-"""Of the function that asks a SQL resolver, which is at a Publisher alone."""
-#: Which changes belong to the generations that are read.
+"""Types of the arguments of the function that asks a SQL resolver, which exists at a Publisher only."""
+#: Condition for changes that belong to the generations that are read.
 _IN_GENERATIONS: LiteralString = """m.xid >= pg_snapshot_xmin(seen) and m.xid < pg_snapshot_xmax(present)
           and not pg_visible_in_snapshot(m.xid, seen) and pg_visible_in_snapshot(m.xid, present)"""
-#: Instead, as if transactions committed in the order of their numbers.
+#: Condition without the protection: as if transactions committed in the order of their numbers.
 _BY_NUMBERS: LiteralString = "m.xid >= pg_snapshot_xmax(seen) and m.xid < pg_snapshot_xmax(present)"
-#: As `merge_lineage` has it, printed: of up to two replicas without a call for each row, nor an array to print.
+#: Text of the result of `merge_lineage`: for up to two replicas without a function call for each row, nor an array
+#: to print.
 _LINEAGE: LiteralString = """case when m.own = 0 then coalesce(m.lineage, '{}')::text
                         when m.lineage is null and m.own > 0 then '{' || (me << 31 | m.own) || '}'
                         when cardinality(m.lineage) = 1 then '{' || least(m.lineage[1], me << 31 | m.own)
@@ -55,10 +56,10 @@ _FUNCTIONS: dict[str, LiteralString] = {
 
 
 class SessionTexts(TrackingTexts):
-    """Renders what reads and writes the rows of one article for agents.
+    """Renders the functions by which agents read and write the rows of one article.
 
     Args:
-        publication: its name, part of that of the conflict table.
+        publication: name of the publication, part of the name of the conflict table.
         without: protections that are left out.
     """
 
@@ -83,7 +84,7 @@ class SessionTexts(TrackingTexts):
         self._places = [f"n{number}" for number in article.places]
 
     def all(self) -> list[str]:
-        """Role, row type, conflict table and functions, in the order of creation."""
+        """Return role, row type, conflict table and functions, in the order of creation."""
         return [
             create_text(
                 self.owner_name,
@@ -105,13 +106,15 @@ class SessionTexts(TrackingTexts):
         ]
 
     def regenerated(self) -> list[str]:
-        """What hangs on the table's columns, again: in the transaction that alters it."""
+        """Return the statements that replace all objects that depend on the table's columns, for the transaction
+        that alters the table.
+        """
         drop = sql.SQL("drop type {}").format(self.row_type).as_string(None)
         written = (self._read(), self._write(), self._log(), self._amend())
         return [drop, self._type(), *written, *self.functions()]
 
     def drop_session(self) -> list[str]:
-        """What takes all of it away again."""
+        """Return the statements that drop all these objects."""
         texts = [
             sql.SQL("drop function if exists {}({})").format(
                 self.function(what), sql.SQL(arguments)
@@ -129,7 +132,7 @@ class SessionTexts(TrackingTexts):
         ]
 
     def ask(self, target: sql.Identifier, target_schema: str) -> list[str]:
-        """What calls a SQL resolver, and what agents ask it by.
+        """Return the function that calls a SQL resolver, and the function by which agents ask it.
 
         Args:
             target: the resolver, with its schema.
@@ -231,7 +234,7 @@ class SessionTexts(TrackingTexts):
         ]
         if (
             not assignments
-        ):  # a table of nothing but identity: an update changes nothing, and is counted
+        ):  # a table with identity columns only: an update changes nothing, but must be counted
             assignments = [sql.SQL("{0} = t.{0}").format(self.rowguid)]
         identities = [
             sql.SQL("t.{} <> {}").format(sql.Identifier(column.name), value)
@@ -320,7 +323,7 @@ class SessionTexts(TrackingTexts):
         )
 
     def _is_heard_of(self) -> sql.SQL:
-        """Of which rows that have left its partition a Subscriber hears."""
+        """Return the condition for rows that have left a Subscriber's partition and are reported to the Subscriber."""
         reasons: dict[MergeProtection, LiteralString] = {
             MergeProtection.PAST_MAPPINGS: "p.reason in (1, 4)",
             MergeProtection.PAST_TOUCHED: "p.reason <> 4",
@@ -376,11 +379,11 @@ class SessionTexts(TrackingTexts):
     def _part(
         self, protection: MergeProtection, text: LiteralString, instead: LiteralString
     ) -> sql.SQL:
-        """What stands where a protection is, or where it is left out."""
+        """Return the text for a protection, or the one for its absence."""
         return sql.SQL(instead if protection in self._without else text)
 
     def _overwrites(self) -> sql.SQL:
-        """Whether rows take the place of what is held, whatever they stand on."""
+        """Return the condition on which incoming rows replace held rows regardless of lineage."""
         ways: dict[MergeProtection, LiteralString] = {
             MergeProtection.DEFERRAL: "peer.is_publisher",
             MergeProtection.LINEAGE: "not peer.is_publisher",
@@ -415,7 +418,9 @@ class SessionTexts(TrackingTexts):
         )
 
     def _foreign_rows(self) -> sql.Composable:
-        """What looks for rows that the Subscriber has never had; one without realignment may have any."""
+        """Return the statement that looks for rows that the Subscriber never had; empty without realignment, which
+        allows a Subscriber to have any rows.
+        """
         if self.article.filter is None or not self.article.filter.realigns:
             return sql.SQL("")
         return compose(
@@ -428,7 +433,9 @@ class SessionTexts(TrackingTexts):
 
 
 def _is_known(version: LiteralString) -> sql.Composable:
-    """Whether a version is among the first three of others that an incoming row stands on, or a later one of its replica."""
+    """Return the condition that a version is among the first three versions that an incoming row includes, or older
+    than such a version of the same replica.
+    """
     return sql.SQL("({})").format(
         sql.SQL(" or ").join(
             sql.SQL("excluded.lineage[{0}] between {1} and {1} | 2147483647").format(

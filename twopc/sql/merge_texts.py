@@ -1,6 +1,6 @@
-"""What merge replication creates in a database, as text: the same at every node.
+"""SQL texts of the objects that merge replication creates in a database, the same at every node.
 
-Pure: from a `MergeArticle` to SQL. Who executes it is `twopc.drivers.merge.tracking`.
+Pure: from a `MergeArticle` to SQL. Executed by `twopc.drivers.merge.tracking`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from twopc.sql.render import render
 
 __all__ = ["TrackingTexts", "shared_texts"]
 
-#: In the order of creation.
+#: Names of the files, in the order of creation.
 _SHARED = (
     "merge_replica",
     "sysmergepublications",
@@ -115,7 +115,7 @@ _EVENTS = {
 
 
 def shared_texts(owner: str) -> list[str]:
-    """Everything that does not depend on an article.
+    """Return the statements that create all objects that do not depend on an article.
 
     Args:
         owner: the role that owns our objects in the database.
@@ -124,7 +124,7 @@ def shared_texts(owner: str) -> list[str]:
 
 
 class TrackingTexts:
-    """Renders what tracks the changes of one article."""
+    """Renders the objects that track the changes of one article."""
 
     def __init__(self, article: MergeArticle, owner: str) -> None:
         self.article = article
@@ -135,20 +135,20 @@ class TrackingTexts:
         self.floor = sql.Identifier(names.SCHEMA, names.merge_floor(article.nickname))
 
     def function(self, what: str) -> sql.Identifier:
-        """The qualified name of one of the article's functions."""
+        """Return the qualified name of one of the article's functions."""
         return sql.Identifier(names.SCHEMA, names.merge_object(what, self.article.artid))
 
     def trigger(self, what: str) -> sql.Identifier:
-        """The name of one of its triggers."""
+        """Return the name of one of the article's triggers."""
         return sql.Identifier(names.merge_object(what, self.article.artid))
 
     @property
     def truncate_trigger(self) -> sql.Identifier:
-        """The name of the trigger that refuses TRUNCATE."""
+        """Name of the trigger that refuses TRUNCATE."""
         return sql.Identifier(names.truncate_trigger(self.article.schema, self.article.table))
 
     def metadata_part(self) -> str:
-        """The part of the metadata that holds its rows."""
+        """Return the statement that creates the partition of the metadata for the article's rows."""
         return render(
             "twopc",
             "merge_metadata_part",
@@ -159,11 +159,13 @@ class TrackingTexts:
         )
 
     def floor_of_versions(self) -> str:
-        """What its rows' versions go on above, once others are forgotten."""
+        """Return the statement that creates the sequence of the lower bound of row versions, for rows whose
+        metadata was removed.
+        """
         return render("twopc", "merge_floor", sequence=self.floor, owner=self.owner)
 
     def functions(self) -> list[str]:
-        """The functions of its triggers."""
+        """Return the functions of the article's triggers."""
         count = sql.Literal(self.article.versions)
         first: sql.Composable = sql.SQL("null")
         repeated: sql.Composable = sql.SQL("null")
@@ -228,7 +230,7 @@ class TrackingTexts:
         )
 
     def _by_number(self, of_columns: list[sql.Composed]) -> list[sql.Composable]:
-        """What is said of each column, in the place of its version; nothing of columns that were dropped."""
+        """Return the expressions of the columns in the order of column versions, with zero for dropped columns."""
         by_number = dict(zip(self.article.places, of_columns, strict=True))
         return [
             by_number.get(place, sql.SQL("0::int8"))
@@ -236,10 +238,10 @@ class TrackingTexts:
         ]
 
     def triggers(self, *, is_local: bool = False) -> list[str]:
-        """Its triggers, on a table that has none of them.
+        """Return the article's triggers, for a table that has none of them.
 
         Args:
-            is_local: the table is a client subscription's, whose changes may be of no account to others.
+            is_local: whether the table is a client subscription's, whose changes may not be uploaded.
         """
         options = self.article.options
         upload = options.upload if is_local else Upload.NORMAL
@@ -284,7 +286,7 @@ class TrackingTexts:
         ]
 
     def initialising(self) -> str:
-        """The trigger that refuses changes until the table is initialised."""
+        """Return the trigger that refuses changes until the table is initialised."""
         return render(
             "twopc",
             "merge_initialising_trigger",
@@ -293,10 +295,10 @@ class TrackingTexts:
         )
 
     def drop(self, *, table: bool) -> list[str]:
-        """What takes the triggers away, their functions, and what was recorded.
+        """Return the statements that drop the triggers, their functions, and the recorded metadata.
 
         Args:
-            table: it is still there.
+            table: whether the table still exists.
         """
         triggers = (
             [*map(self.trigger, (*_EVENTS, "guid", "ref")), self.truncate_trigger] if table else []

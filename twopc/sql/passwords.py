@@ -1,6 +1,6 @@
-"""Passwords on their way into a server: neither its log nor its statistics show them.
+"""Passwords in statements, kept out of the server's log and statistics.
 
-It must not know whose passwords they are.
+This module must not depend on the passwords' purpose.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Any
 
 from psycopg import AsyncConnection, sql
 
-#: What would write the text of a statement somewhere, and how to keep it from that.
+#: Settings that cause the text of a statement to be written, with values that prevent it.
 _SILENT = {
     "log_statement": "none",
     "log_min_duration_statement": "-1",
     "log_min_duration_sample": "-1",
     "log_transaction_sample_rate": "0",
     "log_min_error_statement": "panic",
-    "pg_stat_statements.track_utility": "off",  # only a word where the module is not loaded
+    "pg_stat_statements.track_utility": "off",  # a placeholder setting if the module is not loaded
 }
 
 _HELD = """
@@ -29,16 +29,18 @@ _SET = "select set_config(name, value, true) from unnest(%s::text[], %s::text[])
 
 
 def verifier(connection: AsyncConnection[Any], role: str, password: str) -> sql.Literal:
-    """What CREATE ROLE ... PASSWORD takes instead of a password; nobody can log in with it."""
+    """Return the SCRAM verifier that CREATE ROLE ... PASSWORD accepts instead of a password; it cannot be used to
+    log in.
+    """
     made = connection.pgconn.encrypt_password(password.encode(), role.encode(), b"scram-sha-256")
     return sql.Literal(made.decode())
 
 
 @asynccontextmanager
 async def unlogged(connection: AsyncConnection[Any]) -> AsyncIterator[None]:
-    """Within a superuser's transaction: the text of what runs inside is written nowhere.
+    """Within a superuser's transaction: keep the texts of the statements in the block out of logs and statistics.
 
-    For passwords that the server must have as they are.
+    For passwords that the server must receive in plain text.
     """
     names = list(_SILENT)
     cursor = await connection.execute(_HELD, (names,))
@@ -46,5 +48,5 @@ async def unlogged(connection: AsyncConnection[Any]) -> AsyncIterator[None]:
     assert row is not None
     await connection.execute(_SET, (names, list(_SILENT.values())))
     yield
-    # After an error there is nothing to put back: the settings end with the transaction.
+    # After an error nothing needs to be restored: the settings end with the transaction.
     await connection.execute(_SET, (names, row[0]))

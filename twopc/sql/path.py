@@ -1,8 +1,8 @@
-"""What sessions that are ours alone set: their search path, how values look, and how long they may last.
+"""Settings of our own sessions: search path, representation of values, and timeouts.
 
-Unqualified names find the operator or function whose parameters fit best, in whichever schema of the path: a
-role that may create objects in one of them has its code run by whoever looks there. What a value's text means, and
-whether a session lives, must not hang on what a server, a database, a role or the environment has set either.
+An unqualified name refers to the best-matching operator or function in any schema of the path: a role that may
+create objects in one of them can have its code run by other roles' sessions. Likewise, settings of a server, a
+database, a role or the environment must not change the text of values, nor end a session.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from psycopg import conninfo
 from twopc.sql.catalog_texts import PRINTED
 
 PATH: LiteralString = "pg_catalog, pg_temp"
-#: How values are printed and read.
+#: Settings by which values are printed and read.
 VALUES: Final[dict[str, str]] = PRINTED | {
     "array_nulls": "on",
     "xmloption": "content",
     "client_encoding": "UTF8",
 }
-#: What could end or hinder a session that works for long, or writes.
+#: Settings that could end or block a session that runs for long, or writes.
 LASTING: Final[dict[str, str]] = {
     "statement_timeout": "0",
     "transaction_timeout": "0",
@@ -40,25 +40,27 @@ def _set(settings: Mapping[str, str], how: str = "set") -> LiteralString:
 
 
 SET: LiteralString = f"set search_path = {PATH}; {_set(VALUES | LASTING)}"
-"""For a connection that has to be looked at before anything is set: it might lead through a pooler."""
+"""Statements for a connection that must be checked before settings are changed, because it might lead through a
+pooler.
+"""
 SET_LOCAL: LiteralString = f"set local search_path = {PATH}; {_set(PRINTED, 'set local')}"
-"""For a transaction of a session that is not ours."""
+"""Statements for a transaction of a session that is not ours."""
 FOR_VALUES: LiteralString = f"set search_path = {PATH}; {_set(VALUES)}"
-"""For a session, or a transaction, that compares values."""
+"""Statements for a session, or a transaction, that compares values."""
 READ_LOCAL: LiteralString = _set(VALUES, "set local")
-"""For a transaction that reads in what another server has printed, under a path of its own."""
+"""Statements for a transaction that reads values printed by another server, with a search path of its own."""
 
 
 def options(
     dsn: str, settings: Mapping[str, str] = VALUES | LASTING, *, path: LiteralString | None = PATH
 ) -> str:
-    """The `options` with which to connect: those given, and on top of them ours.
+    """Return the `options` with which to connect: those given, followed by ours.
 
-    RESET ALL goes back to them, and they win over what the role or the database has set.
+    RESET ALL restores these settings, and they override settings of the role or the database.
 
     Args:
-        settings: besides the search path.
-        path: None: where an administrator's own statements look for objects, too.
+        settings: settings besides the search path.
+        path: search path; None to keep the default, by which an administrator's own statements find their objects.
     """
     given = conninfo.conninfo_to_dict(dsn).get("options", os.environ.get("PGOPTIONS"))
     merged = dict(settings) if path is None else {"search_path": path} | dict(settings)

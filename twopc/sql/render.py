@@ -1,8 +1,8 @@
-"""The one reader of ``.sql`` files: load, fill, guard, return text.
+"""The only reader of ``.sql`` files: load, fill, check, return text.
 
-The text returned is what golden tests compare and what is executed; there is no second rendering.
-A file holds no conditions and no loops: its ``{holes}`` take identifiers, literals or fragments, and
-Python decides which file is used.
+The returned text is the one that golden tests compare and that is executed; there is no other rendering. A file
+contains no conditions and no loops: its ``{holes}`` take identifiers, literals or fragments, and Python decides
+which file is used.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from psycopg import sql
 
 from twopc.errors import ConfigurationError
 
-#: Every function body stands between two of these. Filled text must not contain it: a column named
-#: so would end the body early and the rest would be read as SQL.
+#: Every function body is enclosed in two of these tags. Filled text must not contain the tag: a column of that
+#: name would end the body early, and the rest would be read as SQL.
 BODY_TAG = "$msrepl$"
 
 
@@ -25,7 +25,7 @@ def _source(package: str, name: str) -> str:
 
 
 def render(package: str, name: str, /, **holes: sql.Composable) -> str:
-    """The text of ``<package>/sql/<name>.sql`` with its holes filled.
+    """Return the text of ``<package>/sql/<name>.sql`` with its holes filled.
 
     Raises:
         ConfigurationError: a filled text contains the tag that delimits function bodies.
@@ -34,7 +34,7 @@ def render(package: str, name: str, /, **holes: sql.Composable) -> str:
 
 
 def compose(package: str, name: str, /, **holes: sql.Composable) -> sql.Composed:
-    """As `render`, for a fragment that is itself filled into another file."""
+    """Return the filled text, as `render` does, as a fragment to be filled into another file."""
     for hole, value in holes.items():
         if BODY_TAG in value.as_string(None):
             raise ConfigurationError(

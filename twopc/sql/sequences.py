@@ -1,4 +1,4 @@
-"""The sequences that a table's columns draw from, as identity columns or by their defaults."""
+"""Sequences used by a table's columns, as identity columns or in their defaults."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ order by a.attnum, c.oid
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnSequence:
-    """A sequence from which a column's values come; a default may draw from several."""
+    """A sequence from which a column draws its values; a default may draw from several."""
 
     column: str
     type: str
-    """Of the column, without its modifier."""
+    """Type of the column, without its modifier."""
     is_identity: bool
-    """The column is an identity: who inserts needs no privilege on the sequence."""
+    """Whether the column is an identity column; an INSERT then needs no privilege on the sequence."""
     name: LiteralString
-    """Quoted, with its schema."""
+    """Quoted name of the sequence, with its schema."""
     step: int
-    """From one value to the next; negative if it counts down."""
+    """Difference between one value and the next; negative if the sequence counts down."""
     cycles: bool
-    """It begins again after its last value."""
+    """Whether the sequence restarts after its last value."""
     last: int
-    """The last value that was drawn; one step before the first if none was."""
+    """The last value drawn; one step before the first if none was."""
 
 
 async def column_sequences(connection: AsyncConnection[Any], table: str) -> list[ColumnSequence]:
-    """The sequences of a table, in the order of its columns.
+    """Return the sequences of a table, in the order of its columns.
 
     Args:
-        connection: of somebody who may use them: for others, a sequence seems to be unused.
+        connection: of a role with privileges on the sequences: to other roles, a sequence seems to be unused.
         table: quoted, with its schema.
     """
     cursor = await connection.execute(_SEQUENCES, (table,))

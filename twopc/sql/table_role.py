@@ -1,9 +1,9 @@
-"""The role in whose name one published or subscribed table is written and filtered, as text.
+"""SQL texts of the role that writes and filters one published or subscribed table.
 
-Whoever owns a table decides what is evaluated when a row of it is written: constraints, indexes, domains,
-defaults, generated columns, triggers. So whatever writes rows for us, at either end, is a SECURITY DEFINER
-function of a role that may write this table and nothing else. Its caller goes on with rights of its own, and
-makes sure that nothing has happened to its search path: `path_is_kept`.
+The owner of a table decides which code is evaluated when a row of it is written: constraints, indexes, domains,
+defaults, generated columns, triggers. Therefore all our code that writes rows, at either end, is in SECURITY
+DEFINER functions of a role that may write this table and nothing else. The caller of such a function continues with
+rights of its own, and checks that its search path was not changed: `path_is_kept`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from twopc.sql.render import compose, render
 
 
 def create_text(owner: str, schema: str, table: str, privileges: str) -> str:
-    """Creates it if it is not there, and gives it rights on its table.
+    """Return the statement that creates the role if it does not exist, and grants it rights on its table.
 
     Args:
-        owner: of our objects in the database.
+        owner: owner of our objects in the database.
     """
     role = names.table_role(owner, schema, table)
     return render(
@@ -36,26 +36,28 @@ def create_text(owner: str, schema: str, table: str, privileges: str) -> str:
 
 
 def drop_text(owner: str, schema: str, table: str) -> str:
-    """Drops it, unless a function of ours is still its own; harmless where it is not."""
+    """Return the statement that drops the role, unless it still owns a function of ours; no effect if the role does
+    not exist.
+    """
     return drop_role_text(names.table_role(owner, schema, table))
 
 
 def drop_role_text(role: str) -> str:
-    """As `drop_text`, by the role's name."""
+    """Return the statement of `drop_text` for a role given by name."""
     return render(
         "twopc", "drop_table_role", role=sql.Identifier(role), role_text=sql.Literal(role)
     )
 
 
 def runs_as(role: str) -> sql.Composed:
-    """The first lines of each function that is its own."""
+    """Return the first lines of each function that the role owns."""
     return compose("twopc", "runs_as", role_text=sql.Literal(role))
 
 
 def path_is_kept(table: str) -> sql.Composed:
-    """What the caller of such a function does afterwards.
+    """Return the check that the caller of such a function makes afterwards.
 
     Args:
-        table: as messages call it.
+        table: name of the table in messages.
     """
     return compose("twopc", "path_is_kept", table_name=sql.Literal(table))

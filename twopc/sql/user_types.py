@@ -1,7 +1,8 @@
-"""Read from the catalogs which types a table's columns need and how they are made. Changes nothing.
+"""Reads from the catalogs the user-defined types that a table's columns need, and their definitions. Changes
+nothing.
 
-Enums, domains, composites and ranges are described by the statement that creates them; types of an
-extension by the extension's name.
+Enums, domains, composites and ranges are described by the statement that creates them; types of an extension by the
+extension's name.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from psycopg.rows import dict_row
 from twopc.articles import UserType
 from twopc.sql.catalog_texts import full_names
 
-# Types of the server itself have numbers below 16384 (FirstNormalObjectId).
-# A type is needed by a column, or by a type that is needed: element, base, attribute, subtype.
+# Built-in types have OIDs below 16384 (FirstNormalObjectId). A type is needed by a column, or by another needed
+# type: as its element, base, attribute or subtype.
 _NEEDED = """
 with recursive roots(label, typ) as (
     {roots}
@@ -119,9 +120,9 @@ _BY_NAME = """
 
 
 async def types_of_table(connection: AsyncConnection[Any], relid: int) -> tuple[UserType, ...]:
-    """What the columns of a table need; `columns` of each are the table's that need it.
+    """Return the types that the columns of a table need; `columns` of each are the columns that need it.
 
-    For `twopc.sql.describe`, which has names printed with their schemas.
+    Called by `twopc.sql.describe`, which has names printed with their schemas.
     """
     return await _types(connection, _OF_TABLE, relid)
 
@@ -129,7 +130,7 @@ async def types_of_table(connection: AsyncConnection[Any], relid: int) -> tuple[
 async def types_by_name(
     connection: AsyncConnection[Any], names: Sequence[str]
 ) -> dict[str, UserType]:
-    """Of the types named (quoted, with their schema) those that exist here, by name."""
+    """Return those of the named types (quoted, with their schema) that exist in this database, by name."""
     if not names:
         return {}
     async with full_names(connection):
