@@ -64,7 +64,7 @@ class TraceEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchMoment:
-    """The state of all branches at one moment."""
+    """The state of all branches at one moment, by gid of the branch."""
 
     stands: dict[str, str]
     decided: frozenset[tuple[int, int]]

@@ -1,8 +1,8 @@
-"""Planted bugs: each breaks one rule that keeps databases consistent, and must be found.
+"""Planted bugs: each breaks one rule that keeps databases consistent, and must be found by the search.
 
-Most are bugs that real coordinators, poolers and drivers had. They are put in by wiring (`twopc.sim.model.wiring`): each
-replaces a class or a rule of the product's by one that is wrong, and nothing of the product knows of it. A search
-that was never seen to find anything proves nothing.
+Most are bugs that real coordinators, poolers and drivers had. They are planted by wiring
+(`twopc.sim.model.wiring`): each replaces a class or a rule of the product by a wrong one, and the product's code
+does not refer to them. A search that has never found a bug proves nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from twopc.sim.model.plants import (
     synchronisation,
 )
 
-#: All of them, by name.
+#: All plants, by name.
 PLANTS: dict[str, PlantedBug] = {
     one.name: one
     for module in (

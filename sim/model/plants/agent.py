@@ -1,4 +1,4 @@
-"""Bugs of the distribution agent: the product's own, with one decision of its engine that is wrong."""
+"""Bugs of the distribution agent: the product's agent with one wrong decision of its engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from twopc.subscriber.distribution_agent.streams import Streams
 
 
 def made_of(**parts: Any) -> Plant:
-    """A plant that replaces parts of the agent's: `delivery`, `streams`, `mending`, `planner`, `settle`."""
+    """Return a plant that replaces parts of the agent: `delivery`, `streams`, `mending`, `planner`, `settle`."""
 
     def plant(wiring: Wiring) -> Wiring:
         return replace(wiring, agent=type("PlantedAgent", (wiring.agent,), parts))
@@ -33,7 +33,7 @@ def _applies(parts: Sequence[StreamPart]) -> list[s.Step]:
 
 
 class PositionFirst(Delivery):
-    """The position in a commit of its own, before its batch."""
+    """A delivery that commits the position separately, before its batch."""
 
     def send(self, load: BatchLoad, position: int) -> PendingGroup:
         """See `Delivery`."""
@@ -43,7 +43,7 @@ class PositionFirst(Delivery):
 
 
 class PositionLast(Delivery):
-    """The position once the data are there."""
+    """A delivery that commits the position separately, after its batch."""
 
     def send(self, load: BatchLoad, position: int) -> PendingGroup:
         """See `Delivery`."""
@@ -53,7 +53,7 @@ class PositionLast(Delivery):
 
 
 class InHalves(Delivery):
-    """As many commands in one commit as a batch has room for, wherever a transaction ends."""
+    """A delivery that splits a batch into two commits, even within a transaction."""
 
     def send(self, load: BatchLoad, position: int) -> PendingGroup:
         """See `Delivery`."""
@@ -70,7 +70,7 @@ class InHalves(Delivery):
 
 
 class BringsOwn(Delivery):
-    """The Subscriber's own changes come back."""
+    """A delivery that sends a Subscriber its own changes."""
 
     def loads(self, batches: Sequence[Batch], streams: int) -> AsyncGenerator[BatchLoad, None]:
         """See `Delivery`."""
@@ -78,7 +78,7 @@ class BringsOwn(Delivery):
 
 
 class OfCoordinators(OwnCommands):
-    """Whoever committed it is a coordinator's session, as ours are."""
+    """A rule that takes every change with an originator for the Subscriber's own."""
 
     def has(self, originator: int | None, article_id: int) -> bool:
         """See `OwnCommands`."""
@@ -86,13 +86,13 @@ class OfCoordinators(OwnCommands):
 
 
 class TakesOthersForOwn(BatchPlanner):
-    """What any session has marked is the Subscriber's own."""
+    """A planner that suppresses the changes of all originators as the Subscriber's own."""
 
     own_commands = OfCoordinators
 
 
 class SkipsBarriers(Mending):
-    """The Subscriber's own transactions are passed over, also as ends of a net effect."""
+    """A mending that does not stop a net effect at the Subscriber's own transactions."""
 
     async def barriers(self) -> list[int]:
         """See `Mending`."""
@@ -100,7 +100,7 @@ class SkipsBarriers(Mending):
 
 
 class OnlyMoves(Mending):
-    """The position moves to the Subscriber's own transaction, and what comes before it is left out."""
+    """A mending that moves the position to the Subscriber's own transaction without applying the net effect."""
 
     async def apply_net(self, upto: int) -> ServerReport | None:
         """See `Mending`."""
@@ -110,7 +110,7 @@ class OnlyMoves(Mending):
 
 
 class SkipsCommand(Mending):
-    """An error to pass over leaves out the command that met it, and not its transaction."""
+    """A mending that skips only the failed command, not its transaction."""
 
     async def skip(self, batch: Batch) -> None:
         """See `Mending`."""
@@ -125,7 +125,7 @@ class SkipsCommand(Mending):
 
 
 class FinishesFirstOnly(Streams):
-    """The other streams' parts stay prepared."""
+    """Streams that leave the parts prepared except the first."""
 
     async def finish(self, upto: int) -> None:
         """See `Streams`."""
@@ -134,7 +134,7 @@ class FinishesFirstOnly(Streams):
 
 
 class FinishesFirstLast(Streams):
-    """The part with the position is finished last."""
+    """Streams that finish the part with the position last."""
 
     async def finish(self, upto: int) -> None:
         """See `Streams`."""
@@ -147,7 +147,7 @@ class FinishesFirstLast(Streams):
 
 
 class PositionElsewhere(Streams):
-    """The position moves in the last stream's part, and not in the one that is finished first."""
+    """Streams that move the position in the last stream's part instead of the part that is finished first."""
 
     def steps(self, load: BatchLoad) -> dict[int, list[s.Step]]:
         """See `Streams`."""
@@ -158,7 +158,7 @@ class PositionElsewhere(Streams):
 
 
 async def rolls_back_all(target: TargetPort) -> None:
-    """Who finds a stream's part prepared rolls it back, wherever the position is."""
+    """Roll back every prepared part of a stream, whatever the position is."""
     for gid in await target.prepared():
         await perform(target.lines[0], s.FinishPrepared(gid, commit=False))
 

@@ -1,4 +1,4 @@
-"""Bugs of a transaction's driver: what it takes an answer for, and in which order it tells whom."""
+"""Bugs of a transaction's driver: its interpretation of answers, and the order of its messages."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _Effects = tuple[x.Effect, ...]
 
 
 def driven_by(driver: type[Driver]) -> Any:
-    """A plant that puts another driver in."""
+    """Return a plant that replaces the driver."""
     return lambda wiring: replace(wiring, driver=driver)
 
 
 def decided_by(machine: type[Coordinator]) -> Any:
-    """A plant that puts another machine in, in the driver and in recovery."""
+    """Return a plant that replaces the machine, in the driver and in recovery."""
 
     def plant(wiring: Wiring) -> Wiring:
         driver = type("Driver", (wiring.driver,), {"machine": machine, "__slots__": ()})
@@ -42,11 +42,11 @@ def decided_by(machine: type[Coordinator]) -> Any:
     return plant
 
 
-# -- what an answer is taken for -------------------------------------------------------------------
+# -- interpretation of answers ---------------------------------------------------------------------
 
 
 class IgnoresTag(Driver):
-    """PREPARE TRANSACTION did not fail, so it has prepared."""
+    """A driver that takes PREPARE TRANSACTION for successful unless it raised an error."""
 
     __slots__ = ()
 
@@ -58,18 +58,18 @@ class IgnoresTag(Driver):
 
 
 class NeverLooks(ModelLinkedSession):
-    """A transaction that has begun is open: a statement that has ended it goes unnoticed."""
+    """A session that does not notice if a statement has ended its transaction."""
 
     __slots__ = ()
 
     @property
     def in_transaction(self) -> bool:
-        """As its coordinator left it."""
+        """Whether the connection is not lost."""
         return not self.lean.lost
 
 
 def ignores_tag(wiring: Wiring) -> Wiring:
-    """Nobody else would notice that there was nothing to prepare, either."""
+    """Replace driver and session, so that an ended transaction is noticed by neither."""
     return replace(wiring, driver=IgnoresTag, session=NeverLooks)
 
 
@@ -85,7 +85,7 @@ def _each_unknown(result: votes.Votes, by: Any) -> votes.Votes:
 
 
 class TakesLostForYes(Driver):
-    """The message was sent, so it has prepared."""
+    """A driver that takes an unknown vote for yes."""
 
     __slots__ = ()
 
@@ -95,7 +95,7 @@ class TakesLostForYes(Driver):
 
 
 class TakesLostForReadOnly(Driver):
-    """Nobody has answered, so there is nothing to finish."""
+    """A driver that takes an unknown vote for read-only."""
 
     __slots__ = ()
 
@@ -107,7 +107,7 @@ class TakesLostForReadOnly(Driver):
 
 
 class TellsWhoHasLeft(Driver):
-    """A participant that had nothing to write has agreed, so it is told the outcome like the others."""
+    """A driver that takes a read-only vote of the Publisher for yes."""
 
     __slots__ = ()
 
@@ -119,7 +119,7 @@ class TellsWhoHasLeft(Driver):
 
 
 class TakesLostForNo(Driver):
-    """The connection is lost, so the server has rolled back."""
+    """A driver that takes an unknown vote for no."""
 
     __slots__ = ()
 
@@ -131,7 +131,7 @@ class TakesLostForNo(Driver):
 
 
 class TakesErrorForDone(Driver):
-    """COMMIT PREPARED was sent, so it is done, whatever was answered."""
+    """A driver that takes COMMIT PREPARED for done, whatever the answer was."""
 
     __slots__ = ()
 
@@ -144,11 +144,11 @@ async def _commit_whatever(driver: Driver, name: str) -> e.Event:
 TakesErrorForDone.tells = {**Driver.tells, Message.COMMIT: _commit_whatever}
 
 
-# -- when who is told ------------------------------------------------------------------------------
+# -- order of messages -----------------------------------------------------------------------------
 
 
 class FinishesFirst(Driver):
-    """Everybody has voted yes: commits what is prepared, then writes the decision down."""
+    """A driver that commits the first participant before it logs the decision."""
 
     __slots__ = ()
 
@@ -167,7 +167,7 @@ FinishesFirst.performs = {**Driver.performs, x.Log: _finish_first}
 
 
 class WritesBeside(Driver):
-    """Hands the decision to the log and goes on."""
+    """A driver that does not wait until the decision is logged."""
 
     __slots__ = ()
 
@@ -183,7 +183,7 @@ WritesBeside.performs = {**Driver.performs, x.Log: _write_beside}
 
 
 class ForgetsEarly(Driver):
-    """Deletes the decision when it tells the first participant, not when the last has answered."""
+    """A driver that deletes the decision when the first participant is told, not after the last acknowledgement."""
 
     __slots__ = ()
 
@@ -199,7 +199,7 @@ ForgetsEarly.tells = {**Driver.tells, Message.COMMIT: _forget_and_commit}
 
 
 class StopsAtFailedCommit(Driver):
-    """The first commit that fails ends the loop over the participants, and with it the transaction."""
+    """A driver that stops at the first commit without an acknowledgement, and forgets the decision."""
 
     __slots__ = ()
 
@@ -217,7 +217,7 @@ StopsAtFailedCommit.tells = {**Driver.tells, Message.COMMIT: _commit_or_stop}
 
 
 class AnswersInDoubt(CoordinatorEngine):
-    """The driver has come to its end without an error, so it is committed."""
+    """An engine that reports a transaction in doubt as committed."""
 
     async def _drive(
         self, transaction: Transaction, sessions: Sequence[LinkedSession], driver: Driver
@@ -230,7 +230,7 @@ class AnswersInDoubt(CoordinatorEngine):
 
 
 class GuessesUnlogged(Coordinator):
-    """The log has not answered, so nothing was written."""
+    """A machine that aborts if the log has not answered."""
 
     def _maybe_decided(self, event: e.LogUnknown, now: float) -> _Effects:
         self._check(event)
@@ -238,7 +238,7 @@ class GuessesUnlogged(Coordinator):
 
 
 class GuessesLogged(Coordinator):
-    """The log has not answered, so it was written."""
+    """A machine that commits if the log has not answered."""
 
     def _maybe_decided(self, event: e.LogUnknown, now: float) -> _Effects:
         record = self._check(event)
@@ -246,7 +246,7 @@ class GuessesLogged(Coordinator):
 
 
 class Outvotes(Coordinator):
-    """Commits what some have prepared although one has refused."""
+    """A machine that commits the prepared branches although a participant has voted no."""
 
     def _abort(self, reason: str, now: float) -> _Effects:
         prepared = self._prepared()
@@ -256,7 +256,7 @@ class Outvotes(Coordinator):
 
 
 class SaysNothingOfDamage(Coordinator):
-    """A branch that somebody has finished otherwise counts as finished."""
+    """A machine that takes a branch with a heuristic outcome for finished, without recording damage."""
 
     def _contradicted(self, event: e.BranchCommitted | e.BranchAborted, now: float) -> _Effects:
         name = event.participant

@@ -1,4 +1,4 @@
-"""Bugs of the decision log, and of how transactions are called there."""
+"""Bugs of the decision log, and of the gids that it issues."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from twopc.sim.model.values import Cause, Label, RequestLostError, Steps
 
 
 def kept_by(session: type[LedgerSession], ledger: type[DecisionLedger] = DecisionLedger) -> Any:
-    """A plant that puts another log in: what its sessions do."""
+    """Return a plant that replaces the decision log by one with other sessions."""
 
     def connect(self: DecisionLedger) -> LedgerSession:
         if self._host() is None:
@@ -29,14 +29,14 @@ def kept_by(session: type[LedgerSession], ledger: type[DecisionLedger] = Decisio
 
 
 class LazyLedger(DecisionLedger):
-    """Decisions are in memory until a disk that nobody waits for has them."""
+    """A log whose decisions stay in memory until a later write to disk."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.young: dict[Key, None] = {}
 
     def crash(self) -> None:
-        """What is not on the disk is gone."""
+        """Lose the decisions that have not been written to disk."""
         super().crash()
         for key in self.young:
             self.decisions.pop(key, None)
@@ -44,10 +44,10 @@ class LazyLedger(DecisionLedger):
 
 
 class LazySession(LedgerSession):
-    """Says that it is written, and writes it."""
+    """A session that acknowledges a decision before it is written to disk."""
 
     def log(self, entries: Sequence[tuple[Key, Record]]) -> Steps[None]:
-        """At once."""
+        """Store the decisions in memory, and write them to disk later."""
         ledger = self._ledger
         assert isinstance(ledger, LazyLedger)
         for key, record in entries:
@@ -71,10 +71,10 @@ class LazySession(LedgerSession):
 
 
 class ExpiringSession(LedgerSession):
-    """What dead processes have decided is old, and cleared away."""
+    """A session that deletes the decisions of dead processes as obsolete."""
 
     def fence(self, coordinator: str, own: Sequence[int]) -> Steps[list[KnownEpoch]]:
-        """Fences them, and forgets."""
+        """Fence the epochs, and delete their decisions."""
         result = yield from super().fence(coordinator, own)
         dead = {known.epoch for known in result}
         for epoch in sorted(dead):
@@ -85,10 +85,10 @@ class ExpiringSession(LedgerSession):
 
 
 class UnfencedSession(LedgerSession):
-    """Whoever is not me is dead, and need not be told so."""
+    """A session that takes all other epochs for dead without fencing them."""
 
     def fence(self, coordinator: str, own: Sequence[int]) -> Steps[list[KnownEpoch]]:
-        """Fences nobody."""
+        """Return the other epochs as fenced, without fencing them."""
         epochs = self._ledger.epochs
         self._ledger.tell("epochs", changed=False)
         return [
@@ -100,7 +100,7 @@ class UnfencedSession(LedgerSession):
 
 
 class ProcessIds(EpochIds):
-    """Transactions are called by the number of the process, and processes have the same in every container."""
+    """Gids with the number of the process instead of the epoch; in containers all processes have the same number."""
 
     def __init__(self, coordinator: str, epoch: int, branches: Any) -> None:
         super().__init__(coordinator, epoch, branches)
@@ -108,7 +108,7 @@ class ProcessIds(EpochIds):
 
 
 class CallsByProcess(ModelLog):
-    """The log of a process that calls its transactions so."""
+    """A log that issues such gids."""
 
     ids = ProcessIds
 

@@ -1,5 +1,6 @@
-"""Bugs of the log reader, each planted in the product's engine or planner: whose a transaction is, what is stored, and
-when the slot moves."""
+"""Bugs of the log reader, each planted in the product's engine or planner: originators, stored content, and moves
+of the slot.
+"""
 
 from __future__ import annotations
 
@@ -15,27 +16,27 @@ from twopc.sim.model.wiring import Wiring
 
 
 def read_by(engine: type[LogReaderEngine]) -> Callable[[Wiring], Wiring]:
-    """A plant that puts another log reader in."""
+    """Return a plant that replaces the log reader's engine."""
     return lambda wiring: replace(wiring, log_reader=engine)
 
 
 def planned_by(planner: type[LogPlanner]) -> type[LogReaderEngine]:
-    """A log reader with another planner."""
+    """Return an engine of the log reader with another planner."""
     return type("Engine", (LogReaderEngine,), {"planner": planner})
 
 
-# -- whose a transaction is, and what is stored of it -----------------------------------------------
+# -- originators and stored content ------------------------------------------------------------------
 
 
 class IgnoresMarks(LogPlanner):
-    """Everything was changed at the Publisher."""
+    """A planner that takes all changes for the Publisher's."""
 
     def _mark(self, row: Mapping[str, bytes | None]) -> None:
-        """It is passed over."""
+        """Ignore the mark."""
 
 
 class KeepsOriginator(LogPlanner):
-    """The next transaction has the originator of the one before, until a mark says otherwise."""
+    """A planner that keeps the originator of the previous transaction until a mark names another."""
 
     def _commit(self, data: bytes) -> None:
         originator = self._scanner.originator
@@ -44,7 +45,7 @@ class KeepsOriginator(LogPlanner):
 
 
 class ForgetsMark(LogPlanner):
-    """Reading begins at the slot, so everything that comes is new."""
+    """A planner that ignores the stored position, and takes everything from the slot for new."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**{**given, "read_to": 0})
@@ -56,18 +57,18 @@ class _SeenBySight(Writers):
 
 
 class SendsUnseen(LogPlanner):
-    """A serializable transaction has seen whatever stands before it in the log."""
+    """A planner that assumes that a serializable transaction has seen all transactions before it in the log."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self._brackets.writers = _SeenBySight(given["horizon"])
 
 
-# -- when what happens -------------------------------------------------------------------------------
+# -- order of actions --------------------------------------------------------------------------------
 
 
 class MovesFirst(LogReaderEngine):
-    """The slot moves past what has arrived, and then that is stored."""
+    """An engine that moves the slot past received changes before it stores them."""
 
     async def _take(self, block: list[bytes]) -> None:
         if self._live is not None:
@@ -76,7 +77,7 @@ class MovesFirst(LogReaderEngine):
 
 
 class GoesOn(LogReaderEngine):
-    """After an error new sessions are opened, and what was planned is taken for stored."""
+    """An engine that, after an error, takes planned changes for stored."""
 
     async def _learn(self) -> None:
         if self._planned is None:

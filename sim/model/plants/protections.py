@@ -1,6 +1,6 @@
-"""What twins of scenarios switch off, in a model: the same protections by the same names as on real servers.
+"""Protections that twins of scenarios switch off in a model, by the same names as on real servers.
 
-Each is a change of wiring; nothing of the product knows of it.
+Each is a change of wiring; the product's code does not refer to them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from twopc.sim.model.wiring import Plant, Wiring
 
 #: More than any transaction id.
 _ALL = 2**62
-#: By name: the rules that are replaced, and by what.
+#: Replaced rules, with their replacements, by name of the protection.
 _RULES: Mapping[str, Mapping[str, Callable[..., Any]]] = {
     "version_check": {
         "version_check": lambda held, sent: True,
@@ -34,7 +34,7 @@ _RULES: Mapping[str, Mapping[str, Callable[..., Any]]] = {
     "xact_abort": {"call_aborts": lambda article: False},
     "calls": {"call_gate": lambda facts: "nobody"},
 }
-#: By name: those that are a class of the protocol's, and what puts another in its place.
+#: Plants that replace a class of the protocol, by name of the protection.
 _CLASSES: Mapping[str, Plant] = {
     "fence": recovery.asked_by(recovery.AsksWithoutFence),
     "command_tag": coordinator.ignores_tag,
@@ -46,7 +46,7 @@ _CLASSES: Mapping[str, Plant] = {
     "missing_looked_up": recovery.asked_by(recovery.TakesMissing),
     "sites_asked": recovery.recovered_by(recovery.PresumesForAgent),
 }
-#: Those whose planted bug has another name.
+#: Names of planted bugs, where they differ from the name of the protection.
 PLANT_OF: Mapping[str, str] = {
     "vote_heard": "unknown_is_yes",
     "every_vote": "no_is_outvoted",
@@ -54,15 +54,15 @@ PLANT_OF: Mapping[str, str] = {
     "missing_looked_up": "missing_is_committed",
     "sites_asked": "presumes_for_agent",
 }
-#: Those that can be switched off.
+#: Protections that can be switched off.
 SUPPORTED = frozenset((*_RULES, *_CLASSES))
 
 
 def wiring_for(names: Collection[str], wiring: Wiring | None = None) -> Wiring:
-    """A wiring in which these protections are off.
+    """Return a wiring in which these protections are switched off.
 
     Raises:
-        ConfigurationError: there is no such protection here.
+        ConfigurationError: a protection is unknown here.
     """
     wiring = wiring or Wiring()
     for name in sorted(names):

@@ -1,4 +1,4 @@
-"""Bugs of recovery: whom it takes for dead, what it takes silence for, and where it stops."""
+"""Bugs of recovery: wrong assumptions about dead processes and missing answers, and passes that stop too early."""
 
 from __future__ import annotations
 
@@ -21,42 +21,42 @@ from twopc.sim.model.sites import ModelSite
 
 
 def recovered_by(recovery: type[Recovery]) -> Any:
-    """A plant that puts another recovery in."""
+    """Return a plant that replaces recovery."""
     return lambda wiring: replace(wiring, recovery=recovery)
 
 
 def asked_by(site: type[ModelSite]) -> Any:
-    """A plant that asks nodes otherwise."""
+    """Return a plant that replaces recovery's access to the nodes."""
     return lambda wiring: replace(wiring, site=site)
 
 
 def kept_by(keeper: type[Keeper]) -> Any:
-    """A plant that puts another keeper in."""
+    """Return a plant that replaces the keeper."""
     return lambda wiring: replace(wiring, keeper=keeper)
 
 
 class TakesBusy(Keeper):
-    """What is prepared and not decided is left over, whoever may be at work on it."""
+    """A keeper that recovers prepared, undecided branches even if a driver of its process is working on them."""
 
     def _active(self) -> set[Key]:
         return set()
 
 
 class RecoversOnce(Keeper):
-    """What dead processes have left is settled at the start; everything else is its driver's."""
+    """A keeper that runs recovery only at the start."""
 
     async def watch(self, goes_on: Callable[[], bool]) -> None:
         """See `Keeper`."""
 
 
 class Sweeps(Recovery):
-    """Everything that is called as ours are, and that nobody here works on, is left over: away with it."""
+    """A recovery that also rolls back the branches of other coordinators."""
 
     async def run(
         self, *, own: Iterable[int] = (), unsettled: set[Key] | None = None,
         active: Callable[[], set[Key]] = set,
     ) -> list[SettledBranch]:  # fmt: skip
-        """First the broom."""
+        """See `Recovery`; afterwards, roll back every branch of another coordinator."""
         result = await super().run(own=own, unsettled=unsettled, active=active)
         for site in self._participants.values():
             try:
@@ -70,13 +70,13 @@ class Sweeps(Recovery):
 
 
 class LooksOnce(Recovery):
-    """Reads the log, lists what is prepared, and rolls back what the log does not say."""
+    """A recovery that rolls back all prepared branches without a decision in one reading of the log."""
 
     async def run(
         self, *, own: Iterable[int] = (), unsettled: set[Key] | None = None,
         active: Callable[[], set[Key]] = set,
     ) -> list[SettledBranch]:  # fmt: skip
-        """One look, whoever may be at work."""
+        """Make one pass, without regard to running transactions."""
         every = await self._decisions.epochs(self._coordinator)
         known = await self._decisions.decisions([one.epoch for one in every], [])
         for site in self._participants.values():
@@ -94,26 +94,28 @@ class LooksOnce(Recovery):
 
 
 class ListsWholeServer(Recovery):
-    """pg_prepared_xacts shows every database of a server, and each is asked to finish what it shows."""
+    """A recovery that tries to finish branches in the wrong database, as pg_prepared_xacts lists those of all
+    databases.
+    """
 
     async def _prepared(
         self, participants: Iterable[ParticipantPort], seen: Any
     ) -> dict[str, tuple[str, BranchId]]:
-        """The last database that was asked is the one that it is looked for in."""
+        """Return all branches as if each were in the last database that was asked."""
         asked = [*participants]
         result = await super()._prepared(self._participants.values(), seen)
         return {gid: (asked[-1].name, branch) for gid, (_, branch) in result.items() if asked}
 
 
 class PresumesCommit(Recovery):
-    """A branch that is prepared has voted yes, and so it is committed."""
+    """A recovery that commits every prepared branch, because it has voted yes."""
 
     def _judge(self, facts: BranchFacts, variant: Variant) -> BranchVerdict:
         return BranchVerdict(action=Action.COMMIT, reason="it has voted yes")
 
 
 class PresumesForAgent(Recovery):
-    """The log says nothing, so nothing was decided: also where the last agent decides."""
+    """A recovery that presumes abort without asking the last agent."""
 
     def _judge(self, facts: BranchFacts, variant: Variant) -> BranchVerdict:
         return BranchVerdict(action=Action.ABORT, reason="no decision was logged")
@@ -123,10 +125,10 @@ class PresumesForAgent(Recovery):
 
 
 class AsksWithoutFence(ModelSite):
-    """A branch that is not there has been rolled back."""
+    """A node access that takes a missing branch for rolled back, without a fence."""
 
     async def fence(self, gid: str, sites: list[str]) -> Outcome | None:
-        """Looks, and puts nothing there that a late PREPARE could run into."""
+        """Return the outcome, without a fence against a late PREPARE TRANSACTION."""
         if await self.owner_of(gid) is not None:
             return None
         known = await self.markers([gid])
@@ -135,22 +137,22 @@ class AsksWithoutFence(ModelSite):
         return Outcome.ABORTED
 
     async def end_sessions(self, names: list[str]) -> list[int]:
-        """What they have begun they may end."""
+        """End no sessions, so that they may still prepare."""
         return []
 
     async def end_session(self, pid: int, started: str) -> None:
-        """Likewise."""
+        """End no session, so that it may still prepare."""
 
     async def end_links(self, subscriber: str, pids: list[int]) -> list[int]:
-        """Likewise."""
+        """End no links, so that they may still prepare."""
         return []
 
 
 class MissingTaken:
-    """COMMIT PREPARED and ROLLBACK PREPARED say that there is no such branch: then it has been done before."""
+    """A node access that takes a missing branch for finished with the wanted outcome."""
 
     async def settle(self: Branches, gid: str, outcome: Outcome, sites: list[str]) -> Outcome:
-        """It is as it was told to be."""
+        """Finish the branch if it exists, and return the wanted outcome."""
         owner = await self.owner_of(gid)
         if owner is not None:
             await self.finish(gid, owner, outcome)
@@ -158,14 +160,14 @@ class MissingTaken:
 
 
 class TakesMissing(MissingTaken, ModelSite):
-    """The same in the model."""
+    """`MissingTaken` in the model."""
 
 
 class TakesUnreachable(ModelSite):
-    """Somebody who does not answer will hear of it in time."""
+    """A node access that takes a branch at an unreachable node for settled."""
 
     async def settle(self, gid: str, outcome: Outcome, sites: list[str]) -> Outcome:
-        """It was told."""
+        """Settle the branch, and ignore a lost connection."""
         try:
             return await super().settle(gid, outcome, sites)
         except psycopg.Error:

@@ -1,4 +1,6 @@
-"""Bugs of immediate updating and of distribution: what is not compared, not marked, not taken back, not in one commit."""
+"""Bugs of immediate updating and of distribution: changes that are not compared, marked, rolled back, or in one
+commit.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,12 @@ from twopc.sim.model.wiring import Wiring
 
 
 def without(protection: str) -> Any:
-    """A plant that switches a protection off as twins do."""
+    """Return a plant that switches a protection off as twins do."""
     return lambda wiring: wiring_for([protection], wiring)
 
 
 def ruled_by(**parts: Callable[..., Any]) -> Any:
-    """A plant that replaces rules by name."""
+    """Return a plant that replaces rules by name."""
 
     def plant(wiring: Wiring) -> Wiring:
         return replace(wiring, parts={**wiring.parts, **parts})
@@ -28,7 +30,7 @@ def ruled_by(**parts: Callable[..., Any]) -> Any:
 
 
 def first_answer(condition: Condition) -> Condition:
-    """What it said before the wait it says after it."""
+    """Return a condition that keeps its first result, also after a wait."""
     lines: list[bool] = []
 
     def asked(row: Values) -> bool:

@@ -1,4 +1,6 @@
-"""Bugs of any client's resolver: what it takes for decided, what for given up, and when it looks."""
+"""Bugs of the resolver for transactions of any client: wrong assumptions about decisions and dead sessions, and
+missed commits.
+"""
 
 from __future__ import annotations
 
@@ -14,23 +16,23 @@ from twopc.sim.model.wiring import Wiring
 
 
 def resolved_by(resolver: type[Resolver]) -> Callable[[Wiring], Wiring]:
-    """A plant that puts another resolver in."""
+    """Return a plant that replaces the resolver."""
     return lambda wiring: replace(wiring, resolver=resolver)
 
 
 class BelievesWhatIsSeen(Resolver):
-    """A commit that can be seen is a decision."""
+    """A resolver that takes every visible commit for a decision."""
 
     async def decided(self) -> list[str]:
-        """Nobody waits for the disk."""
+        """Return visible commits, without waiting until they are durable."""
         return await self.committed()
 
 
 class TakesSlowForDead(Resolver):
-    """What was prepared at the last sweep, and is not committed by now, will never be."""
+    """A resolver that takes every branch that is prepared and not committed for given up."""
 
     async def settle(self) -> list[SettledBranch]:
-        """Roll it back, whatever its session does."""
+        """Roll back the branches, whatever their sessions do."""
         await self.finish_decided()
         publisher = self._recovery._participants[self._publisher.name]
         for gid in await self._publisher.voted():
@@ -39,14 +41,17 @@ class TakesSlowForDead(Resolver):
 
 
 class NeverSweeps(Resolver):
-    """Without what would find in time whatever the loop misses. No bug: what is decided is found without it."""
+    """A resolver without sweeps, which would later find what the loop misses.
+
+    This is no bug: decisions are found without sweeps.
+    """
 
     async def sweep(self) -> None:
         """See `Resolver`."""
 
 
 class SleepsOver(ResolverLoop):
-    """It has just looked, so that there is nothing to find when it has the lock."""
+    """A loop that looks for commits before it has the lock, and not again afterwards."""
 
     async def _sleep(self) -> None:
         await self._lock.hear(None)

@@ -1,4 +1,4 @@
-"""Bugs of servers: what they answer, and what their disks have by then."""
+"""Bugs of servers: answers that are given before the disk has the data."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _Effects = tuple[x.Effect, ...]
 
 
 def served_by(participant: type[Participant]) -> Any:
-    """A plant that puts another machine in every branch."""
+    """Return a plant that replaces the machine of every branch."""
     return lambda wiring: replace(wiring, participant=participant)
 
 
 def _unforced(machine: Participant, effects: _Effects, now: float, kind: RecordKind) -> _Effects:
-    """The same, but nobody waits for the disk."""
+    """Return the effects with forced records of this kind written without waiting for the disk."""
     done: list[x.Effect] = []
     for effect in effects:
         if isinstance(effect, x.Log) and effect.forced and effect.record.kind is kind:
@@ -34,18 +34,18 @@ def _unforced(machine: Participant, effects: _Effects, now: float, kind: RecordK
 
 
 class VotesEarly(Participant):
-    """Votes yes before it is sure to survive a crash."""
+    """A participant that votes yes before its prepared record is durable."""
 
     def receive(self, event: e.Event, now: float) -> _Effects:
-        """As it should be, but early."""
+        """See `Participant`; do not wait until the vote is durable."""
         return _unforced(self, super().receive(event, now), now, RecordKind.PREPARED)
 
 
 class AnswersEarly(Participant):
-    """Says that it is committed before that is sure to survive a crash."""
+    """A participant that acknowledges a commit before its record is durable."""
 
     def receive(self, event: e.Event, now: float) -> _Effects:
-        """As it should be, but early."""
+        """See `Participant`; do not wait until the commit is durable."""
         return _unforced(self, super().receive(event, now), now, RecordKind.COMMITTED)
 
 
@@ -54,10 +54,10 @@ _PATIENCE_S = 2.0
 
 
 class TimesOut(ModelSite):
-    """A server that rolls back what has been prepared for too long."""
+    """A server that rolls back branches that have been prepared for too long."""
 
     async def prepared(self, prefix: str) -> dict[str, PreparedBranch]:
-        """What is left of it."""
+        """Roll back old branches, and return the others."""
         result = await super().prepared(prefix)
         late = self._node.clock() - _PATIENCE_S
         for gid, one in [*result.items()]:

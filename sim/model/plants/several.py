@@ -1,4 +1,4 @@
-"""Bugs of transactions at several Subscribers: each has a vote and a mark of its own."""
+"""Bugs of transactions at several Subscribers, each of which must have its own vote and its own mark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twopc.sim.model.wiring import Wiring
 
 
 class AsksOne(SeveralDriver):
-    """One Subscriber has prepared, so the others have, too."""
+    """A driver that takes the votes of one Subscriber for those of all."""
 
     __slots__ = ()
 
@@ -30,7 +30,7 @@ def _driven_by(driver: type[SeveralDriver]) -> Callable[[Wiring], Wiring]:
 
 
 def _one_mark(wiring: Wiring) -> Wiring:
-    """As the original: the last entry overwrites all previous ones."""
+    """Replace the rule for marks: as in the original, the last Subscriber's mark overwrites the others."""
     return replace(wiring, parts={**wiring.parts, "marker": lambda _: link_role("sub2")})
 
 

@@ -1,4 +1,4 @@
-"""Bugs of the snapshot agent, each planted in the product's engine: what a copy has seen, and whom it waits for."""
+"""Bugs of the snapshot agent, each planted in the product's engine: a wrong position or start of a copy."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from twopc.sim.model.wiring import Wiring
 
 
 def copied_by(agent: type[SnapshotAgent]) -> Callable[[Wiring], Wiring]:
-    """A plant that puts another snapshot agent in."""
+    """Return a plant that replaces the snapshot agent."""
     return lambda wiring: replace(wiring, snapshot_agent=agent)
 
 
 class ReadsPositionFirst(SnapshotAgent):
-    """The end of the log is asked for, and then the snapshot is taken."""
+    """A snapshot agent that reads the end of the log before it takes the snapshot."""
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[CopyMoment]:
@@ -28,7 +28,7 @@ class ReadsPositionFirst(SnapshotAgent):
 
 
 class StartsBehindStored(SnapshotAgent):
-    """What is stored when the copy is made is in it."""
+    """A snapshot agent that assumes that the copy contains all transactions stored by now."""
 
     async def start(self, moment: CopyMoment, *, delivered: int, active: bool) -> None:
         """See `SnapshotAgent`."""

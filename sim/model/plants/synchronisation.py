@@ -1,4 +1,4 @@
-"""A bug of whoever drives log reader and agents, planted in the product's engine."""
+"""A bug of the code that drives log reader and agents, planted in the product's engine."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from twopc.subscriber.distribution_agent.synchronisation import Synchronisation
 
 
 def driven_by(synchronisation: type[Synchronisation]) -> Callable[[Wiring], Wiring]:
-    """A plant that drives log reader and agents in another way."""
+    """Return a plant that replaces the synchronisation."""
     return lambda wiring: replace(wiring, synchronisation=synchronisation)
 
 
 class ReadsLast(Synchronisation):
-    """Agents deliver what is stored, and then the log is read."""
+    """A synchronisation that reads the log only after agents have delivered."""
 
     async def read(self) -> None:
-        """Not yet."""
+        """Do nothing yet: `drive` reads after the delivery."""
 
     async def drive(self, subscriber: str) -> AgentProgress | None:
         """See `Synchronisation`."""
