@@ -1,6 +1,6 @@
-"""The pytest plugin: fixtures for topologies, scenario files as tests, and what a failure shows.
+"""The pytest plugin: fixtures for topologies, scenario files as tests, and additional output for failures.
 
-Importing it starts nothing and loads nothing but pytest; no fixture is used unless a test asks for it.
+Importing it starts nothing and imports nothing except pytest; no fixture is used unless a test requests it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = [
     "twopc_template",
 ]
 
-#: In the DETAIL of what a Subscriber says to a client without a coordinator.
+#: Part of the DETAIL of a Subscriber's error for a client without a coordinator.
 _UNCOORDINATED = '"kind" : "uncoordinated"'
 _ANY_CLIENT = (
     "In tests: @pytest.mark.twopc(any_client=True), or twopc_any_client = true in the ini file, lets an application "
@@ -56,18 +56,18 @@ _ANY_CLIENT = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options and ini values, all of them prefixed."""
+    """Add the options and ini values, all of them with a prefix."""
     _config.add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Our marks are known."""
+    """Register the marks."""
     for mark, meaning in MARKERS.items():
         config.addinivalue_line("markers", f"{mark}: {meaning}")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """``--twopc-repeat``: every test that uses twopc, so often."""
+    """Repeat every test that uses twopc as often as ``--twopc-repeat`` requests."""
     if "twopc_repetition" in metafunc.fixturenames:
         times = _config.settings_of(metafunc.config).repeat
         if times > 1:
@@ -77,8 +77,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """A test that leaves a prepared transaction behind, or a fault of which never strikes, fails; one that fails
-    anyway says so too."""
+    """Fail a test that leaves a prepared transaction, or of whose faults one never strikes; add notes to other
+    failures.
+    """
     try:
         result = yield
     except pytest.skip.Exception:
@@ -97,7 +98,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 def _look_back(item: pytest.Item) -> list[str]:
-    """What is wrong with how a test has left its topologies; and what reports for machines want to know."""
+    """Return the defects of the state in which a test has left its topologies; add properties for the JUnit report."""
     topologies = _sections.topologies_of(item)
     if not topologies:
         return []
@@ -112,7 +113,7 @@ def _look_back(item: pytest.Item) -> list[str]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, Any]:
-    """A failed test tells what happened in its topologies."""
+    """Add the history of its topologies to the report of a failed test."""
     report = yield
     if report.failed and _sections.topologies_of(item):
         item.stash[_fixtures.FAILED] = True
@@ -121,7 +122,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
             _sections.add_extras(item, report)
             for topology in _sections.topologies_of(item):
                 _sections.write_report(item, topology.history)
-    sections = getattr(item, "sections", None)  # those of a scenario's item
+    sections = getattr(item, "sections", None)  # only scenario items have them
     if report.failed and report.when == "call" and callable(sections):
         report.sections += sections()
         outcome = getattr(item, "outcome", None)
@@ -133,7 +134,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Where the databases are that were left for a look, and which tests cost the next one new databases."""
+    """List the databases that were kept for inspection, and the tests after which databases had to be created anew."""
     for test, node, place in config.stash.get(_fixtures.KEPT, ()):
         terminalreporter.write_line(f"kept of {test}: {node} is at {place}")
     for test, reason in config.stash.get(_fixtures.LEFT_OPEN, ()):
@@ -141,14 +142,14 @@ def pytest_terminal_summary(
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
-    """Rows that differ are shown as a table."""
+    """Show rows that differ as a table."""
     from twopc.sim.pytest_plugin.row_assertions import compare
 
     return compare(op, left, right)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Scenario files are tests."""
+    """Collect scenario files as tests."""
     if not file_path.name.endswith(".twopc.yaml") or not parent.config.getini("twopc_collect"):
         return None
     from twopc.sim.pytest_plugin.collect import ScenarioFile

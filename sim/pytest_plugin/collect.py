@@ -1,6 +1,6 @@
-"""Scenario files as tests: an item an order. They fail with what stands in the file, not with a traceback.
+"""Scenario files as tests: one item per order. Failures show the place in the file, not a traceback.
 
-This is the only module of the plugin that loads the scenario language.
+This is the only module of the plugin that imports the scenario language at collection.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class OrderFailedError(Exception):
-    """An order did not go as its file expects."""
+    """An order did not meet the expectations of its file."""
 
     def __init__(self, outcome: FileOutcome) -> None:
         super().__init__(outcome.failures[0].message)
@@ -35,7 +35,7 @@ class ScenarioFile(pytest.File):
     """A file of the scenario language."""
 
     def collect(self) -> Iterator[ScenarioItem]:
-        """Its orders, each in its cells, and its twins."""
+        """Yield the file's orders, each in its cells, and its twins."""
         from twopc.sim.pytest_plugin.scenario_play import names
 
         try:
@@ -50,7 +50,7 @@ class ScenarioFile(pytest.File):
 
 
 class ScenarioItem(pytest.Item):
-    """One order of a file, or all that a generated one stands for."""
+    """One order of a file, or all orders that a generated one represents."""
 
     loaded: LoadedScenario
     line: int
@@ -58,7 +58,7 @@ class ScenarioItem(pytest.Item):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        # as a doctest: no function, but fixtures can be asked for, which a project may override
+        # like a doctest: there is no function, but fixtures can be requested, which a project may override
         self.obj = None
         result = self.session._fixturemanager.getfixtureinfo(node=self, func=None, cls=None)
         self._fixtureinfo = result
@@ -67,11 +67,11 @@ class ScenarioItem(pytest.Item):
         self._request = TopRequest(self, _ispytest=True)  # type: ignore[arg-type] # as pytest's own doctests do
 
     def setup(self) -> None:
-        """Fixtures that are used by everything here."""
+        """Set up fixtures that apply to every test."""
         self._request._fillfixtures()
 
     def runtest(self) -> None:
-        """Play it and compare."""
+        """Play the order and compare it with the file's expectations."""
         player: FilePlayer = self._request.getfixturevalue("twopc_player")
         self.outcome = player.play(self.loaded, selection(self.config, self.name))
         self._note()
@@ -91,7 +91,7 @@ class ScenarioItem(pytest.Item):
         self.user_properties.append(("twopc_gids", " ".join(sorted(gids))))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """What stands in the file, and why it was otherwise."""
+        """Return the expectation in the file, and why it was not met."""
         error = excinfo.value
         if isinstance(error, OrderFailedError):
             return error.outcome.text()
@@ -100,11 +100,11 @@ class ScenarioItem(pytest.Item):
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Where it stands in the file."""
+        """Return the place in the file."""
         return self.path, self.line - 1, f"{self.path.name}: {self.name}"
 
     def sections(self) -> list[tuple[str, str]]:
-        """What a failure shows besides."""
+        """Return the additional sections of a failure."""
         from twopc.sim.pytest_plugin.sections import picture, timeline
 
         if self.outcome is None or not self.outcome.failed:
@@ -125,7 +125,7 @@ class ScenarioItem(pytest.Item):
 
 
 def selection(config: pytest.Config, order: str) -> Selection:
-    """What is played of a file, by the settings."""
+    """Return the selection of a file's orders by the settings."""
     lines = settings.settings_of(config)
     return Selection(
         orders=(order,) if order else (),
@@ -137,10 +137,10 @@ def selection(config: pytest.Config, order: str) -> Selection:
 
 
 def accept(outcome: FileOutcome) -> None:
-    """Write what has happened into the file.
+    """Write the actual results into the file.
 
     Raises:
-        pytest.fail.Exception: it is not allowed, or not possible.
+        pytest.fail.Exception: this is not allowed, or not possible.
     """
     from twopc.sim.scenario.accept import accepted, refusals
     from twopc.sim.scenario.check import load, parse
@@ -152,16 +152,17 @@ def accept(outcome: FileOutcome) -> None:
     if refused:
         raise wrong("cannot be accepted:\n" + "\n".join(refused))
     try:
-        document = load(path).document  # another of its orders may have been accepted before
+        # reloaded, since another of its orders may have been accepted
+        document = load(path).document
         text = accepted(document, outcome.failures)
-        parse(text, str(path))  # or nothing is written
+        parse(text, str(path))  # nothing is written unless the result is valid
     except TwopcError as error:
         raise wrong(str(error)) from None
     path.write_bytes(text.encode())
 
 
 def shown(path: Path) -> Path:
-    """As a person would name it: relative to where they are, if it is below."""
+    """Return a path relative to the working directory, if it is below it."""
     try:
         return path.relative_to(Path.cwd())
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the plugin is set to: mark, option, environment, ini file, ``[tool.twopc]``, default, in this order.
+"""The plugin's settings: mark, option, environment, ini file, ``[tool.twopc]``, default, in this order.
 
 Options and ini values are named ``--twopc-seed`` and ``twopc_seed``.
 """
@@ -13,7 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from twopc.sim.settings import RunSettings
 
-#: Setting, its help.
+#: Help texts of the settings.
 OPTIONS = {
     "pg": "the server: embedded, a directory of PostgreSQL's programs, or a URL",
     "seed": "of all chance: samples of orders, Hypothesis' schedules",
@@ -29,7 +29,7 @@ _TIMEOUT_S = 30.0
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Options and ini values."""
+    """Add the options and ini values."""
     group = parser.getgroup("twopc", "two-phase commit on real PostgreSQL")
     for name, text in OPTIONS.items():
         metavar = name.upper()
@@ -59,7 +59,7 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def option(config: pytest.Config, name: str) -> str | None:
-    """What was said of a setting, on the command line or, if the environment is silent, in the ini file."""
+    """Return a setting's option, or its ini value if the environment does not set it."""
     from twopc.sim.settings import variable
 
     given = config.getoption(f"twopc_{name}")
@@ -69,10 +69,10 @@ def option(config: pytest.Config, name: str) -> str | None:
 
 
 def settings_of(config: pytest.Config) -> RunSettings:
-    """What holds for the whole run.
+    """Return the settings of the whole run.
 
     Raises:
-        pytest.UsageError: a value is none that its setting can have; says where it stands.
+        pytest.UsageError: a value is invalid for its setting; names the source.
     """
     if _SETTINGS not in config.stash:
         from twopc.errors import ConfigurationError
@@ -80,7 +80,7 @@ def settings_of(config: pytest.Config) -> RunSettings:
 
         flags: dict[str, Any] = {name: option(config, name) for name in OPTIONS}
         if one_order(config):
-            flags["orders"] = None  # it is of run_orders, whose steps nobody knows beforehand
+            flags["orders"] = None  # an order of run_orders, whose steps are not known here
         try:
             config.stash[_SETTINGS] = load(flags, environment=os.environ, start=config.rootpath)
         except ConfigurationError as error:
@@ -89,21 +89,21 @@ def settings_of(config: pytest.Config) -> RunSettings:
 
 
 def _named(message: str) -> str:
-    """Options are called ``--twopc-seed`` here."""
+    """Return a message with the plugin's names of options, such as ``--twopc-seed``."""
     return f"--twopc-{message[2:]}" if message.startswith("--") else message
 
 
 def one_order(config: pytest.Config) -> str:
-    """The order that was asked for of `run_orders`; empty if none was."""
+    """Return the order requested of `run_orders`; empty if none was."""
     given = option(config, "orders") or ""
     return given if " " in given.strip() else ""
 
 
 def stage(config: pytest.Config) -> str:
-    """Where scenario files are played.
+    """Return the theatre of scenario files.
 
     Raises:
-        pytest.UsageError: on two stages at once, which only the command line compares.
+        pytest.UsageError: both theatres are requested, which only the command line compares.
     """
     on = settings_of(config).on
     if on == "both":
@@ -114,22 +114,22 @@ def stage(config: pytest.Config) -> str:
 
 
 def any_client(config: pytest.Config) -> bool:
-    """Whether clients without a coordinator may write, where neither mark nor fixture says so."""
+    """Whether any client may write if neither mark nor fixture specifies it."""
     return bool(config.getoption("twopc_any_client") or config.getini("twopc_any_client"))
 
 
 def keeps(config: pytest.Config, *, failed: bool) -> bool:
-    """Whether the databases of a test are left for a look."""
+    """Whether the databases of a test are kept for inspection."""
     keep = settings_of(config).keep
     return keep == "all" or (keep == "failed" and failed)
 
 
 def timeout_s(config: pytest.Config) -> float:
-    """How long a statement may take."""
+    """Return the timeout of a statement in seconds."""
     milliseconds = settings_of(config).timeout_ms
     return _TIMEOUT_S if milliseconds is None else milliseconds / 1000
 
 
 def worker() -> str:
-    """Which process of the run this is."""
+    """Return the name of this process within the run."""
     return os.environ.get("PYTEST_XDIST_WORKER", "main")

@@ -1,4 +1,6 @@
-"""Named fixtures of one's own: ``shop = twopc.sim.testing.topology(subscribers=3, load=[…], scope="module")``."""
+"""A factory of user-defined fixtures: ``shop = twopc.sim.testing.topology(subscribers=3, load=[…],
+scope="module")``.
+"""
 
 from __future__ import annotations
 
@@ -25,23 +27,23 @@ _COLLECTORS = {
 }
 
 
-#: What a scope has that is dropped at its end.
+#: Requests whose topologies are dropped at the end of a scope.
 _CLOSING = pytest.StashKey[set[Any]]()
 
 
 class NotResetWarning(pytest.PytestWarning):
-    """Tests share a topology that nothing puts back: each sees what those before it have left."""
+    """Tests share a topology that is not reset: each sees the changes of those before it."""
 
 
 def topology(*, scope: Scope = "function", reset: Reset = "truncate", **options: Any) -> Any:
-    """A fixture that gives a `TestTopology`.
+    """Create a fixture that returns a `TestTopology`.
 
     Args:
         scope: how long the same databases are kept.
-        reset: what happens between the tests of that scope. ``truncate`` puts every row back; if more than rows
-            has changed, the next test gets new databases. ``clone`` gives each test new databases. ``none`` leaves
-            everything; the fixture can then be used by others of its scope, and a scope wider than a function warns
-            once.
+        reset: action between the tests of that scope. ``truncate`` restores every row; if more than rows has
+            changed, the next test gets new databases. ``clone`` gives each test new databases. ``none`` leaves
+            everything; other fixtures of its scope can then use the fixture, and a scope wider than a function
+            causes one warning.
         options: of the mark ``twopc``: subscribers, load, publish, isolation, any_client, policy, shipping, commit,
             seed.
     """
@@ -59,7 +61,7 @@ def topology(*, scope: Scope = "function", reset: Reset = "truncate", **options:
 
 
 def _shared(scope: Scope, options: dict[str, Any]) -> Any:
-    """One for the whole scope, as it is."""
+    """Create a fixture with one topology for the whole scope, which is not reset."""
     warned: list[bool] = []
 
     @pytest.fixture(scope=scope)
@@ -84,7 +86,7 @@ def _shared(scope: Scope, options: dict[str, Any]) -> Any:
 
 
 def _asked(options: dict[str, Any]) -> MarkOptions:
-    """The options of a fixture alone: marks are of tests."""
+    """Return the options of a fixture alone, since marks belong to tests."""
 
     class _Nobody:
         @staticmethod
@@ -95,7 +97,7 @@ def _asked(options: dict[str, Any]) -> MarkOptions:
 
 
 def _kept(scope: Scope, options: dict[str, Any]) -> Any:
-    """The same databases for the whole scope, put back for each test."""
+    """Create a fixture with the same databases for the whole scope, reset for each test."""
 
     @pytest.fixture
     def kept(

@@ -1,4 +1,4 @@
-"""The fixtures. What they need is imported when a test asks for one of them."""
+"""The fixtures. Their imports are made when a test requests one of them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def twopc_server(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """The server: what ``--twopc-pg`` names, one that is started for this process otherwise.
+    """The server: the one that ``--twopc-pg`` names, otherwise one started for this process.
 
-    Override it to bring your own: return `twopc.sim.testing.Server(dsn=…)`, a DSN, the process of pytest-postgresql or a
-    container of testcontainers.
+    Override it to use another one: return `twopc.sim.testing.Server(dsn=…)`, a DSN, the process of
+    pytest-postgresql or a container of testcontainers.
     """
     from twopc.errors import ServerError
     from twopc.sim.testing.servers import started
@@ -40,14 +40,15 @@ def twopc_server(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def twopc_template() -> Sequence[Any]:
-    """What every topology is loaded with: override it to return a list of files (`Path`), SQL, functions that get
-    the topology, or ``module:function``. Tables with a primary key are published and subscribed."""
+    """The content of every topology: override it to return a list of files (`Path`), SQL, functions that are passed
+    the topology, or ``module:function``. Tables with a primary key are published and subscribed.
+    """
     return ()
 
 
 @pytest.fixture(scope="session")
 def twopc_bench(request: pytest.FixtureRequest, twopc_server: Any) -> Iterator[Bench]:
-    """What all tests of this process share: an event loop and topologies that are ready."""
+    """The state that all tests of this process share: an event loop, and topologies ready for use."""
     from twopc.sim.testing.bench import Bench
 
     bench = Bench(
@@ -62,7 +63,7 @@ def twopc_bench(request: pytest.FixtureRequest, twopc_server: Any) -> Iterator[B
 
 @pytest.fixture(scope="session")
 def twopc_player(request: pytest.FixtureRequest) -> Iterator[FilePlayer]:
-    """Plays scenario files for this process: on the server of all tests, or on the model, without one."""
+    """The player of scenario files for this process: on the server of all tests, or in the model, without a server."""
     from twopc.sim.pytest_plugin.scenario_play import FilePlayer
 
     on = config.stage(request.config)
@@ -74,10 +75,10 @@ def twopc_player(request: pytest.FixtureRequest) -> Iterator[FilePlayer]:
 
 @pytest.fixture
 def twopc_run(request: pytest.FixtureRequest, twopc_player: FilePlayer) -> FileOutcome:
-    """Plays the scenario file of ``@pytest.mark.twopc_scenario(file, orders="")`` and says what came of it.
+    """Outcome of the scenario file of ``@pytest.mark.twopc_scenario(file, orders="")``.
 
-    The file is looked for beside the test. That an order did not go as expected fails the test at once; what did
-    not fail can be looked at: `history`, `verdicts`.
+    The file is searched for in the test's folder first. An order that does not meet its expectations fails the test
+    at once; otherwise `history` and `verdicts` can be examined.
     """
 
     return play(request, twopc_player)
@@ -87,9 +88,9 @@ def twopc_run(request: pytest.FixtureRequest, twopc_player: FilePlayer) -> FileO
 def twopc_factory(
     request: pytest.FixtureRequest, twopc_bench: Bench, twopc_template: Any, twopc_repetition: int
 ) -> Iterator[Callable[..., TestTopology]]:
-    """Makes topologies for this test: ``twopc_factory(subscribers=3, load=[…], isolation="serializable")``.
+    """Creates topologies for this test: ``twopc_factory(subscribers=3, load=[…], isolation="serializable")``.
 
-    Options are those of the mark; what is left out is as the mark says, or its default.
+    Options are those of the mark; an option that is left out is taken from the mark, or has its default.
     """
     made: list[tuple[TestTopology, TopologyRequest, Reset]] = []
 
@@ -107,7 +108,7 @@ def twopc_factory(
 def open_topology(
     request: pytest.FixtureRequest, bench: Bench, template: Any, asked: Any, *, group: str = ""
 ) -> tuple[TestTopology, TopologyRequest]:
-    """A topology for the test, or the scope, of a request; those of one `group` share databases."""
+    """Return a topology for the test, or the scope, of a request; requests of one `group` share databases."""
     from twopc.errors import TwopcError
     from twopc.sim.testing.blocking_bench import TestTopology
 
@@ -137,12 +138,13 @@ def open_topology(
 def give_back(
     node: Any, bench: Bench, topology: TestTopology, requested: TopologyRequest, reset: Reset
 ) -> None:
-    """End what a test has open, and take its topology back.
+    """End a test's sessions, and give its topology back.
 
-    What a test has left prepared has failed it already; what comes up after it is an error here.
+    Transactions that the test has left prepared have failed it already; those found only now are an error here.
     """
     keep = config.keeps(node.config, failed=node.stash.get(FAILED, False))
-    place = getattr(bench.server, "where", "")  # one of ours is nowhere, soon
+    # an embedded server has none, since it ends with the tests
+    place = getattr(bench.server, "where", "")
     if keep and not place:
         bench.close_bed(topology.bed, requested, reset)
         raise wrong(
@@ -158,16 +160,16 @@ def give_back(
         raise wrong(left_behind(left))
 
 
-#: A test has failed.
+#: Whether a test has failed.
 FAILED = pytest.StashKey[bool]()
-#: Test, and the transaction that it has left open.
+#: Tests, each with the transaction that it has left open.
 LEFT_OPEN = pytest.StashKey["list[tuple[str, str]]"]()
-#: Test, node and place of the databases that were left for a look.
+#: Test, node and place of each database that was kept for inspection.
 KEPT = pytest.StashKey["list[tuple[str, str, str]]"]()
 
 
 def left_behind(left: Sequence[str]) -> str:
-    """Why a test fails that has left something prepared."""
+    """Return the message for a test that has left prepared transactions."""
     listed = "\n  ".join(left)
     return (
         f"the test left prepared transactions, which are rolled back now:\n  {listed}\n"
@@ -177,7 +179,7 @@ def left_behind(left: Sequence[str]) -> str:
 
 
 def not_reached(armed: Sequence[str]) -> str:
-    """Why a test fails whose faults have not struck, or had no effect."""
+    """Return the message for a test whose faults have not struck, or had no effect."""
     listed = "\n  ".join(armed)
     return (
         f"a fault was not reached, or had nothing to act on, so the test has not tried it:\n  {listed}\n"
@@ -187,16 +189,16 @@ def not_reached(armed: Sequence[str]) -> str:
 
 @pytest.fixture
 def twopc(twopc_factory: Callable[..., TestTopology]) -> TestTopology:
-    """A Publisher and two Subscribers on real PostgreSQL, ready, for this test alone.
+    """A Publisher and two Subscribers on real PostgreSQL, set up for this test alone.
 
-    ``@pytest.mark.twopc(subscribers=3, …)`` says otherwise what it is like.
+    ``@pytest.mark.twopc(subscribers=3, …)`` changes the properties of the topology.
     """
     return twopc_factory()
 
 
 @pytest.fixture
 def twopc_async(twopc_factory: Callable[..., TestTopology]) -> AsyncTestTopology:
-    """The same, to be awaited: for tests with an event loop, whoever runs that."""
+    """The topology of `twopc` in awaitable form, for tests with any event loop."""
     from twopc.sim.testing.asynchronous import AsyncTestTopology
 
     return AsyncTestTopology(twopc_factory())
@@ -204,15 +206,15 @@ def twopc_async(twopc_factory: Callable[..., TestTopology]) -> AsyncTestTopology
 
 @pytest.fixture
 def twopc_repetition(request: pytest.FixtureRequest) -> int:
-    """Which run of the test this is, with ``--twopc-repeat``."""
+    """Number of the test's repetition, with ``--twopc-repeat``."""
     return int(getattr(request, "param", 0))
 
 
 def play(request: pytest.FixtureRequest, player: FilePlayer) -> FileOutcome:
-    """What came of the file of the test's mark.
+    """Play the file of the test's mark; return the outcome.
 
     Raises:
-        pytest.fail.Exception: it did not go as the file expects, or the file is wrong.
+        pytest.fail.Exception: an expectation is not met, or the file is invalid.
     """
     from twopc.sim.pytest_plugin.collect import selection, shown
     from twopc.sim.scenario.check import load
@@ -235,5 +237,5 @@ def play(request: pytest.FixtureRequest, player: FilePlayer) -> FileOutcome:
 
 
 def _arguments(file: str, orders: str = "") -> tuple[str, str]:
-    """The mark's."""
+    """Return the mark's arguments."""
     return file, orders

@@ -1,4 +1,4 @@
-"""The marks: what a test says of its topology."""
+"""The marks, with which a test specifies its topology."""
 
 from __future__ import annotations
 
@@ -22,37 +22,40 @@ MARKERS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkOptions:
-    """What a test wants."""
+    """The options of a test's topology."""
 
     subscribers: Any = 2
-    """How many, or their names."""
+    """Number of Subscribers, or their names."""
     load: Any = None
-    """None: as `twopc_template` says."""
+    """Template; None: the value of `twopc_template`."""
     publish: Any = None
     isolation: str | None = None
-    """Of its sessions."""
+    """Isolation level of the test's sessions."""
     shipping: str = "eager"
     commit: str = "presumed_abort"
     lock_timeout_ms: int = 5_000
     any_client: Any = None
-    """Clients without a coordinator may write: at every Subscriber, or at those named; None: as the ini file says."""
+    """Whether any client may write at every Subscriber, or the Subscribers at which any client may; None: as in the
+    ini file.
+    """
     policy: str = "reject"
-    """What becomes of a change that comes too late: the only one that there is."""
+    """Treatment of a change that comes too late; ``reject`` is the only one."""
     faults: Any = ()
-    """What goes wrong, from the beginning on: ``at`` and ``do`` of each, as in scenario files."""
+    """Faults armed from the beginning: ``at`` and ``do`` of each, as in scenario files."""
     seed: int | None = None
     reset: Reset = "truncate"
-    """``truncate`` puts rows back, and makes anew where that is not enough; ``clone`` gives databases that nobody
-    has used; ``none`` leaves everything, for a fixture of a wider scope."""
+    """``truncate`` restores rows, and creates databases anew if that is not enough; ``clone`` gives unused
+    databases; ``none`` leaves everything, for a fixture of a wider scope.
+    """
 
     def request(
         self, template: Any, group: str = "", *, any_client: bool = False
     ) -> TopologyRequest:
-        """What the topology is made like.
+        """Return the request for a topology.
 
         Args:
-            group: those of another group never get the same databases.
-            any_client: what holds where nothing was said of clients without a coordinator.
+            group: requests of different groups never share databases.
+            any_client: default if the options do not specify it.
         """
         from twopc.sim.testing.bench import TopologyRequest
 
@@ -74,15 +77,15 @@ class MarkOptions:
 
 
 def wrong(message: str) -> BaseException:
-    """A mistake of the test's author: said without a traceback, since it is none of ours."""
+    """Return the exception for a mistake of the test's author, which is shown without a traceback."""
     return pytest.fail.Exception(message, pytrace=False)
 
 
 def options_of(item: Any, options: dict[str, Any]) -> MarkOptions:
-    """What is asked for: by arguments, else by the nearest mark, else as always.
+    """Return the options: from the arguments, else from the nearest mark, else the defaults.
 
     Raises:
-        pytest.fail.Exception: an option is not known, or not possible.
+        pytest.fail.Exception: an option is unknown or invalid.
     """
     asked = MarkOptions()
     for mark in reversed(list(item.iter_markers("twopc"))):

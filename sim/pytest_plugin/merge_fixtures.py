@@ -1,4 +1,4 @@
-"""The fixtures of merge replication. What they need is imported when a test asks for one of them."""
+"""The fixtures of merge replication. Their imports are made when a test requests one of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def twopc_merge_template() -> Sequence[Any]:
-    """What every topology that merges is loaded with; see `twopc_template`. Tables with a primary key are merged."""
+    """The content of every topology of merge replication; see `twopc_template`. Tables with a primary key are
+    merged.
+    """
     return ()
 
 
@@ -29,10 +31,10 @@ def twopc_merge(
     twopc_merge_template: Any,
     twopc_repetition: int,
 ) -> Iterator[TestMerge]:
-    """A Publisher and two Subscribers on real PostgreSQL that merge, new for this test.
+    """A Publisher and two Subscribers of merge replication on real PostgreSQL, new for this test.
 
-    ``@pytest.mark.twopc_merge(subscribers={"anna": {"kind": "server", "priority": 75}}, …)`` says otherwise what it
-    is like.
+    ``@pytest.mark.twopc_merge(subscribers={"anna": {"kind": "server", "priority": 75}}, …)`` changes the properties
+    of the topology.
     """
     from twopc.errors import TwopcError
     from twopc.sim.testing.merge_bed import MergeBed, request_of
@@ -59,7 +61,7 @@ def twopc_merge(
 
 @pytest.fixture
 def twopc_merge_async(twopc_merge: TestMerge) -> AsyncTestMerge:
-    """The same, to be awaited: for tests with an event loop, whoever runs that."""
+    """The topology of `twopc_merge` in awaitable form, for tests with any event loop."""
     from twopc.sim.testing.merge_doubles import AsyncTestMerge
 
     return AsyncTestMerge(twopc_merge)

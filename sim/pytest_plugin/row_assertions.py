@@ -1,4 +1,4 @@
-"""How an assertion about rows is explained: as a table of what differs."""
+"""Explanation of failed assertions about rows: a table of the differences."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 
 def compare(op: str, left: Any, right: Any) -> list[str] | None:
-    """The lines for ``left == right`` where one of them came from a table; None: not our business."""
+    """Return the lines for ``left == right`` if one side consists of a table's rows; None: another comparison."""
     import sys
 
     results = sys.modules.get("twopc.sim.sessions.results")
     if op != "==" or results is None:
-        return None  # nobody has asked a topology for rows
+        return None  # no rows were read in this run
     if not isinstance(left, results.Rows) and not isinstance(right, results.Rows):
         return None
     if not all(isinstance(side, list | tuple) and _are_rows(side) for side in (left, right)):

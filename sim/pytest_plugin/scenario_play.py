@@ -1,4 +1,4 @@
-"""Scenario files played for pytest: what came of it, and how that is told without a Python traceback."""
+"""Playing of scenario files for pytest, and the presentation of outcomes without a Python traceback."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _WIDTH = 100
 
 @dataclass(slots=True, kw_only=True)
 class FileOutcome:
-    """What came of one order of a file, or of several."""
+    """The outcome of one order of a file, or of several."""
 
     loaded: LoadedScenario
     history: History
@@ -40,37 +40,37 @@ class FileOutcome:
     cases: list[Case] = field(default_factory=list)
     of_case: dict[str, list[HistoryRecord]] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
-    """What is wrong with orders that are judged together: those that were generated, or repeated."""
+    """Failures of orders that are judged together: generated or repeated ones."""
 
     @property
     def skipped(self) -> str:
-        """Why nothing was played: twins whose protections cannot be switched off here."""
+        """Why nothing was played: twins whose protections cannot be switched off here. Empty: something was."""
         if self.verdicts:
             return ""
         return next((each.message for each in self.records if each.kind == "twin_skipped"), "")
 
     @property
     def failed(self) -> list[OrderVerdict]:
-        """The verdicts that are none to be glad of."""
+        """Verdicts with failures."""
         return [each for each in self.verdicts if each.failures]
 
     @property
     def is_wrong(self) -> bool:
-        """An order failed, or orders that are judged together did."""
+        """Whether an order failed, or orders that are judged together did."""
         return bool(self.failed or self.wrong)
 
     @property
     def failures(self) -> list[FailedCheck]:
-        """All of them."""
+        """Failures of all verdicts."""
         return [each for verdict in self.failed for each in verdict.failures]
 
     @property
     def records(self) -> list[HistoryRecord]:
-        """The whole history."""
+        """Records of the whole history."""
         return self.history.records
 
     def text(self) -> str:
-        """What failed: the place in the file, what was expected, and why it was otherwise."""
+        """Return the failures: the place in the file, the expectation, and why it was not met."""
         out = io.StringIO()
         screen = console(out, width=_WIDTH)
         document = self.loaded.document
@@ -87,7 +87,7 @@ class FileOutcome:
         return out.getvalue().rstrip()
 
     def reproduce(self) -> str:
-        """The command that plays the first failed case again."""
+        """Return the command that plays the first failed case again."""
         words = ["twopc", "run", self.loaded.document.path]
         words += ["--order", self.failed[0].name] if self.failed else []
         on = next(iter(self.records)).data or {}
@@ -97,10 +97,10 @@ class FileOutcome:
 
 
 def names(path: Path) -> tuple[LoadedScenario, list[tuple[str, int]]]:
-    """What a file has to play: names, and the lines where they stand.
+    """Return a file's items: names, and their lines in the file.
 
     Raises:
-        ScenarioError: the file is wrong; the message tells every place.
+        ScenarioError: the file is invalid; the message names every place.
     """
     loaded = load(path)
     return loaded, [
@@ -109,10 +109,10 @@ def names(path: Path) -> tuple[LoadedScenario, list[tuple[str, int]]]:
 
 
 class FilePlayer:
-    """Plays on the servers of a bench; one for all files, so that what is prepared is used again.
+    """Plays scenario files on the servers of a bench; one for all files, so that prepared topologies are reused.
 
     Args:
-        bench: None where no server is needed.
+        bench: None if no server is needed.
         on: ``postgres``, or ``model``.
     """
 
@@ -123,10 +123,10 @@ class FilePlayer:
         self._theatre: Any = None
 
     def play(self, loaded: LoadedScenario, selection: Selection) -> FileOutcome:
-        """Play what is selected.
+        """Play the selected orders.
 
         Raises:
-            ScenarioError: nothing is, or a server does not take what the file sets up.
+            ScenarioError: nothing is selected, or a server refuses the file's setup.
         """
         if self._bench is None:
             return played(self._on, self._play_elsewhere(loaded, selection))
@@ -169,7 +169,7 @@ class FilePlayer:
         return outcome
 
     def close(self) -> None:
-        """Drop what is prepared."""
+        """Drop prepared topologies."""
         if self._stack is not None and self._bench is not None:
             stack, self._stack, self._theatre = self._stack, None, None
             self._bench.call(stack.aclose)

@@ -1,4 +1,4 @@
-"""What a failed test shows of its topologies: what happened when, and how to see it again."""
+"""Report sections of a failed test: the history of its topologies, and the command that reproduces it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from twopc.sim.report.history import HistoryRecord
     from twopc.sim.testing.blocking_bench import TestTopology
 
-#: The topologies that a test has, for its report and for what it may leave behind.
+#: The topologies of a test, for its report and for the check of prepared transactions.
 TOPOLOGIES = pytest.StashKey["list[TestTopology]"]()
 _WIDTH = 100
 _PROPERTIES = pytest.StashKey[bool]()
 
 
 def topologies_of(item: pytest.Item) -> list[TestTopology]:
-    """Those that a test has, or shares with others of its scope."""
+    """Return the topologies that a test has, or shares with others of its scope."""
     used = [id(value) for value in getattr(item, "funcargs", {}).values()]
     return [
         topology
@@ -32,7 +32,7 @@ def topologies_of(item: pytest.Item) -> list[TestTopology]:
 
 
 def add_properties(item: pytest.Item) -> None:
-    """Seed and gids go into the JUnit report."""
+    """Add seed and gids to the JUnit report."""
     topologies = topologies_of(item)
     if not topologies or _PROPERTIES in item.stash:
         return
@@ -44,7 +44,7 @@ def add_properties(item: pytest.Item) -> None:
 
 
 def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Timeline, diagram and how to run it again, of each topology in which something happened."""
+    """Add timeline, diagram and the command to run the test again, for each topology with a history."""
     for topology in topologies_of(item):
         records = topology.history
         happened = any(record.session or record.kind == "deliver" for record in records)
@@ -56,7 +56,7 @@ def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
 
 
 def timeline(records: list[HistoryRecord]) -> str:
-    """A lane a session, time downwards."""
+    """Return the timeline as text: one lane per session, time downwards."""
     from twopc.sim.report.fold import Fold
     from twopc.sim.report.terminal import console
     from twopc.sim.report.timeline import draw
@@ -69,7 +69,7 @@ def timeline(records: list[HistoryRecord]) -> str:
 
 
 def picture(records: list[HistoryRecord]) -> str:
-    """Messages between sessions and nodes."""
+    """Return the diagram of messages between sessions and nodes as text."""
     from twopc.sim.report.diagram import diagram, text
     from twopc.sim.report.recorded_orders import played
 
@@ -77,7 +77,7 @@ def picture(records: list[HistoryRecord]) -> str:
 
 
 def reproduce(item: pytest.Item) -> str:
-    """The command that runs this test again, in the order in which it failed."""
+    """Return the command that runs this test again, in the order in which it failed."""
     topologies: list[TestTopology] = topologies_of(item)
     words = ["pytest", os.fspath(item.nodeid)]
     order = next((each.bed.order for each in topologies if each.bed.order), "")
@@ -90,7 +90,7 @@ def reproduce(item: pytest.Item) -> str:
 
 
 def add_extras(item: pytest.Item, report: Any) -> None:
-    """The timelines as extras, where pytest-html is installed."""
+    """Add the timelines as extras, if pytest-html is installed."""
     if not item.config.pluginmanager.hasplugin("html"):
         return
     for topology in topologies_of(item):
@@ -105,7 +105,7 @@ def add_extras(item: pytest.Item, report: Any) -> None:
 
 
 def write_report(item: pytest.Item, records: list[HistoryRecord]) -> None:
-    """History and page of a failed test, if somebody wants them."""
+    """Write history and page of a failed test, if a folder for reports is set."""
     from twopc.sim.pytest_plugin.config import settings_of
 
     requested = settings_of(item.config).report

@@ -1,4 +1,4 @@
-"""What happens at a topology that merges and was left running, as numbers of one moment."""
+"""Figures of one moment for a running topology of merge replication."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from twopc.drivers.merge.status import WAITING
 from twopc.merge.decision import ConflictType
 from twopc.sim.merge.conflict_texts import kind_words
 
-#: Of each neighbour: when the last session has ended, and how many rows wait for it.
+#: End of the last session with each neighbour, and number of rows that wait for the next one.
 NEIGHBOURS = f"""
 select s.subscriber_server, s.is_publisher, s.last_sync_date, {WAITING}
 from msrepl.sysmergesubscriptions as s where s.login is not null order by 1
 """  # noqa: S608 -- two constants
-#: The last ones that were recorded at the Publisher.
+#: The conflicts recorded last at the Publisher.
 CONFLICTS = """
 select to_char(c.msrepl_create_time, 'HH24:MI:SS'), c.origin_datasource, c.winner, c.conflict_type, a.source_object
 from msrepl.msmerge_conflicts_info as c join msrepl.sysmergearticles as a on a.nickname = c.tablenick
@@ -26,20 +26,22 @@ order by c.msrepl_create_time desc limit %s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedMerge:
-    """A subscription."""
+    """A subscription of merge replication."""
 
     subscriber: str
     publisher: str
     last_session: datetime | None
-    """When one has last ended as a whole."""
+    """End of the last complete session."""
     rows_up: int | None
-    """Changed rows that wait for the next session at the Subscriber; None: it does not answer."""
+    """Number of changed rows at the Subscriber that wait for the next session; None: the Subscriber does not
+    answer.
+    """
     rows_down: int
-    """Likewise at the Publisher."""
+    """Number of changed rows at the Publisher that wait for the next session."""
 
 
 def merges_of(answers: dict[str, Sequence[tuple[Any, ...]]]) -> tuple[WatchedMerge, ...]:
-    """The subscriptions, from what nodes say of their neighbours."""
+    """Return the subscriptions, from the nodes' records of their neighbours."""
     results = []
     for node, neighbours in answers.items():
         for name, is_publisher, ended, rows_down in neighbours:
@@ -62,7 +64,7 @@ def merges_of(answers: dict[str, Sequence[tuple[Any, ...]]]) -> tuple[WatchedMer
 
 
 def conflict_text(winner: str | None, kind: int, table: str) -> tuple[str, str]:
-    """Kind and text of a conflict, in a line."""
+    """Return the kind and the text of a conflict, as one line."""
     return kind_words(
         ConflictType(kind)
     ), f"{table}: {f'{winner} has won' if winner else 'could not be written'}"

@@ -1,6 +1,6 @@
-"""Prometheus metrics of a topology that was left running: what `watch` shows, and how often agents tried again.
+"""Prometheus metrics of a running topology: the figures of `watch`, and the agents' retries.
 
-Served at 127.0.0.1 only. Every request looks anew; nothing is kept between requests but connections.
+Served at 127.0.0.1 only. Every request queries the nodes again; only connections are kept between requests.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ where event = 'retry' and subscriber is not null group by 1
 
 
 class TopologyCollector(Collector):
-    """Looks at a topology when it is asked for metrics.
+    """Collects the metrics of a topology at each request.
 
     Args:
-        watch: is used on `loop` only, while this object is called from the server's threads.
+        watch: used on `loop` only, while this object is called from the server's threads.
     """
 
     def __init__(self, watch: TopologyWatch, loop: asyncio.AbstractEventLoop) -> None:
@@ -40,7 +40,7 @@ class TopologyCollector(Collector):
         self._turn = asyncio.Lock()
 
     def collect(self) -> Iterator[Metric]:
-        """The metrics as they are now."""
+        """Return the current metrics."""
         work = asyncio.run_coroutine_threadsafe(self._look(), self._loop)
         moment, retries = work.result(_ANSWER_TIMEOUT_S)
         return iter(families(moment, retries))
@@ -58,7 +58,7 @@ class TopologyCollector(Collector):
 
 
 def families(moment: TopologyState, retries: dict[str, int]) -> list[Metric]:
-    """A moment as metrics; nodes that did not answer have `twopc_node_up` 0 and no other."""
+    """Return a topology's state as metrics; a node that did not answer has only `twopc_node_up`, with value 0."""
     up = GaugeMetricFamily("twopc_node_up", "1: the node answers.", labels=["node"])
     sessions = GaugeMetricFamily(
         "twopc_sessions", "Sessions of the application's role.", labels=["node"]
@@ -114,7 +114,7 @@ def families(moment: TopologyState, retries: dict[str, int]) -> list[Metric]:
 
 
 def _topology_families(moment: TopologyState) -> list[Metric]:
-    """What is no single node's."""
+    """Return the metrics that belong to no single node."""
     unread = GaugeMetricFamily("twopc_log_unread_bytes", "The Publisher's log that is not read.")
     unread.add_metric([], moment.unread_bytes)
     blocked = GaugeMetricFamily("twopc_blocked_sessions", "Sessions that wait for a lock.")
@@ -136,7 +136,7 @@ async def serve(state: State, *, running: Callable[[], None]) -> None:
     """Serve the metrics of a topology at its port until SIGINT or SIGTERM.
 
     Args:
-        running: called as soon as a signal ends it in order.
+        running: called once signals stop the server cleanly.
 
     Raises:
         ConfigurationError: no port is set, or it is in use.

@@ -1,6 +1,6 @@
-"""The processes beside the servers: log reader, agents, resolver, clean-up; or merge agents.
+"""The processes beside the servers: log reader, agents, resolver and clean-up; or merge agents.
 
-Each is found again by its command line, which names the folder; no secret is in it.
+Each is identified by its command line, which contains the folder and no secret.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from twopc.sim.up.state import State
 
 _READY_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 15.0
-#: What a process says as soon as a signal ends it in order.
+#: Line that a process prints once signals stop it cleanly.
 RUNS = "runs"
 METRICS = "metrics"
 CLEAN_UP = "clean-up"
@@ -36,12 +36,12 @@ _SUSPENDED = (psutil.STATUS_STOPPED, _TRACED)
 
 @dataclass(frozen=True, slots=True, order=True)
 class TopologyPart:
-    """One of them."""
+    """One of the processes."""
 
     kind: str
     """``log-reader``, ``agent``, ``resolver``, ``clean-up``, ``merge-agent`` or ``metrics``."""
     node: str = ""
-    """Of an agent: its Subscriber."""
+    """An agent's Subscriber; empty for other processes."""
 
     def __str__(self) -> str:
         return (
@@ -52,16 +52,16 @@ class TopologyPart:
 
     @property
     def file(self) -> str:
-        """Where it says what it has to say, in the folder."""
+        """Name of its log file in the folder."""
         return f"{self.kind}-{self.node}.log" if self.node else f"{self.kind}.log"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoppedProcess:
-    """A process that lives and does nothing: suspended by a signal (``kill -STOP``), or by a debugger."""
+    """A process that is suspended, by a signal (``kill -STOP``) or by a debugger."""
 
     process: str
-    """Which, as `TopologyPart` is printed."""
+    """Name of the process, in the form of ``str(TopologyPart)``."""
     pid: int
     remedy: str
 
@@ -72,12 +72,12 @@ class StoppedProcess:
 def expected_parts(
     subscribed: Iterable[str], *, any_client: bool, metrics: bool = False
 ) -> tuple[TopologyPart, ...]:
-    """Those that a topology needs.
+    """Return the processes that a topology needs.
 
     Args:
-        subscribed: the Subscribers that something is distributed to.
-        any_client: any client may write at one of them.
-        metrics: metrics are served.
+        subscribed: the Subscribers that changes are distributed to.
+        any_client: whether any client may write at a Subscriber.
+        metrics: whether metrics are served.
     """
     agents = [TopologyPart("agent", name) for name in subscribed]
     return (
@@ -92,13 +92,13 @@ def expected_parts(
 def expected_merge_parts(
     subscribed: Iterable[str], *, metrics: bool = False
 ) -> tuple[TopologyPart, ...]:
-    """Those that a topology needs that merges; see `expected_parts`."""
+    """Return the processes that a topology of merge replication needs; see `expected_parts`."""
     agents = [TopologyPart(MERGE_AGENT, name) for name in subscribed]
     return (*agents, *([TopologyPart(METRICS)] if metrics else []))
 
 
 async def look(state: State) -> tuple[TopologyPart, ...]:
-    """Those that a topology needs now; its servers run."""
+    """Return the processes that a topology needs now; its servers must run."""
     metrics = state.metrics_port is not None
     if state.merges:
         async with await attach_merge(state.dsns) as merging:
@@ -114,7 +114,7 @@ async def look(state: State) -> tuple[TopologyPart, ...]:
 
 
 def running(folder: Path) -> dict[TopologyPart, psutil.Process]:
-    """Those that live, suspended ones among them."""
+    """Return the running processes of a folder, suspended ones included."""
     place = str(folder.absolute())
     results = {}
     for process in psutil.process_iter():
@@ -126,18 +126,18 @@ def running(folder: Path) -> dict[TopologyPart, psutil.Process]:
             if words[at + 1 : at + 2] == [place]:
                 results[TopologyPart(words[at + 2], *words[at + 3 : at + 4])] = process
         except psutil.Error:
-            continue  # gone meanwhile, or somebody else's
+            continue  # ended meanwhile, or another user's
     return results
 
 
 def stopped(alive: Mapping[TopologyPart, psutil.Process]) -> tuple[StoppedProcess, ...]:
-    """The suspended ones among those that live."""
+    """Return the suspended processes."""
     results = []
     for part, process in sorted(alive.items(), key=lambda each: each[0]):
         try:
             status = process.status()
         except psutil.Error:
-            continue  # gone meanwhile
+            continue  # ended meanwhile
         if status in _SUSPENDED:
             remedy = (
                 "its debugger continues it"
@@ -149,10 +149,10 @@ def stopped(alive: Mapping[TopologyPart, psutil.Process]) -> tuple[StoppedProces
 
 
 def start(state: State) -> None:
-    """Start those that do not live, continue those that are suspended. Each can be ended in order on return.
+    """Start missing processes and continue suspended ones; on return, signals stop each of them cleanly.
 
     Raises:
-        ServerError: one ended at once; says what it said.
+        ServerError: a process ended at once; contains the last line of its log.
     """
     alive, needed = running(state.folder), asyncio.run(look(state))
     for process in alive.values():
@@ -173,7 +173,7 @@ def start(state: State) -> None:
             raise ServerError(f"the {part} has ended: {text.splitlines()[-1] if text else wording}")
 
 
-#: Not reaped elsewhere if they end while we live.
+#: Child processes of this process, which must be reaped here.
 _children: list[subprocess.Popen[bytes]] = []
 
 
@@ -185,7 +185,7 @@ def _start(folder: Path, part: TopologyPart) -> subprocess.Popen[bytes]:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            start_new_session=True,  # an interrupt at the terminal is not for it
+            start_new_session=True,  # not interrupted by Ctrl-C at the terminal
             cwd="/",
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
@@ -194,11 +194,11 @@ def _start(folder: Path, part: TopologyPart) -> subprocess.Popen[bytes]:
 
 
 def stop(folder: Path, kind: str | None = None) -> None:
-    """End them in order, or those of one kind; by force those that do not end."""
+    """Stop the processes of a folder, or those of one kind, cleanly; kill those that do not end in time."""
     alive = [process for part, process in running(folder).items() if kind in (None, part.kind)]
     for process in alive:
         _send(process, signal.SIGTERM)
-        _send(process, signal.SIGCONT)  # a suspended process takes no other signal in but SIGKILL
+        _send(process, signal.SIGCONT)  # a suspended process handles SIGTERM only after SIGCONT
     _, late = psutil.wait_procs(alive, timeout=_STOP_TIMEOUT_S)
     for process in late:
         _send(process, signal.SIGKILL)
@@ -208,6 +208,6 @@ def stop(folder: Path, kind: str | None = None) -> None:
 
 def _send(process: psutil.Process, number: signal.Signals) -> None:
     try:
-        process.send_signal(number)  # psutil looks at the start time first
+        process.send_signal(number)  # psutil first checks that the PID was not reused
     except psutil.NoSuchProcess:
         return

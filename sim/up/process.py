@@ -1,6 +1,7 @@
-"""``python -m twopc.sim.up.process FOLDER KIND [NODE]``: one of the processes beside a topology's servers.
+"""The program ``python -m twopc.sim.up.process FOLDER KIND [NODE]``: one of the processes beside a topology's
+servers.
 
-Whoever starts it has made the folder; see `parts`.
+The folder must exist; see `parts`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _CLEAN_UP_EVERY_S = 60.0
 
 
 def main(folder: str, kind: str, node: str = "") -> None:
-    """Be a `parts.Part` until SIGINT or SIGTERM."""
+    """Run a `parts.TopologyPart` until SIGINT or SIGTERM."""
     log.configure(level="warning", layout="text")
     state = load(Path(folder))
 
@@ -53,7 +54,7 @@ def main(folder: str, kind: str, node: str = "") -> None:
     elif kind == parts.MERGE_AGENT:
         asyncio.run(_merge(state, node, runs))
     elif kind == parts.METRICS:
-        from twopc.sim.up import metrics  # with the client library of Prometheus
+        from twopc.sim.up import metrics  # imports prometheus_client
 
         asyncio.run(metrics.serve(state, running=runs))
     else:
@@ -68,7 +69,7 @@ def main(folder: str, kind: str, node: str = "") -> None:
 
 
 async def _merge(state: State, subscriber: str, runs: Callable[[], None]) -> None:
-    """Run sessions with a Subscriber; those that end early, and conflicts, are told of."""
+    """Run sessions with a Subscriber; log failed sessions and those with conflicts."""
 
     def tell(outcome: MergeReport | MergeError) -> None:
         if isinstance(outcome, MergeError) or outcome.conflicts or outcome.retried:
@@ -88,4 +89,4 @@ if __name__ == "__main__":
     try:
         main(*sys.argv[1:])
     except TwopcError as error:
-        sys.exit(f"{error}")  # whoever starts it shows its last line
+        sys.exit(f"{error}")  # `parts.start` shows its last line

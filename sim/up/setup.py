@@ -1,6 +1,6 @@
-"""Setting a topology up so that it stays, starting it again, and ending it.
+"""Setting up, starting and stopping a topology that is left running.
 
-Everything is in one folder: servers' directories, what is known (`state`), what its processes say.
+Everything is in one folder: servers' directories, the state (`state`), and the processes' logs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _DEMO = Path(__file__).with_name("demo.twopc.yaml")
 _DEMO_MERGE = Path(__file__).with_name("demo_merge.twopc.yaml")
-#: From one session of a merge agent to the next, unless somebody says otherwise.
+#: Default interval between two sessions of a merge agent.
 _MERGE_EVERY_S = 10.0
 #: The name of the distribution database among the nodes.
 DISTRIBUTION = "distribution"
@@ -40,7 +40,7 @@ Say = Callable[[str], None]
 
 
 def _silent(_: str) -> None:
-    """Nobody wants to know."""
+    """Discard a message."""
 
 
 def up(
@@ -55,19 +55,19 @@ def up(
     merge_every_s: float | None = None,
     say: Say = _silent,
 ) -> State:
-    """Have the topology of a folder run: set it up if it is not there, start what does not live of it.
+    """Start the topology of a folder; set it up first if the folder has none.
 
     Args:
-        scenario: its nodes, tables and rows are taken; None: two accounts, at as many `subscribers`.
-        merge: without a scenario: two customers, at nodes that merge.
+        scenario: source of nodes, tables and rows; None: two accounts, at `subscribers` Subscribers.
+        merge: without a scenario: two customers, with merge replication.
         each: a server for each node, instead of one for all.
-        metrics_port: where Prometheus metrics are served from now on; 0: nowhere; None: as before.
-        archive_hours: how long clean-up waits for an archive that nobody appends to; None: as before.
-        merge_every_s: of nodes that merge: from one session of an agent to the next; None: as before.
-        say: is told what is done now.
+        metrics_port: port of Prometheus metrics from now on; 0: none; None: unchanged.
+        archive_hours: how long clean-up waits for an archive that is not appended to; None: unchanged.
+        merge_every_s: with merge replication: interval between two sessions of an agent; None: unchanged.
+        say: called with messages about progress.
 
     Raises:
-        ConfigurationError: another topology was set up there.
+        ConfigurationError: another topology was set up in the folder.
         ScenarioError: the scenario cannot be read.
         ServerError: a server or a process does not start.
     """
@@ -79,7 +79,7 @@ def up(
     with locked(folder):
         state = look(folder)
         if state is None:
-            _clear(folder)  # what a set-up has left that was killed
+            _clear(folder)  # left by an interrupted setup
             say("setting up: servers, tables, subscriptions")
             loaded = loaded or _loaded(None, None, merge=False)
             try:
@@ -107,10 +107,10 @@ def _adjusted(
     archive_hours: float | None,
     merge_every_s: float | None,
 ) -> State:
-    """With new settings, which processes that run have no more: those are ended.
+    """Save new settings, and stop the processes that run with old ones.
 
     Raises:
-        ConfigurationError: a setting of merge replication, and the nodes do not merge.
+        ConfigurationError: a setting of merge replication, for a topology without it.
     """
     if merge_every_s is not None and not state.merges:
         raise ConfigurationError(
@@ -132,10 +132,10 @@ def _adjusted(
 
 
 def down(folder: Path) -> State:
-    """End processes and servers of a folder in order; everything is there for the next `up`.
+    """Stop processes and servers of a folder cleanly; all data is kept for the next `up`.
 
     Raises:
-        ConfigurationError: nothing was set up there.
+        ConfigurationError: no topology was set up in the folder.
     """
     folder = folder.absolute()
     state = load(folder)
@@ -147,10 +147,10 @@ def down(folder: Path) -> State:
 
 
 def remove(folder: Path) -> None:
-    """End everything of a folder and remove it. Harmless if nothing is there.
+    """Stop everything of a folder and remove the folder. No effect if it does not exist.
 
     Raises:
-        ConfigurationError: it is no folder of ours.
+        ConfigurationError: it is not the folder of a topology.
     """
     folder = folder.absolute()
     if not folder.exists():
@@ -163,12 +163,12 @@ def remove(folder: Path) -> None:
 
 
 def server_of(state: State, name: str) -> LastingServer:
-    """One of its servers."""
+    """Return one of the topology's servers."""
     return LastingServer.open(state.folder / "servers" / name)
 
 
 def _clear(folder: Path) -> None:
-    """End what runs there and remove all of it, but the lock."""
+    """Stop everything in a folder and remove its content, except the lock."""
     parts.stop(folder)
     servers = folder / "servers"
     if servers.is_dir():
@@ -181,7 +181,7 @@ def _clear(folder: Path) -> None:
 
 
 def _loaded(scenario: Path | None, subscribers: int | None, *, merge: bool) -> LoadedScenario:
-    """What is set up.
+    """Return the scenario to set up.
 
     Raises:
         ScenarioError: it cannot be read.
@@ -230,7 +230,7 @@ def _make(folder: Path, loaded: LoadedScenario, source: str, *, each: bool) -> S
 
 
 async def _install(name: str, scenario: Scenario, dsns: Mapping[str, str]) -> list[Node]:
-    """Set a topology up."""
+    """Set up a topology on the servers; return its nodes."""
     topology = Topology(
         publisher=scenario.topology.publisher,
         subscribers=scenario.topology.subscribers,
@@ -247,7 +247,7 @@ async def _install(name: str, scenario: Scenario, dsns: Mapping[str, str]) -> li
 
 
 async def _install_merge(name: str, scenario: Scenario, dsns: Mapping[str, str]) -> list[Node]:
-    """The same for nodes that merge."""
+    """Set up a topology of merge replication on the servers; return its nodes."""
     topology = MergeTopology(tree=scenario.topology.tree, dsns=dsns, name=name)
     async with topology:
         await set_up_merge(topology, scenario)
@@ -255,7 +255,7 @@ async def _install_merge(name: str, scenario: Scenario, dsns: Mapping[str, str])
 
 
 def _name(scenario: str) -> str:
-    """The topology's name, which is part of gids."""
+    """Return the topology's name, which is part of gids."""
     name = re.sub(r"[^A-Za-z0-9_.-]+", "-", scenario)[:40]
     if not is_node_name(name):
         raise ServerError(f"a topology cannot be called {scenario!r}")

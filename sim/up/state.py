@@ -1,6 +1,6 @@
-"""What is known of a topology that was left running: a file in its folder, which only its owner can read.
+"""The state of a running topology: a file in its folder, readable by the owner only.
 
-It must not know how anything is started.
+Independent of how processes are started.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class StateNode:
     kind: str
     """``publisher``, ``subscriber`` or ``distribution``."""
     server: str
-    """Which of the folder's servers it is on."""
+    """Name of its server in the folder."""
     dsn: str = field(repr=False)
     """The administrator's connection string."""
     app_dsn: str = field(repr=False)
-    """The application's."""
+    """The application's connection string."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,20 +44,20 @@ class State:
 
     folder: Path
     name: str
-    """The topology's."""
+    """Name of the topology."""
     source: str
-    """What it was made of: a scenario's file, or ``--subscribers N``."""
+    """Source of the topology: a scenario's file, or ``--subscribers N``."""
     nodes: dict[str, StateNode]
     metrics_port: int | None = None
-    """Where metrics are served; None: they are not."""
+    """Port of the metrics; None: metrics are not served."""
     merge_every_s: float | None = None
-    """The nodes merge, with so many seconds between two sessions of an agent; None: they replicate otherwise."""
+    """Seconds between two sessions of a merge agent; None: the topology does not use merge replication."""
     archive_hours: float = _ARCHIVE_HOURS
-    """An archive that was not appended to for so long is waited for by clean-up no longer."""
+    """How long clean-up waits for an archive that is not appended to."""
 
     @property
     def merges(self) -> bool:
-        """Its replication is merge replication."""
+        """Whether the topology uses merge replication."""
         return self.merge_every_s is not None
 
     @property
@@ -81,7 +81,9 @@ class State:
         return {name: node.dsn for name, node in self.nodes.items()}
 
     def dsns_without_password(self) -> dict[str, str]:
-        """The same, with a file of this folder that libpq reads the password from, and only its owner can."""
+        """Return the connection strings with a password file, in this folder and readable by the owner only, for
+        libpq.
+        """
         lines, results = [], {}
         for name, dsn in self.dsns.items():
             parts = conninfo.conninfo_to_dict(dsn)
@@ -94,7 +96,7 @@ class State:
         return results
 
     def save(self) -> None:
-        """Write it, whole or not at all."""
+        """Write the state atomically."""
         text = json.dumps(
             {
                 "format": _FORMAT,
@@ -117,25 +119,25 @@ class State:
 
 
 def _escaped(text: str) -> str:
-    """A field of a password file."""
+    """Escape a field of a password file."""
     return text.replace("\\", "\\\\").replace(":", "\\:")
 
 
 def default_folder() -> Path:
-    """Where a topology is left if nobody says where."""
+    """Return the default folder of a topology."""
     return cache_directory("up") / "default"
 
 
 def tour_folder() -> Path:
-    """Where a tour is if nobody says where."""
+    """Return the default folder of a tour."""
     return default_folder().with_name("tour")
 
 
 def load(folder: Path) -> State:
-    """What was set up in a folder.
+    """Return the state of the topology in a folder.
 
     Raises:
-        ConfigurationError: nothing was.
+        ConfigurationError: no topology was set up there.
     """
     result = look(folder)
     if result is None:
@@ -144,10 +146,10 @@ def load(folder: Path) -> State:
 
 
 def look(folder: Path) -> State | None:
-    """As `load`; None if nothing was set up, or not to its end.
+    """Return the state as `load` does; None if no topology was set up, or not completely.
 
     Raises:
-        ConfigurationError: its file cannot be read, or is another version's.
+        ConfigurationError: the file cannot be read, or is of another version.
     """
     folder = folder.absolute()
     try:
@@ -173,10 +175,10 @@ def look(folder: Path) -> State | None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Nobody else starts or ends anything in a folder meanwhile; it is made if it is not there."""
+    """Lock a folder, which is created if missing, against starts and stops by other processes."""
     folder.mkdir(parents=True, exist_ok=True)
     if os.geteuid() == 0:
-        folder.chmod(0o755)  # the servers are another user's
+        folder.chmod(0o755)  # the servers run as another user
     lock = FileLock.take(folder / "lock", timeout_s=_LOCK_TIMEOUT_S)
     try:
         yield

@@ -1,7 +1,7 @@
-"""A first conflict by hand: what a newcomer is asked to do in two psql windows, and how it is seen that they did.
+"""The tour: a first conflict by hand, with instructions for two psql windows, and the detection of each step.
 
-Conditions are looked for in the databases and the servers' log; nothing is read of what was typed. Amounts are
-free: what counts is that the row has changed. It must not know how anything is shown.
+Steps are detected in the databases and the servers' logs, not by reading what was typed. Amounts are free: it only
+matters that the row has changed. Independent of how anything is displayed.
 """
 
 from __future__ import annotations
@@ -38,53 +38,53 @@ class Windows:
     """The sessions of psql at a Subscriber."""
 
     there: int
-    """All of them."""
+    """Number of all sessions."""
     open: int
-    """In a transaction."""
+    """Number of sessions in a transaction."""
     aborted: int
-    """In one that has failed."""
+    """Number of sessions in a failed transaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TourLook:
-    """One look."""
+    """One observation of the topology."""
 
     balances: dict[str, int]
-    """Of account 1, by node."""
+    """Balance of account 1, by node."""
     windows: dict[str, Windows]
-    """By Subscriber."""
+    """Sessions of psql, by Subscriber."""
     held: int
-    """Links of the first Subscriber with a transaction open at the Publisher."""
+    """Number of the first Subscriber's links with an open transaction at the Publisher."""
     moment: TopologyState
 
     def everywhere(self) -> bool:
-        """All nodes hold the same."""
+        """Whether all nodes have the same balance."""
         return len(set(self.balances.values())) == 1
 
 
 Condition = Callable[[TourLook, TourLook], bool]
-"""From what was seen before and what is seen now."""
+"""A predicate of an earlier observation and the present one."""
 Hint = tuple[Condition, str]
-"""What was done wrong, and what helps."""
+"""A condition for a mistake, and the text that helps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TourStep:
-    """Something to do."""
+    """One step of the tour."""
 
     title: str
     types: tuple[tuple[int, str], ...]
-    """What is typed, and in which window."""
+    """Commands to type, each with the number of its window."""
     done: Condition
     explains: str
     hints: tuple[Hint, ...] = ()
     resolver: bool = True
-    """Whether the resolver runs meanwhile."""
+    """Whether the resolver runs during the step."""
 
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """A tour's folder, which no other tour uses and which is removed in the end.
+    """Reserve a tour's folder, and remove it at the end.
 
     Raises:
         ConfigurationError: another tour uses it.
@@ -96,7 +96,7 @@ def held(folder: Path) -> Iterator[None]:
             f"another tour is under way in {folder}: end it, or choose another --state"
         )
     try:
-        remove(folder)  # what a tour has left that was killed
+        remove(folder)  # left by a tour that was killed
         yield
     finally:
         remove(folder)
@@ -104,12 +104,12 @@ def held(folder: Path) -> Iterator[None]:
 
 
 def sweep(folder: Path) -> bool:
-    """Remove what a tour that was killed has left; whether it has left something."""
+    """Remove the folder of a tour that was killed; return whether there was one."""
     if not folder.exists():
         return False
     lock = FileLock.try_take(_lock_of(folder))
     if lock is None:
-        return False  # it lives
+        return False  # the tour is running
     remove(folder)
     lock.release(remove=True)
     return True
@@ -123,8 +123,8 @@ class Tour:
     """The tour of a topology with two Subscribers.
 
     Args:
-        state: it is running; made with two Subscribers of accounts.
-        say: is told everything that the newcomer is to read, a line each.
+        state: a running topology, with two Subscribers of accounts.
+        say: called with each line of text for the user.
     """
 
     def __init__(self, state: State, say: Callable[[str], None]) -> None:
@@ -133,7 +133,7 @@ class Tour:
         self.first, self.second = state.subscribers[:2]
 
     async def play(self, commands: dict[int, str]) -> None:
-        """Go through it all; returns when the last step was done.
+        """Play all steps; return when the last one was done.
 
         Args:
             commands: how each window is opened.
@@ -208,7 +208,7 @@ class Tour:
         return (*self._alone(commands), *self._against_each_other(), *self._in_doubt())
 
     def _alone(self, commands: dict[int, str]) -> tuple[TourStep, ...]:
-        """One window writes."""
+        """Return the steps in which only one window writes."""
         pub, one, two = self._state.publisher, self.first, self.second
         return (
             TourStep(
@@ -230,7 +230,7 @@ class Tour:
         )
 
     def _against_each_other(self) -> tuple[TourStep, ...]:
-        """Both want the same row."""
+        """Return the steps in which both windows change the same row."""
         pub, one, two = self._state.publisher, self.first, self.second
         return (
             TourStep(
@@ -284,7 +284,7 @@ class Tour:
         )
 
     def _in_doubt(self) -> tuple[TourStep, ...]:
-        """The resolver is away."""
+        """Return the steps without the resolver."""
         pub, one = self._state.publisher, self.first
         return (
             TourStep(
@@ -308,7 +308,7 @@ class Tour:
 
 
 def _fewer(node: str) -> Condition:
-    """There is less on the account at a node."""
+    """Return the condition that the balance at a node has decreased."""
     return lambda before, now: now.balances[node] < before.balances[node]
 
 

@@ -1,6 +1,6 @@
-"""What happens at a topology that was left running, as numbers of one moment.
+"""Figures of one moment for a running topology.
 
-Looks only. A node that does not answer is told of, and the others are shown.
+Read-only. A node that does not answer is reported, and the others are shown.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ class WatchedNode:
 
     name: str
     error: str = ""
-    """Why it could not be looked at."""
+    """Why the node could not be queried; empty: it was."""
     sessions: int = 0
-    """Of the application's role."""
+    """Number of sessions of the application's role."""
     transactions: int = 0
-    """Of any client, that have changed something here, since it was set up."""
+    """Number of transactions of any client that have changed something at this node since its setup."""
     refused: int = 0
-    """Since we look: statements that the Publisher refused."""
+    """Number of statements that the Publisher has refused since the watch began."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedConflict:
-    """A conflict, as the server's log tells it; of nodes that merge, as the Publisher has recorded it."""
+    """A conflict, from the server log; with merge replication, from the Publisher's records."""
 
     at: str
     node: str
@@ -73,26 +73,28 @@ class LoggedConflict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyState:
-    """All of it."""
+    """The state of the whole topology."""
 
     nodes: tuple[WatchedNode, ...]
     refusals: tuple[LoggedConflict, ...]
-    """The last ones."""
+    """The last conflicts."""
     blocked: tuple[str, ...]
-    """Who waits for whom, a sentence each."""
+    """All waits, one sentence each."""
     in_doubt: tuple[tuple[str, str, float], ...]
-    """Node, gid and age in seconds of what is prepared."""
+    """Node, gid and age in seconds of each prepared transaction."""
     agents: tuple[AgentStatus, ...]
     missing: tuple[str, ...]
     """Servers and processes that should run and do not."""
     stopped: tuple[parts.StoppedProcess, ...]
-    """Processes that are suspended."""
+    """Suspended processes."""
     unreachable: tuple[str, ...]
-    """Nodes that did not answer: what is prepared there, or how far agents are, is not known."""
+    """Nodes that did not answer, whose prepared transactions or agents' progress are unknown."""
     unread_bytes: int = 0
-    """Of the Publisher's log, not read yet: its transactions are not in the agents' numbers of those that wait."""
+    """Bytes of the Publisher's log that are not read yet; their transactions are not included in the agents'
+    figures.
+    """
     merges: tuple[WatchedMerge, ...] = ()
-    """Subscriptions of nodes that merge."""
+    """Subscriptions of merge replication."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,26 +102,26 @@ class IdleProcesses:
     """Servers and processes that do not work."""
 
     missing: tuple[str, ...] = ()
-    """Those that should run and do not."""
+    """Servers and processes that should run and do not."""
     stopped: tuple[parts.StoppedProcess, ...] = ()
-    """Those that are suspended."""
+    """Suspended processes."""
 
     def __bool__(self) -> bool:
         return bool(self.missing or self.stopped)
 
 
 class _NodeAnswer(NamedTuple):
-    """What a node has answered."""
+    """The answers of a node."""
 
     now: WatchedNode
     waits: Sequence[tuple[Any, ...]] = ()
     prepared: Sequence[tuple[Any, ...]] = ()
     any_client: bool = False
-    """Any client may write there."""
+    """Whether any client may write at the node."""
 
 
 class TopologyWatch:
-    """Looks at a topology, again and again; an async context manager."""
+    """Observes a topology repeatedly; an async context manager."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -129,7 +131,7 @@ class TopologyWatch:
         self._refused: Counter[str] = Counter()
         self._refusals: deque[LoggedConflict] = deque(maxlen=_REFUSALS_KEPT)
         self._expected = _presumed(state)
-        """What should run, as it was when all servers answered last."""
+        """Processes that should run, as of the last time when all servers answered."""
 
     async def __aenter__(self) -> TopologyWatch:
         return self
@@ -140,11 +142,11 @@ class TopologyWatch:
 
     @property
     def merges(self) -> bool:
-        """Its replication is merge replication: there is no distribution database."""
+        """Whether the topology uses merge replication, and therefore has no distribution database."""
         return self._state.merges
 
     async def look(self) -> TopologyState:
-        """How it is now."""
+        """Return the present state."""
         for server, log in self._logs.items():
             await asyncio.to_thread(self._read_log, server, log)
         state = self._state
@@ -187,11 +189,11 @@ class TopologyWatch:
         )
 
     def role(self, name: str) -> str:
-        """The application's role at a node."""
+        """Return the application's role at a node."""
         return str(conninfo.conninfo_to_dict(self._state.nodes[name].app_dsn)["user"])
 
     async def _node(self, name: str) -> _NodeAnswer:
-        """Everything that a node is asked; a node that fails before the last answer counts as not answering."""
+        """Run all queries at a node; a node that fails before the last answer counts as not answering."""
         try:
             ((sessions, begun, there),) = await self.rows(name, _NODE, (self.role(name),))
             waiting = await self.rows(name, waits.WAITS_SQL)
@@ -208,10 +210,10 @@ class TopologyWatch:
         return _NodeAnswer(now, waiting, prepared, any_client)
 
     async def rows(self, name: str, query: str, params: Any = None) -> list[tuple[Any, ...]]:
-        """A query at a node, by the administrator.
+        """Run a query at a node as the administrator.
 
         Raises:
-            psycopg.Error: the node does not answer, or refuses.
+            psycopg.Error: the node does not answer, or refuses the query.
         """
         connection = self._connections.get(name)
         if connection is None or connection.closed:
@@ -230,17 +232,17 @@ class TopologyWatch:
             raise
 
     async def _agents(self) -> list[AgentStatus] | None:
-        """How far they are; None: the distribution database does not answer."""
+        """Return the agents' status; None: the distribution database does not answer."""
         if self._state.merges:
             return []
         try:
             await self.rows(DISTRIBUTION, "select 1")
             return await agents(self._connections[DISTRIBUTION])
         except psycopg.Error:
-            return None  # its server is among the missing
+            return None  # `missing` names its server
 
     async def _slot(self) -> SlotState | None:
-        """Of the Publisher; None: nobody subscribes, or who would know does not answer."""
+        """Return the state of the Publisher's slot; None: there are no subscriptions, or a node does not answer."""
         name = self._state.publisher
         if self._state.merges or name not in self._connections:
             return None
@@ -252,7 +254,7 @@ class TopologyWatch:
             return None
 
     async def _merges(self, names: Sequence[str]) -> tuple[WatchedMerge, ...]:
-        """The subscriptions of nodes that merge; what they have last been in conflict about is told, too."""
+        """Return the subscriptions of merge replication, and update the list of the last conflicts."""
         if not self._state.merges:
             return ()
         answers: dict[str, Sequence[tuple[Any, ...]]] = {}
@@ -268,12 +270,12 @@ class TopologyWatch:
         return merges_of(answers)
 
     def _read_log(self, server: str, path: Path) -> None:
-        """What servers have complained of since we looked last; conflicts have facts in their DETAIL."""
+        """Read the server log's new lines; errors of conflicts have facts in their DETAIL."""
         try:
             size = path.stat().st_size
             start = self._read.setdefault(server, size)
             if size < start:
-                start = 0  # another file
+                start = 0  # the file was replaced
             with path.open("rb") as log:
                 log.seek(start)
                 text = log.read()
@@ -285,7 +287,7 @@ class TopologyWatch:
             try:
                 entry = json.loads(line)
             except ValueError:
-                continue  # a server was killed while it wrote this
+                continue  # an incomplete line of a killed server
             refusal = refusal_of(entry, self._state.subscribers)
             if refusal is not None:
                 self._refused[refusal.node] += 1
@@ -293,14 +295,16 @@ class TopologyWatch:
 
 
 async def idle(state: State) -> IdleProcesses:
-    """Servers and processes of a topology that do not work; which should is asked of its servers."""
+    """Return the servers and processes of a topology that do not work; the needed ones are determined by querying
+    its servers.
+    """
     async with TopologyWatch(state) as eyes:
         now = await eyes.look()
     return IdleProcesses(missing=now.missing, stopped=now.stopped)
 
 
 def _presumed(state: State) -> tuple[parts.TopologyPart, ...]:
-    """What should run, before the servers have told."""
+    """Return the processes that presumably should run, before the servers have been queried."""
     metrics = state.metrics_port is not None
     if state.merges:
         return parts.expected_merge_parts(state.subscribers, metrics=metrics)
@@ -319,7 +323,9 @@ def _idle(state: State, needed: Sequence[parts.TopologyPart]) -> IdleProcesses:
 def as_stopped(
     statuses: Sequence[AgentStatus], stopped: Sequence[parts.StoppedProcess]
 ) -> tuple[AgentStatus, ...]:
-    """The agents; those whose processes are suspended cannot say so themselves."""
+    """Return the agents' status with runstatus ``stopped`` for suspended processes, which cannot report it
+    themselves.
+    """
     names = {each.process for each in stopped}
     return tuple(
         replace(each, runstatus="stopped")
@@ -330,7 +336,9 @@ def as_stopped(
 
 
 def refusal_of(entry: Mapping[str, Any], subscribers: tuple[str, ...]) -> LoggedConflict | None:
-    """The conflict that a line of a server's log tells of, if it does; the Publisher tells of it too."""
+    """Return the conflict that a Subscriber's line of a server log reports; None otherwise, since the Publisher
+    logs it too.
+    """
     node = entry.get("dbname", "")
     if entry.get("error_severity") != "ERROR" or node not in subscribers:
         return None
