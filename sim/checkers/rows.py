@@ -93,15 +93,12 @@ def _differences(table: str, expected: HistoryRecord, got: HistoryRecord) -> Ite
     there, here = by_key(expected), by_key(got)
     known, digests = ((each.data or {}).get("digests", {}) for each in (expected, got))
     uncompared = set() if has_versions(got) else {VERSION_COLUMN}
-    for column in (
-        each for each in digests if each not in uncompared
-    ):  # only the first rows were kept
+    # digests and row counts cover rows that the history has not kept
+    for column in (each for each in digests if each not in uncompared):
         if column in known and known[column] != digests[column]:
             shown = column.replace(VERSION_COLUMN, "row version")
             yield f"{table} at {got.node} differs from {expected.node} in {shown}, in all its rows taken together"
-    if expected.rowcount != got.rowcount and len(there) == len(
-        here
-    ):  # only the first rows were kept
+    if expected.rowcount != got.rowcount and len(there) == len(here):
         yield f"{table} at {got.node} has {got.rowcount} rows, not {expected.rowcount}"
     for name in dict.fromkeys((*there, *here)):
         row, held = there.get(name), here.get(name)

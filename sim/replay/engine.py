@@ -62,7 +62,7 @@ class ReplayResult(Generic[Work, Outcome]):
     outcome: Outcome | None
     """Outcome; None if the transaction was held back, as was an earlier one of its unit."""
     lag_s: float | None = None
-    """Delay of the begin, in seconds; None if the transaction had no due time."""
+    """Delay of the start, in seconds; None if the transaction had no due time."""
 
 
 async def replay(

@@ -231,9 +231,8 @@ class RecordedLoad(Load):
     async def _begin(self) -> None:
         count = len({each.session for each in self._transactions})
         sessions = lanes(Sync.session, self._transactions, max(1, count))
-        if (
-            count <= AT_ONCE_MAX
-        ):  # more sessions share connections: at a rate, each transaction is one
+        # more sessions share connections: at a rate, each transaction is one session
+        if count <= AT_ONCE_MAX:
             for lane in sessions:
                 name = lane[0].session
                 self._own[name] = await self._connect(name, lane[0].node)

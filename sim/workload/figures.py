@@ -34,7 +34,10 @@ class Figures:
     def __init__(self, warmup_s: float = 0.0) -> None:
         self._warmup_s = warmup_s
         self.histograms = {name: HdrHistogram(1, _MAX_US, _DIGITS) for name in TIMED}
-        """``commit``: from when a transaction was due to begin until its client learned of the commit; ``conflict``: from the begin of an attempt until its client learned of the refusal; ``in_doubt``: how long a transaction's branches were prepared without knowing its outcome; ``sync``: the duration of each synchronisation.
+        """Latencies by name. ``commit``: from when a transaction was due to begin until its client learned of the
+        commit; ``conflict``: from the start of an attempt until its client learned of the refusal; ``in_doubt``:
+        how long a transaction's branches were prepared without knowing its outcome; ``sync``: the duration of
+        each synchronisation.
         """
         self._counts: Counter[str] = Counter()
         self._why: dict[str, Counter[str]] = {REJECTED: Counter(), ERROR: Counter()}
@@ -117,7 +120,7 @@ class Figures:
         }
 
     def series(self) -> list[dict[str, float]]:
-        """Return the figures of each interval of the load: its begin, and the number, outcomes and latencies of its
+        """Return the figures of each interval of the load: its start, and the number, outcomes and latencies of
         attempts.
         """
         end_s = max((at for at, *_ in self._points), default=0.0)

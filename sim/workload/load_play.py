@@ -137,8 +137,8 @@ async def _open_gates(
 async def _played(load: Load, grace_s: float, model: Any) -> list[str]:
     if model is None:
         return await load.play(grace_s)
-    from twopc.drivers.virtual import steps  # likewise
-    from twopc.sim.model.bridge import performed  # simpy, likewise
+    from twopc.drivers.virtual import steps  # needs simpy
+    from twopc.sim.model.bridge import performed  # needs simpy
 
     return await performed(model.kernel, steps(load.play(grace_s)), "load")
 

@@ -251,7 +251,7 @@ class Receiver:
         """``msrepl.sp_msreplraiserror``, for custom procedures."""
         command, article = (*more, None, None)[:2]
         raise not_found(command, article, None, None, number)
-        yield  # it is a generator
+        yield  # makes this function a generator
 
 
 def apply_call(

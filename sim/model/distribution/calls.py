@@ -72,7 +72,7 @@ class ReadCall:
                 hint=f"twopc regenerate {shape.name}",
             )
         self.values: list[Any] = []
-        """Values as a procedure takes them."""
+        """Values as arguments of a custom procedure."""
         self._new: dict[str, Any] = {}
         self._changed: frozenset[str] | None = None
         old: dict[str, Any] = {}

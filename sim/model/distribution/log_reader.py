@@ -235,7 +235,7 @@ class ModelLiveSource:
             each for each in self._node.log(first) if not self._upto or each.end_lsn <= self._upto
         ]
         return records[:READ_MAX], self._node.wal.durable
-        yield  # it is a generator
+        yield  # makes this function a generator
 
     async def confirm(self, lsn: int) -> None:
         """See `LogSourcePort`."""
@@ -327,7 +327,8 @@ class ModelStore:
     ) -> Steps[None]:
         """Store transactions in an open transaction.
 
-        Raises 55006 if another log reader has stored some, 40001 if the registry has changed.
+        Raises:
+            SqlError: 55006 if another log reader has stored some, 40001 if the registry has changed.
         """
         stored = yield from self._store.begin(session, self.read_to)
         if self._version != self._registry.version:

@@ -193,7 +193,7 @@ def until_killed(work: Steps[None]) -> Steps[None]:
 def at_once(value: T) -> Steps[T]:
     """Return a value as work that takes no time."""
     return value
-    yield  # it is a generator
+    yield  # makes this function a generator
 
 
 def report_of(error: SqlError) -> ServerReport:

@@ -227,7 +227,8 @@ class PublisherStore:
     def begin(self, session: NodeSession, read_to: int) -> Steps[int]:
         """Begin a transaction of the log reader, and return the number of stored transactions, whose row is locked.
 
-        Raises 55006 if another log reader has read on.
+        Raises:
+            SqlError: 55006 if another log reader has read on.
         """
         yield from session.execute("begin")
         result = yield from session.execute(_LOCK)

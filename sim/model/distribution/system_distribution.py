@@ -268,7 +268,9 @@ class Distribution:
     ) -> Steps[AgentProgress | None]:  # fmt: skip
         """Run one agent's work. The end of the last one resumes the caller, so each end is reported to the search."""
         try:
-            return (yield from steps(work(subscriber)))  # made when the process runs: it may never
+            return (
+                yield from steps(work(subscriber))
+            )  # made only when the process runs, which may never happen
         finally:
             if self.kernel.watch is not None:
                 self.kernel.watch(all_, True)

@@ -178,7 +178,7 @@ class ScriptRun:
                 report.append(
                     _played_outcome(name, client, step, session.gid, _outcome(error), error)
                 )
-                with suppress(TransactionError):  # its connection may be lost, too
+                with suppress(TransactionError):  # the connection may be lost
                     yield from session.rollback()
                 refused = True
             except (DeliveryError, SubscriptionError):
@@ -193,7 +193,7 @@ class ScriptRun:
             self.kernel.watch(f"process {seat.process.actor}", False)
             self.kernel.watch(f"seat {seat.name}", False)
 
-    # -- search.Run --------------------------------------------------------------------------------
+    # -- ExploredRun -------------------------------------------------------------------------------
 
     def over(self) -> bool:
         """Return whether all clients have ended and only timers remain."""
@@ -220,7 +220,7 @@ class ScriptRun:
                 links.update(link_name(node, pid) for node, pid in session.pids.items())
             else:
                 links.add(link_name(session.node, session.pid))
-            if waiting and links & waiting:  # of one that was killed meanwhile, too
+            if waiting and links & waiting:  # also sessions that were killed meanwhile
                 self._waited[name] = None
 
     def strikes(self) -> Sequence[Strike]:

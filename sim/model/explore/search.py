@@ -120,8 +120,8 @@ class Search:
     # -- walking -----------------------------------------------------------------------------------
 
     def _walk(self, faults: int, deviations: int, *, sleeping: bool) -> bool:
-        """Follow all runs within exactly these bounds, or all runs if sleeping; return False if the budget is
-        exhausted.
+        """Follow all runs within exactly these bounds (all runs if sleeping); return False if the budget is used
+        up.
         """
         with _swept() as sweep:
             return self._walked(faults, deviations, sweep, sleeping=sleeping)

@@ -242,14 +242,11 @@ class ModelMerging:
         self._change(SchemaChangeKind.ADD, table, column, type_, default)
 
     def drop_column(self, table: str, column: str) -> None:
-        """Drop a column of the topmost Publisher's table that no key and no filter uses; sessions propagate the
-        change.
-        """
+        """Drop a column of the topmost Publisher that no key and no filter uses; sessions propagate the change."""
         self._change(SchemaChangeKind.DROP, table, column)
 
     def widen_column(self, table: str, column: str, type_: str) -> None:
-        """Change the type of a column of the topmost Publisher's table to a wider one; sessions propagate the
-        change.
+        """Change a column's type at the topmost Publisher to a wider one; sessions propagate the change.
 
         Raises:
             UnsupportedError: the model does not support the type.

@@ -129,7 +129,7 @@ class ModelMergeNode:
     # -- sessions ----------------------------------------------------------------------------------
 
     def marks(self, neighbour: str) -> Marks:
-        """``merge_hello``."""
+        """``merge_hello``: return the marks of a neighbour."""
         peer = self.neighbours[neighbour]
         return Marks(
             replica=self.replica,
@@ -148,7 +148,7 @@ class ModelMergeNode:
         )
 
     def close(self) -> Generation:
-        """``merge_close``."""
+        """``merge_close``: close a generation if anything has changed, and return the newest one."""
         last, mappings = self.newest, self.mappings
         is_changed = self._has_changed(last.upto)
         if mappings is not None:
@@ -170,22 +170,22 @@ class ModelMergeNode:
         )
 
     def knows(self, generation: Generation) -> bool:
-        """``merge_knows``."""
+        """``merge_knows``: return whether a generation is one of this node's closed generations."""
         held = self.generations.get(generation.number)
         return held is not None and held.generation == generation
 
     def receive(self, neighbour: str, generation: Generation) -> None:
-        """``merge_receive``, for a whole generation."""
+        """``merge_receive``: note that a neighbour's generation has been received completely."""
         peer = self.neighbours[neighbour]
         peer.received, peer.coming = generation, None
 
     def acknowledge(self, neighbour: str, generation: Generation) -> None:
-        """``merge_acknowledge``."""
+        """``merge_acknowledge``: note that a neighbour has received a generation."""
         peer = self.neighbours[neighbour]
         peer.sent, peer.last_session_s = generation.number, self.clock()
 
     def settle(self, neighbour: str, generation: Generation, cleaned: int) -> None:
-        """``merge_settle``, at a Subscriber."""
+        """``merge_settle``: note, at a Subscriber, what its Publisher knows and has forgotten; forget accordingly."""
         peer = self.neighbours[neighbour]
         sent = self.generations[peer.sent]
         if sent.known_by is None:
@@ -335,7 +335,7 @@ class ModelMergeNode:
         )
 
     def encounter(self, artid: UUID, neighbour: str, incoming: Incoming) -> MergeEncounter:
-        """``msmerge_hold_<artid>``, for one row."""
+        """``msmerge_hold_<artid>``: return the encounter of one incoming row with the row held here."""
         peer, metadata = self.neighbours[neighbour], self.metadata[artid].get(incoming.rowguid)
         writer = metadata.writer if metadata is not None else self.replica
         writers = {
@@ -364,7 +364,7 @@ class ModelMergeNode:
         )
 
     def amend(self, artid: UUID, rowguid: UUID, row: Mapping[str, object]) -> None:
-        """``msmerge_amend_<artid>``, for one row: an update that counts as one by an application of this node."""
+        """``msmerge_amend_<artid>``: change values of one row, as an application of this node would."""
         names, held = self.articles[artid].names, self.rows[artid][rowguid]
         pairs = zip(names, held, strict=True)
         self.write(artid, rowguid, tuple(row.get(name, value) for name, value in pairs))
@@ -372,7 +372,7 @@ class ModelMergeNode:
     def take(
         self, artid: UUID, neighbour: str, incoming: Incoming, choice: Side | None = None
     ) -> MergeDecision:
-        """``msmerge_take_<artid>``, for one row."""
+        """``msmerge_take_<artid>``: decide about one incoming row, store the result, and return the decision."""
         peer, rowguid = self.neighbours[neighbour], incoming.rowguid
         behind = {number for each in peer.behind for number in each.replicas}
         if not peer.is_publisher and incoming.writer not in behind | {peer.replica, *peer.former}:

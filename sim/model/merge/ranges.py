@@ -144,10 +144,11 @@ def install_ranges(
 ) -> None:
     """Have every node draw a table's identity values from ranges of its own.
 
-    Raises SqlError if the table has no such column, or several.
-
     Args:
         publisher: the topmost Publisher, whose column continues its own sequence; Subscribers' columns do not.
+
+    Raises:
+        SqlError: the table has no identity column, or several.
     """
     above = sites[publisher].tables[artid]
     counting = [column for column in above.columns if column.identity]

@@ -56,7 +56,7 @@ class LazySession(LedgerSession):
             ledger.young[key] = None
         ledger.kernel.spawn(self._flush([key for key, _ in entries]), "a lazy disk")
         return
-        yield  # it is a generator
+        yield  # makes this function a generator
 
     def _flush(self, keys: Sequence[Key]) -> Steps[None]:
         ledger = self._ledger
@@ -96,7 +96,7 @@ class UnfencedSession(LedgerSession):
             for epoch in self._of(coordinator)
             if epoch not in own
         ]
-        yield  # it is a generator
+        yield  # makes this function a generator
 
 
 class ProcessIds(EpochIds):

@@ -261,7 +261,7 @@ def fill(article: ModelArticle, node: ModelNode, role: str) -> None:
             if article.has(row, role):
                 table.insert(article.image(row), tx.top, 0)
         return
-        yield  # makes it a generator
+        yield  # makes this function a generator
 
     node.outside(work, f"copy {article.name}")
 

@@ -62,9 +62,7 @@ def renewed(old: UUID, writer: str) -> UUID:
 
 
 def taken_back(stored: Sequence[Values]) -> Sequence[Values]:
-    """Return the rows that the Subscriber takes over, of those that the Publisher stored with other values than
-    sent.
-    """
+    """Return the rows that the Subscriber takes over, of those stored at the Publisher with other values than sent."""
     return stored
 
 
@@ -118,4 +116,4 @@ class Behaviour:
 
 
 #: The default rules.
-PARTS: Mapping[str, Callable[..., Any]] = {one.name: one.default for one in fields(Behaviour)}  # type: ignore[misc] # each has one
+PARTS: Mapping[str, Callable[..., Any]] = {one.name: one.default for one in fields(Behaviour)}  # type: ignore[misc] # every rule has a default

@@ -159,7 +159,7 @@ class Capture:
 
 
 class Open:
-    """``!trg_mssync_open_<table>``: registers the begin of a statement."""
+    """``!trg_mssync_open_<table>``: registers the start of a statement."""
 
     when = "before statement"
     fires = "origin"
@@ -173,7 +173,7 @@ class Open:
         """Register the statement as open."""
         pending_rows.enter(tx, table, self._operation)
         return None
-        yield  # a trigger may wait
+        yield  # makes this function a generator
 
 
 class Close:
@@ -230,7 +230,7 @@ class Stamp:
         salt = tx.setting("msrepl.gid") or f"{tx.node.name} {tx.assign()}"
         row = (*new[:place], self._behaviour.stamp_version(version, salt), *new[place + 1 :])
         return (RowChange(table=table, operation="upd", old=old, new=row),)
-        yield  # a trigger may wait
+        yield  # makes this function a generator
 
 
 class Renew:
@@ -251,7 +251,7 @@ class Renew:
         assert new is not None
         row = (*new[:place], self._births(tx), *new[place + 1 :])
         return (RowChange(table=table, operation="ins", old=None, new=row),)
-        yield  # a trigger may wait
+        yield  # makes this function a generator
 
 
 class Fill:
@@ -310,7 +310,7 @@ class RefuseTruncate:
             "0A000", f"table public.{table} is replicated: TRUNCATE is refused",
             hint="Use DELETE, or drop the article first.",
         )  # fmt: skip
-        yield  # a trigger may wait
+        yield  # makes this function a generator
 
 
 def _call(

@@ -288,7 +288,7 @@ class Link:
         def look() -> Steps[bool]:
             branch = self._publisher.branch(gid)
             return branch is not None and branch.owner == role
-            yield  # makes it a generator
+            yield  # makes this function a generator
 
         result: bool = yield from self._waiting(
             wire.ask(look, f"is {gid} prepared", frozenset((self._publisher.name,)))

@@ -43,7 +43,7 @@ class HeldRow:
 
 
 def enter(tx: OpenTx, table: str, operation: str) -> None:
-    """``msrepl.enter_statement``: register the begin of a statement."""
+    """``msrepl.enter_statement``: register the start of a statement."""
     state = tx.setting(_OPEN) or "0"
     number = int(state.partition(";")[0]) + 1
     rest = state[state.index(";") :] if ";" in state else ""

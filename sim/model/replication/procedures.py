@@ -120,9 +120,8 @@ class ModelProcedures:
             tx,
             article,
             call,
-            lambda: statements.update(
-                tx, article.table, changes, names_keys=True
-            ),  # it sets every column
+            # the procedure's UPDATE sets every column, keys among them
+            lambda: statements.update(tx, article.table, changes, names_keys=True),
         )
         if not self._behaviour.all_counted(done, len(changes)):
             raise self._checks.mismatched_update(tx, article, call, done)
@@ -143,8 +142,11 @@ class ModelProcedures:
     ) -> Steps[int]:
         """Execute an operation, repeat it after locking the rows, and again after waiting for earlier branches.
 
-        Returns the number of changed rows. If a branch is committed at the Subscriber and still prepared here, the
-        first statement does not wait: its snapshot filters out the rows before any lock is met.
+        If a branch is committed at the Subscriber and still prepared here, the first statement does not wait: its
+        snapshot filters out the rows before any lock is met.
+
+        Returns:
+            The number of changed rows.
         """
         sent, kept, done, waited = len(call.old), 0, 0, False
         counted = self._behaviour.all_counted

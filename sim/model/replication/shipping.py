@@ -302,9 +302,8 @@ class Shipping:
     ) -> Steps[int]:
         """``msrepl.prepare_branch``: send the queued calls and prepare the branch at the Publisher."""
         if tx.setting("synchronous_commit") == "off":
-            tx.set(
-                "synchronous_commit", "on", local=True
-            )  # a prepared branch there requires a durable commit here
+            # a prepared branch at the Publisher requires a durable commit here
+            tx.set("synchronous_commit", "on", local=True)
         row = self._own(tx)
         if row is None or gid is None:
             return 0
@@ -381,7 +380,7 @@ class Guard:
             # after every check that was deferred when the transaction ended
             tx.top.deferred.append(_Turn(self, new[_GID]))
         return None
-        yield  # a trigger may wait
+        yield  # makes this function a generator
 
     def ask(self, tx: OpenTx, branch: str) -> Steps[None]:
         """Refuse the commit if the Publisher's branch is not prepared; prepare it for a transaction of any client."""

@@ -93,7 +93,7 @@ class Witness:
         touched = [*json.loads(tx.setting(_TOUCHED) or "[]"), (key.text, cause)]
         tx.set(_TOUCHED, json.dumps(touched), local=True)
         return None
-        yield  # a trigger may wait
+        yield  # makes this function a generator
 
     def _of_subscriber(self, tx: OpenTx) -> bool:
         """Return whether this transaction has written a branch marker."""

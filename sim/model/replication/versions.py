@@ -95,4 +95,4 @@ class RenewVersion:
             version = self._renew(was, tx.session.application_name)
         row = (*new[:place], version, *new[place + 1 :])
         return (RowChange(table=table, operation=change.operation, old=old, new=row),)
-        yield  # a trigger may wait
+        yield  # makes this function a generator
