@@ -1,6 +1,6 @@
-"""Drivers: they perform what the protocol's machines ask for, on PostgreSQL.
+"""Drivers, which perform the effects of the protocol's machines on PostgreSQL.
 
-Start reading at `coordinator` for what an application uses, and at `postgres` for how a commit goes.
+Start reading at `coordinator` for the interface to applications, and at `postgres` for the steps of a commit.
 """
 
 from __future__ import annotations

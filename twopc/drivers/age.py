@@ -1,16 +1,16 @@
-"""What becomes of a server while a transaction stays prepared on it: what cannot be cleaned up, and how far that is
-from standing still.
+"""Effects of a transaction that stays prepared on its server: rows that cannot be cleaned up, and the distance to
+wraparound.
 
-Pure: figures in, sentences out. It must not look at servers.
+Pure: numbers in, sentences out. This module must not query servers.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: Of 2^31 transactions the server keeps three million for itself: at this age it takes no more.
+#: The server reserves three million of 2^31 transactions: at this age it accepts no further ones.
 STOPS_AT_XIDS = 2**31 - 3_000_000
-#: From here on it is said.
+#: Age from which a warning is given.
 OLD_S = 3600.0
 _NEAR = 0.5
 _MUCH_BYTES = 1 << 30
@@ -19,20 +19,22 @@ _STEPS = ((86400.0, "days"), (3600.0, "h"), (60.0, "min"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Age:
-    """How old a prepared transaction is, in every way that counts."""
+    """Age of a prepared transaction, in time, transactions and log."""
 
     age_s: float
     xids: int
-    """Transactions that this server has begun since."""
+    """Transactions that this server has begun since the transaction began."""
     freeze_xids: int
-    """``autovacuum_freeze_max_age``: at this age vacuum is forced, and can do nothing about it."""
+    """``autovacuum_freeze_max_age``: at this age vacuum is forced, without effect on the prepared transaction."""
     log_bytes: int
-    """The log that the logical slot furthest behind keeps; slots cannot move past what is prepared."""
+    """Size of the log retained by the logical slot that is furthest behind; slots cannot advance past a prepared
+    transaction.
+    """
     slot: str
-    """Its name; empty if there is none."""
+    """Name of that slot; empty if there is none."""
 
     def warnings(self) -> tuple[str, ...]:
-        """What somebody should hear of, in sentences; the worst last."""
+        """Return the warnings as sentences, in increasing order of severity."""
         results = []
         if self.age_s >= OLD_S:
             results.append(
@@ -61,7 +63,7 @@ class Age:
 
 
 def duration(seconds: float) -> str:
-    """``3.2 h``: in the largest unit of which there is one."""
+    """Return a duration in the largest unit of which there is at least one: ``3.2 h``."""
     for length, unit in _STEPS:
         if seconds >= length:
             return f"{seconds / length:.1f} {unit}"
@@ -69,7 +71,7 @@ def duration(seconds: float) -> str:
 
 
 def size(count: int) -> str:
-    """``12.3 MB``."""
+    """Return a size in a suitable unit: ``12.3 MB``."""
     value, unit = float(count), "bytes"
     for larger in ("kB", "MB", "GB", "TB"):
         if value < 1024:

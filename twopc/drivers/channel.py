@@ -1,7 +1,7 @@
 """A libpq connection without psycopg's cursors: its socket, watched by the event loop, and COPY over it.
 
-`Channel` is what all such connections have in common; `lean` sends command strings over one, the distribution agents
-groups of statements, `CopyChannel` blocks of rows. None of them knows what travels.
+`Channel` is the base class of all such connections; `lean` sends command strings over one, the distribution agents
+groups of statements, `CopyChannel` blocks of rows. None of them depends on the content.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import psycopg
 from psycopg import AsyncConnection, pq
 from psycopg.errors import error_from_result
 
-#: Results that are errors.
+#: Statuses of results that are errors.
 ERRORS: Final = frozenset((pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE))
 
 
@@ -22,7 +22,7 @@ class Channel:
     """One connection, which psycopg's cursors may use while it is not watched.
 
     Args:
-        connection: in autocommit mode.
+        connection: a connection in autocommit mode.
     """
 
     __slots__ = ("_fd", "_loop", "_watched", "_writing", "connection", "lost", "pgconn")
@@ -31,20 +31,20 @@ class Channel:
         self.connection = connection
         self.pgconn = connection.pgconn
         self.lost = ""
-        """Why nothing can be sent any more; empty while the connection works."""
+        """Reason why nothing can be sent any more; empty while the connection works."""
         self._fd = self.pgconn.socket
         self._loop = asyncio.get_running_loop()
         self._watched = False
         self._writing = False
 
     def watch(self, readable: Callable[[], None]) -> None:
-        """Call `readable` whenever something has arrived, until `unwatch`."""
+        """Call `readable` whenever data has arrived, until `unwatch`."""
         self._loop.add_reader(self._fd, readable)
         self._watched = True
 
     def unwatch(self) -> None:
-        """Leave the socket alone. Idempotent."""
-        # Only what is ours: a socket that psycopg closed may have given its number to another.
+        """Stop watching the socket. Idempotent."""
+        # Only if watched here: the descriptor of a socket that psycopg closed may have been reused.
         if self._watched:
             self._loop.remove_reader(self._fd)
             self._watched = False
@@ -53,7 +53,7 @@ class Channel:
             self._writing = False
 
     def _write(self) -> None:
-        """Send what is queued: at once as far as the socket takes it, the rest while the loop runs."""
+        """Send queued data: at once as much as the socket accepts, the rest from the event loop."""
         if self.pgconn.flush() and not self._writing:
             self._loop.add_writer(self._fd, self._writable)
             self._writing = True
@@ -69,13 +69,13 @@ class Channel:
         self._writing = False
 
     def _lose(self, reason: str) -> None:
-        """The connection is of no use any more; a subclass tells whoever waits."""
+        """Close the connection, which is unusable; a subclass notifies the waiting task."""
         self.lost = " ".join(reason.split()) or "the connection is lost"
         self.unwatch()
         self.pgconn.finish()
 
     async def close(self) -> None:
-        """Close the connection, whatever it is doing; idempotent."""
+        """Close the connection in any state; idempotent."""
         self.unwatch()
         if not self.lost:
             self.lost = "the connection was closed"
@@ -83,9 +83,9 @@ class Channel:
 
 
 class CopyChannel(Channel):
-    """COPY in either direction and in both, used by one task; after an exception it is good for nothing but `close`.
+    """COPY in either direction and in both, used by one task; after an exception only `close` is allowed.
 
-    psycopg's cursors hand rows out one by one and cannot copy in both directions; this moves blocks.
+    psycopg's cursors return rows one by one and cannot copy in both directions; this class transfers blocks.
     """
 
     __slots__ = ("_consumed", "_waiter")
@@ -101,10 +101,10 @@ class CopyChannel(Channel):
         await self.flush()
 
     async def result(self) -> pq.abc.PGresult | None:
-        """The next result; None after the last one.
+        """Return the next result; None after the last one.
 
         Raises:
-            psycopg.Error: it is an error, or the connection is lost.
+            psycopg.Error: the result is an error, or the connection is lost.
         """
         while self.pgconn.is_busy():
             await self.readable()
@@ -115,7 +115,7 @@ class CopyChannel(Channel):
         return result
 
     async def run(self, command: bytes, payloads: Sequence[Sequence[bytes]] = ()) -> None:
-        """Send commands, and to each COPY FROM among them the next one of the payloads."""
+        """Send commands, and for each COPY FROM among them the next of the payloads."""
         await self.send(command)
         waiting = iter(payloads)
         while (result := await self.result()) is not None:
@@ -125,7 +125,7 @@ class CopyChannel(Channel):
                 await self.flush()
 
     async def begin_copy(self, command: bytes) -> None:
-        """Send commands of which the last one is a COPY; returns when it is open."""
+        """Send commands of which the last one is a COPY, and wait until the COPY is open."""
         copying = (pq.ExecStatus.COPY_IN, pq.ExecStatus.COPY_OUT, pq.ExecStatus.COPY_BOTH)
         await self.send(command)
         while (result := await self.result()) is not None:
@@ -144,10 +144,10 @@ class CopyChannel(Channel):
         await self.flush()
 
     def copied(self) -> memoryview | None:
-        """The next piece of data of an open COPY TO that has arrived; None: nothing more has.
+        """Return the next block of an open COPY TO that has arrived; None if no further one has.
 
         Raises:
-            EndOfCopy: there will be nothing more.
+            EndOfCopy: the copy has ended.
             psycopg.Error: the server reports an error, or the connection is lost.
         """
         get = self.pgconn.get_copy_data
@@ -162,12 +162,14 @@ class CopyChannel(Channel):
         return data
 
     async def finish(self) -> None:
-        """Take the results that come after the data."""
+        """Read the results that follow the data."""
         while await self.result() is not None:
             pass
 
     async def flush(self) -> None:
-        """Wait until everything is sent; what arrives meanwhile is consumed, or both ends could wait."""
+        """Wait until all data is sent; incoming data is consumed meanwhile, because otherwise both ends could wait
+        for each other.
+        """
         while self.pgconn.flush():
             self._loop.add_writer(self._fd, self._writable)
             self._writing = True
@@ -176,9 +178,9 @@ class CopyChannel(Channel):
             self._consumed = True
 
     async def readable(self, stop: asyncio.Future[Any] | None = None) -> None:
-        """Wait until something arrives, or `stop` is done."""
+        """Wait until data arrives, or `stop` is done."""
         if self._consumed:
-            # it may have arrived while we were sending: the socket would not tell again
+            # data may have been consumed while sending: the socket would not become readable again
             self._consumed = False
             return
         await self._ready(stop)
@@ -202,4 +204,4 @@ class CopyChannel(Channel):
 
 
 class EndOfCopy(Exception):  # noqa: N818 # not an error
-    """An open COPY TO has ended in order."""
+    """An open COPY TO has ended without error."""

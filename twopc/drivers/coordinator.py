@@ -1,6 +1,6 @@
-"""The coordinator on PostgreSQL: one process's epochs and transactions.
+"""The coordinator on PostgreSQL: epochs and transactions of one process.
 
-The public face of this package. It must not know articles, triggers or scenarios.
+The public interface of this package. This module must not depend on articles, triggers or scenarios.
 """
 
 from __future__ import annotations
@@ -46,20 +46,21 @@ class PostgresCoordinator:
     """Coordinates global transactions over a Publisher and Subscribers; an async context manager.
 
     Args:
-        coordinator: its name, part of every gid; processes of one name recover for each other.
+        coordinator: name of the coordinator, part of every gid; processes with the same name recover for each
+            other.
         distribution: connection string of the distribution database, which holds the decision log.
         publisher: address of the Publisher.
         subscribers: addresses of the Subscribers, by name.
         lock_timeout_ms: how long an application's statement may wait for a lock at a Subscriber.
-        recovery_interval_s: between two passes of recovery.
-        deadlock_interval_s: between two looks for deadlocks while transactions are open.
+        recovery_interval_s: time between two passes of recovery.
+        deadlock_interval_s: time between two searches for deadlocks while transactions are open.
         in_doubt_after_s: how long to look for an outcome before `InDoubtError` is raised.
-        answer_timeout_s: after how long without an answer a connection is given up.
-        markers_kept_s: how long branch markers are kept after their transaction was settled everywhere,
-            for those who ask late how it ended.
-        points: protocol points; None: those that the environment arms.
-        observe: sees every effect and event of every machine, with its global transaction.
-        classes: what it is made of.
+        answer_timeout_s: time without an answer after which a connection is closed.
+        markers_kept_s: how long branch markers are kept after their transaction was settled at every node, for late
+            inquiries about its outcome.
+        points: protocol points; None for those that the environment arms.
+        observe: called with every effect and event of every machine, and its global transaction.
+        classes: classes of the coordinator's parts.
     """
 
     def __init__(
@@ -130,11 +131,11 @@ class PostgresCoordinator:
             answer_timeout_s=answer_timeout_s,
             markers_kept_s=markers_kept_s,
         )
-        """What goes on in the background; see there."""
+        """Background work of the coordinator."""
         self._engine.keeper = self.keeper
 
     def watch(self, observe: Callable[[str, x.Effect | e.Event], None] | None) -> None:
-        """From here on somebody else sees every effect and event, or nobody."""
+        """Replace the function that observes every effect and event; None for no function."""
         self._hub.observe = observe
 
     def _introductions(self) -> dict[str, Introduction]:
@@ -147,7 +148,8 @@ class PostgresCoordinator:
     # -- life --------------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Take an epoch, recover what dead processes of this name have left, and keep watch.
+        """Open an epoch, recover transactions that dead processes of this name have left, and start the background
+        work.
 
         Raises:
             ConfigurationError: the decision log cannot be reached, or is not installed.
@@ -166,9 +168,8 @@ class PostgresCoordinator:
             raise
 
     async def close(self) -> None:
-        """Stop; transactions that are still open are rolled back, those that are being committed are
-        waited for. Idempotent."""
-        # As long as a commit may take to find out how it ended; then recovery goes on with it.
+        """Stop: roll back open transactions, and wait for those that are being committed. Idempotent."""
+        # For as long as a commit may take to determine its outcome; recovery continues after that.
         if not await self._engine.stop(self._hub.in_doubt_after_s):
             count = len(self._engine.active)
             _log.warning("closed with transactions under way", count=count)
@@ -201,19 +202,19 @@ class PostgresCoordinator:
         commit: str = "presumed_abort",
         role: str | None = None,
     ) -> Transaction:
-        """A global transaction at a Subscriber, to be used in ``async with``.
+        """Return a global transaction at a Subscriber, to be used in ``async with``.
 
         Args:
-            subscriber: its name.
-            isolation: ``read committed``, ``repeatable read`` or ``serializable``; None: the default
-                of the database.
-            shipping: ``eager``: each statement is tried at the Publisher at once; ``lazy``: all of
-                them at commit.
+            subscriber: name of the Subscriber.
+            isolation: ``read committed``, ``repeatable read`` or ``serializable``; None for the default of the
+                database.
+            shipping: ``eager``: each statement is applied at the Publisher at once; ``lazy``: all of them at
+                commit.
             commit: ``presumed_abort``, ``presumed_commit``, ``presumed_nothing`` or ``last_agent``.
-            role: to take at the Subscriber; None: that of the application's connection string.
+            role: role to use at the Subscriber; None for the role of the application's connection string.
 
         Raises:
-            ConfigurationError: there is no such Subscriber or option.
+            ConfigurationError: the Subscriber or an option does not exist.
         """
         plan = self._plans.of(subscriber, isolation, shipping, commit, role)
         return Transaction(self._engine, plan)
@@ -227,16 +228,16 @@ class PostgresCoordinator:
         commit: str = "presumed_abort",
         role: str | None = None,
     ) -> SeveralTransaction:
-        """One global transaction at several Subscribers, all or none of which it takes effect at.
+        """Return a global transaction at several Subscribers, which commits at all of them or at none.
 
-        At the Publisher each of them has a branch of its own, with its own mark of where it came from.
+        At the Publisher each Subscriber has a branch of its own, with its own originator.
 
         Args:
-            subscribers: their names.
+            subscribers: names of the Subscribers.
             isolation: this and the rest as for `transaction`; there is no last agent.
 
         Raises:
-            ConfigurationError: there is no such Subscriber or option, or the names are too long.
+            ConfigurationError: a Subscriber or an option does not exist, or the names are too long.
         """
         check(self.coordinator, self.publisher, subscribers, commit)
         return SeveralTransaction(
@@ -255,18 +256,18 @@ class PostgresCoordinator:
         commit: str = "presumed_abort",
         role: str | None = None,
     ) -> RunResult:
-        """A whole transaction of one statement, in as few messages as there can be.
+        """Run a transaction of one statement, in as few messages as possible.
 
         Args:
-            subscriber: its name.
+            subscriber: name of the Subscriber.
             statement: with ``$1``, ``$2`` ... for parameters; prepared at its first use in a session.
-            params: their values.
+            params: values of the parameters.
             isolation: this and the rest as for `transaction`.
 
         Raises:
-            RejectedError: it was rolled back at both sites.
+            RejectedError: the transaction was rolled back at both nodes.
             InDoubtError: the outcome is not known.
-            ResultLostError: it was committed; what the statement returned is lost.
+            ResultLostError: the transaction was committed; the statement's result is lost.
         """
         if _READS.match(statement):
             reading = self.transaction(subscriber, isolation=isolation, role=role)
@@ -277,7 +278,7 @@ class PostgresCoordinator:
     # -- recovery, and looking ---------------------------------------------------------------------
 
     async def recover(self) -> list[SettledBranch]:
-        """One pass of recovery now; returns what it has settled.
+        """Run one pass of recovery now, and return the branches that it has settled.
 
         Raises:
             psycopg.Error: the distribution database cannot be reached.
@@ -285,7 +286,7 @@ class PostgresCoordinator:
         return await self.keeper.recover()
 
     async def in_doubt(self) -> list[in_doubt.InDoubtBranch]:
-        """Every branch prepared at any participant, oldest first, with what will become of it.
+        """Return every branch prepared at any participant, oldest first, with the action that will be taken.
 
         Raises:
             psycopg.Error: a server cannot be reached.
@@ -294,15 +295,15 @@ class PostgresCoordinator:
         return await in_doubt.in_doubt(self._log.database, participants, self.coordinator)
 
     async def heuristics(self) -> list[Heuristic]:
-        """Branches of this coordinator that were finished without waiting for the decision."""
+        """Return the branches of this coordinator that were finished without waiting for the decision."""
         return await heuristics.read(self._log.database, f"{PREFIX}:{self.coordinator}:")
 
     async def force(self, gid: str, outcome: Outcome, reason: str) -> Outcome:
-        """Finish a prepared branch at an operator's word, recorded first; returns how it ended.
+        """Finish a prepared branch at an operator's request, which is recorded first; return the branch's outcome.
 
         Raises:
-            ConfigurationError: it is no branch of this coordinator, or not prepared.
-            psycopg.Error: it was not recorded, or not done.
+            ConfigurationError: the gid is not a branch of this coordinator, or is not prepared.
+            psycopg.Error: the request was not recorded, or the branch not finished.
         """
         return await in_doubt.force(
             self._log.database, self._participants, self.coordinator, gid, outcome, reason

@@ -1,7 +1,6 @@
-"""A connection to one database that is kept, and made again when it broke; one caller at a time.
+"""A persistent connection to one database, reconnected when it breaks; one caller at a time.
 
-For what is not on the way of a transaction: recovery, looking, forgetting. Everything asked through it
-may be asked twice.
+For work outside transactions: recovery, queries, forgetting. Every query sent through it must allow repetition.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from twopc.errors import ConfigurationError
 from twopc.sql import path
 
 _CONNECT_TIMEOUT_S = 5
-#: After how long without an answer a connection is given up.
+#: Time without an answer after which a connection is closed.
 ANSWER_TIMEOUT_S = 30.0
-#: What a session says that decides or finishes something, whatever its server, database or role has set: an
-#: answer is told on, and must not be lost with the server. To wait for more than the disk is left as it is.
+#: Statement for sessions that make decisions or finish branches, whatever the server, database or role has set: a
+#: result that is passed on must not be lost with the server. Stricter settings are left unchanged.
 DURABLE: LiteralString = """
 select set_config('synchronous_commit', 'on', false)
 where current_setting('synchronous_commit') not in ('on', 'remote_apply')
@@ -32,7 +31,7 @@ where current_setting('synchronous_commit') not in ('on', 'remote_apply')
 
 
 def connect_timeout(answer_timeout_s: float) -> int:
-    """Whole seconds for a connection to come about; libpq knows none below two."""
+    """Return a connection timeout in whole seconds; libpq accepts none below two."""
     return max(2, min(_CONNECT_TIMEOUT_S, math.ceil(answer_timeout_s)))
 
 
@@ -40,11 +39,12 @@ class Database:
     """One database, under one role.
 
     Args:
-        node: its name in the topology.
+        node: name of the node in the topology.
         dsn: connection string.
-        application_name: how its session is called at the server.
-        answer_timeout_s: after how long without an answer the connection is cut; 30 s at most.
-        unreachable: why the server could not be reached just now: it is not tried again, which would take as long.
+        application_name: name of the session at the server.
+        answer_timeout_s: time without an answer after which the connection is cut; 30 s at most.
+        unreachable: reason why the server could not be reached just now; no further attempt is made, which would
+            take as long.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Database:
 
     @asynccontextmanager
     async def use(self) -> AsyncIterator[AsyncConnection[Any]]:
-        """The connection, in autocommit mode, for several statements in a row.
+        """Yield the connection, in autocommit mode, for several statements in sequence.
 
         Raises:
             psycopg.OperationalError: the server cannot be reached.
@@ -78,10 +78,10 @@ class Database:
                 yield connection
 
     async def fetch(self, query: LiteralString, params: Any = None) -> list[tuple[Any, ...]]:
-        """All rows of a query; asked a second time if the connection turns out to be stale.
+        """Return all rows of a query, which is repeated once if the connection turns out to be broken.
 
         Raises:
-            psycopg.Error: as the query does, or the server cannot be reached.
+            psycopg.Error: the query failed, or the server cannot be reached.
         """
         async with self._turn:
             was_open = self._connection is not None
@@ -93,7 +93,7 @@ class Database:
             return await self._fetch(query, params)
 
     async def close(self) -> None:
-        """Close the connection for good; who still asks is told that it is. Idempotent."""
+        """Close the connection for good; later callers get an error. Idempotent."""
         self._is_closed = True
         await self._disconnect()
 
@@ -126,7 +126,7 @@ class Database:
             except BaseException:
                 await self._disconnect()
                 raise
-            if self._is_closed:  # meanwhile
+            if self._is_closed:  # closed during the attempt
                 await self._disconnect()
                 raise psycopg.OperationalError(f"the connection to {self.node} was closed")
         return self._connection
@@ -140,13 +140,14 @@ class Database:
 
 
 def direct(node: str, connection: AsyncConnection[Any], pid: int) -> None:
-    """Refuse a pooler: what a session has set, locked or taken as its role must be there with the next command.
+    """Check that the connection does not lead through a pooler: a session's settings, locks and role must persist
+    between commands.
 
     Args:
-        pid: of the process that has answered; libpq was told one, too, when the connection came about.
+        pid: process id of the backend that answered; libpq received one, too, when the connection was made.
 
     Raises:
-        ConfigurationError: somebody lies between.
+        ConfigurationError: the process ids differ.
     """
     text = connection.info.backend_pid
     if pid != text:
@@ -159,7 +160,7 @@ def direct(node: str, connection: AsyncConnection[Any], pid: int) -> None:
 
 @contextmanager
 def cut_after(connection: AsyncConnection[Any], seconds: float) -> Iterator[None]:
-    """Cut the connection if the work in here takes too long: a cancel would need an answer, too."""
+    """Cut the connection if the work in the block takes too long; a cancel request would need an answer, too."""
     timer = asyncio.get_running_loop().call_later(seconds, _cut, connection)
     try:
         yield

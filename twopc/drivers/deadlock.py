@@ -1,9 +1,8 @@
-"""Finds deadlocks that no single server can see, and breaks each by cancelling one transaction.
+"""Detection of deadlocks that no single server can see; each is broken by cancelling one transaction.
 
-What is cancelled is the statement of the victim's link. Its session asks whether it was chosen, and raises 40P01.
-
-`DeadlockDetector` is the same on servers (`ServerWaits`) and in virtual time (`twopc.sim.model.seats`). It knows
-sessions and who waits for whom, not what they do.
+The statement of the victim's link is cancelled. The victim's session then checks whether it was chosen, and raises
+40P01. `DeadlockDetector` is the same on servers (`ServerWaits`) and in virtual time (`twopc.sim.model.seats`). It
+depends on sessions and their waits, not on their statements.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from twopc.waits import WAITS_SQL, Cycle, OpenTransaction, Transactions, build, 
 
 _log = get_logger(__name__)
 
-#: The session must still be in the transaction, and in the wait, that it was seen in.
+#: The session must still be in the same transaction and in the same wait.
 _CANCEL = """
 select pg_cancel_backend(pid)
 from pg_stat_activity
@@ -30,30 +29,32 @@ where pid = %s and extract(epoch from backend_start)::float8 = %s
   and extract(epoch from xact_start)::float8 = %s
   and state = 'active' and wait_event_type in ('Lock', 'Extension')
 """
-#: A victim finds this lock: see `drain_link`.
+#: Lock by which a victim is marked: see `drain_link`.
 _NAME_VICTIM = "select pg_try_advisory_lock_shared(1836282473, hashfloat8(%s::float8) # %s)"
 _FORGET_VICTIM = "select pg_advisory_unlock_shared(1836282473, hashfloat8(%s::float8) # %s)"
-#: For how long a victim may ask whether it was one.
+#: Time for which a victim can find its mark.
 _NAMED_S = 5.0
 
 
 class WaitsPort(Protocol):
-    """The sessions of a node. Every method but the first may raise `psycopg.Error`."""
+    """Interface to the sessions of a node. Every method but the first may raise `psycopg.Error`."""
 
     async def sessions(self) -> Sequence[OpenTransaction]:
-        """Those with an open transaction; none if the node does not answer, since their waits end with it."""
+        """Return the sessions with an open transaction; none if the node does not answer, since their waits end
+        with it.
+        """
         ...
 
     async def name_victim(self, victim: OpenTransaction) -> bool:
-        """Let a transaction learn that it was chosen; False: it cannot be told."""
+        """Mark a transaction as the victim, so that its session can find out; return False if it cannot be marked."""
         ...
 
     async def forget_victim(self, victim: OpenTransaction) -> None:
-        """It has had the time to learn it."""
+        """Remove the mark of a victim, whose session has had the time to find it."""
         ...
 
     async def cancel(self, waiter: OpenTransaction) -> bool:
-        """Cancel a statement; False if the session is not in the wait any more that it was seen in."""
+        """Cancel a statement; return False if the session is no longer in the same wait."""
         ...
 
 
@@ -61,7 +62,7 @@ class ServerWaits:
     """The sessions of a node on a server; see `WaitsPort`.
 
     Args:
-        database: under a role that may see and cancel them.
+        database: database connection of a role that may see and cancel the sessions.
     """
 
     def __init__(self, database: Database) -> None:
@@ -94,13 +95,13 @@ class ServerWaits:
 
 
 class DeadlockDetector:
-    """Looks at all nodes, twice, before it does anything.
+    """Detects deadlocks across nodes; a cycle must be seen twice before it is broken.
 
     Args:
-        nodes: by name.
-        runtime: the world it runs in.
-        transactions: the global transactions that are known here.
-        tell: called with the victim's node, pid and the cycle in words, before it is cancelled.
+        nodes: the nodes by name.
+        runtime: source of time and concurrency.
+        transactions: returns the global transactions that are known here.
+        tell: called with the victim's node, its pid and the cycle in words, before it is cancelled.
     """
 
     def __init__(
@@ -116,14 +117,14 @@ class DeadlockDetector:
         self._tell = tell
         self._suspected: set[frozenset[tuple[str, int, float]]] = set()
         self._victims: deque[tuple[float, OpenTransaction]] = deque()
-        """Until when which are named, the next first."""
+        """Marked victims, each with the time at which its mark is removed, the next first."""
 
     async def watch(self, interval_s: float, goes_on: Callable[[], bool]) -> None:
-        """Look at intervals, for as long as `goes_on`."""
+        """Search at intervals, for as long as `goes_on` returns true."""
         before: Transactions = {}
         while goes_on():
             await self._runtime.sleep(interval_s)
-            # A transaction in a deadlock was open the last time, too.
+            # A transaction in a deadlock was already open at the previous search.
             now = self._transactions()
             if now.keys() & before.keys():
                 await self.look()
@@ -132,10 +133,10 @@ class DeadlockDetector:
             before = now
 
     async def look(self) -> list[tuple[str, ...]]:
-        """Look once; returns the cycles, in words, that were broken.
+        """Search once, and return the cycles, in words, that were broken.
 
-        The nodes cannot be looked at in one instant. A cycle counts if the same waits were seen in it
-        the time before.
+        The nodes cannot be read at the same instant, so a cycle counts only if the previous search saw the same
+        waits.
         """
         await self._forget()
         seen = await self._runtime.together(*(node.sessions() for node in self._nodes.values()))
@@ -154,7 +155,7 @@ class DeadlockDetector:
         now = self._runtime.time()
         while self._victims and self._victims[0][0] < now:
             _, victim = self._victims.popleft()
-            with suppress(psycopg.Error):  # the name went with the connection
+            with suppress(psycopg.Error):  # the lock ended with the connection
                 await self._nodes[victim.node].forget_victim(victim)
 
     async def _break(self, cycle: Cycle, sessions: Sequence[OpenTransaction]) -> bool:

@@ -1,6 +1,6 @@
-"""The effects that concern the decision log: to write a record, and to find out whether it was written.
+"""Effects on the decision log: writing a record, and determining whether it was written.
 
-It must not know what is decided, nor who is told.
+This module must not depend on the decision, nor on how it is propagated.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ async def write(hub: Hub, epoch: int, sequence: int, effect: x.Log) -> e.Event |
 async def read_back(
     hub: Hub, epoch: int, sequence: int, effect: x.ReadBack, until: float
 ) -> e.Event:
-    """Whether a record was written whose insert was not answered; looks until a time of the runtime's clock."""
+    """Determine whether a record was written whose insert was not answered; retry until `until`, by the runtime's
+    clock.
+    """
     record = effect.record
     while True:
         try:

@@ -1,10 +1,8 @@
 """The decision log: a table in the distribution database, written by one session, in groups.
 
-Decisions that arrive while an insert is under way go out together in the next one. An epoch names the
-session that writes for it, and is fenced only when that session is gone, so a decision of a fenced
-epoch cannot land.
-
-It must not know what a decision means.
+Decisions that arrive while an insert is in progress are written together by the next one. An epoch names the
+session that writes for it, and is fenced only after that session has ended, so a decision of a fenced epoch cannot
+be written. This module must not depend on the meaning of a decision.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ _READ = "select kind, participants from msrepl.decision where (epoch, sequence) 
 
 
 class LogEntry:
-    """A record on its way to the log."""
+    """A record that is being written to the log."""
 
     __slots__ = ("_waiter", "epoch", "kind", "participants", "reason", "sequence", "state")
 
@@ -54,19 +52,19 @@ class LogEntry:
         self.kind = record.kind
         self.participants = record.participants
         self.state = ""
-        """``logged``, ``failed`` (surely not written) or ``unknown``; empty until then."""
+        """``logged``, ``failed`` (certainly not written) or ``unknown``; empty until the result is known."""
         self.reason = ""
         self._waiter: asyncio.Future[None] | None = None
 
     def settle(self, state: str, reason: str = "") -> None:
-        """Say what became of it."""
+        """Set the result of the write."""
         self.state = state
         self.reason = reason
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     async def wait(self) -> None:
-        """Until `state` is known; not to be interrupted, as `Lean.answer`."""
+        """Wait until `state` is known; not interrupted by cancellation, like `Lean.answer`."""
         while not self.state:
             self._waiter = asyncio.get_running_loop().create_future()
             with suppress(asyncio.CancelledError):
@@ -94,7 +92,7 @@ class DecisionLog:
         self.database = Database(
             "distribution", dsn, f"twopc ledger {coordinator}", answer_timeout_s=answer_timeout_s
         )
-        """For reading and forgetting, beside the session that writes."""
+        """Connection for reading and forgetting, in addition to the session that writes."""
         self._branches = tuple(branches)
         self._lean: Lean | None = None
         self._closed = False
@@ -104,13 +102,13 @@ class DecisionLog:
         self._reserved = False
         self._forgotten: list[tuple[int, int]] = []
         self.key = Key()
-        """By which participants know this process."""
+        """Key by which participants recognise this process."""
         self.epochs: dict[str, EpochIds] = {}
-        """The epoch of each variant that was used, by the variant's name."""
+        """The current epoch of each variant in use, by the variant's name."""
         self.own: set[int] = set()
-        """Every epoch that is this process's alone."""
+        """All epochs that belong to this process alone."""
         self.fenced: set[int] = set()
-        """Epochs that another process has taken over; `epoch` gives new ones instead."""
+        """Epochs that another process has fenced; `epoch` opens new ones instead."""
 
     async def open(self) -> None:
         """Connect.
@@ -122,11 +120,11 @@ class DecisionLog:
             await self._connect()
 
     async def close(self) -> None:
-        """Let the epochs go; what is under way becomes unknown. There is no way back."""
+        """Release the epochs; results of writes in progress become unknown. The log cannot be opened again."""
         self._closed = True
         lean, self._lean = self._lean, None
         if lean is not None:
-            with suppress(psycopg.Error):  # recovery forgets what is left
+            with suppress(psycopg.Error):  # recovery deletes the remaining records
                 await self.forget_now()
             lean.on_answer = None
             await lean.close()
@@ -134,14 +132,14 @@ class DecisionLog:
         await self.database.close()
 
     def current(self, variant: str) -> EpochIds | None:
-        """The ids for transactions of a variant, if there is an epoch and it can be written for."""
+        """Return the ids for transactions of a variant, if an epoch exists and can be written for."""
         result, lean = self.epochs.get(variant), self._lean
         if result is None or result.epoch in self.fenced or lean is None or not lean.alive():
             return None
         return result
 
     async def epoch(self, variant: str) -> EpochIds:
-        """As `current`; opens an epoch at the first use.
+        """Return the ids for transactions of a variant, and open an epoch at the first use.
 
         Raises:
             psycopg.Error: the distribution database does not answer.
@@ -156,7 +154,7 @@ class DecisionLog:
     # -- writing -----------------------------------------------------------------------------------
 
     def append(self, epoch: int, sequence: int, record: Record) -> LogEntry:
-        """Send a record on its way, with whatever else is waiting."""
+        """Write a record, together with all others that are waiting."""
         entry = LogEntry(epoch, sequence, record)
         lean = self._lean
         if lean is None or lean.lost:
@@ -170,7 +168,7 @@ class DecisionLog:
     def _send(self, lean: Lean) -> None:
         self._flight, self._queue = self._queue, []
         flight = self._flight
-        # Numbers, words of an enumeration and names from a checked alphabet: nothing to quote.
+        # Numbers, enumeration values and names from a restricted alphabet: nothing needs quoting.
         lean.send(
             "call msrepl.log_decisions('{}','{{{}}}','{{{}}}','{{{}}}','{{{}}}')".format(
                 self._coordinator,
@@ -210,14 +208,14 @@ class DecisionLog:
             entry.settle("failed", why)
 
     def forget(self, epoch: int, sequence: int) -> None:
-        """Have a record deleted with the next batch; one that survives a crash is found again."""
+        """Have a record deleted with the next batch; recovery finds a record that survives a crash."""
         self._forgotten.append((epoch, sequence))
 
     async def forget_now(self) -> int:
-        """Delete what may be forgotten; returns how many. Nobody waits for the disk.
+        """Delete the records that may be forgotten, and return their number. The commit does not wait for the disk.
 
         Raises:
-            psycopg.Error: nothing was deleted, and it will be tried again.
+            psycopg.Error: no record was deleted, and the deletion will be retried.
         """
         batch, self._forgotten = self._forgotten, []
         if not batch:
@@ -229,7 +227,7 @@ class DecisionLog:
             async with self.database.use() as connection, connection.transaction():
                 await connection.execute("set local synchronous_commit = off")
                 await connection.execute(_FORGET, ([e for e, _ in batch], [s for _, s in batch]))
-        except BaseException:  # cancelled, too
+        except BaseException:  # also if cancelled
             self._forgotten.extend(batch)
             raise
         if points.armed:
@@ -239,21 +237,21 @@ class DecisionLog:
     # -- after a failure ---------------------------------------------------------------------------
 
     async def ensure(self) -> None:
-        """Be connected, and sure that no earlier session of ours can still write.
+        """Ensure that the log is connected, and that no earlier session of this process can still write.
 
         Raises:
-            psycopg.Error: the distribution database does not answer, or an old session will not go.
+            psycopg.Error: the distribution database does not answer, or an old session does not end.
         """
         async with self._opening:
             await self._connect()
 
     async def read_back(self, epoch: int, sequence: int) -> Record | None:
-        """The durable record of a transaction, or None if there is none and can be none any more.
+        """Return the durable record of a transaction, or None if none exists and none can be written any more.
 
         Raises:
             psycopg.Error: as `ensure`.
-            LookupError: there is none, but another process fenced the epoch and may have settled the
-                transaction and forgotten it.
+            LookupError: no record exists, but another process has fenced the epoch and may have settled the
+                transaction and deleted its record.
         """
         await self.ensure()
         rows = await self.database.fetch(_READ, (epoch, sequence))
@@ -265,7 +263,7 @@ class DecisionLog:
 
     @property
     def lean(self) -> Lean | None:
-        """The connection that writes, for whoever looks out for one that does not answer."""
+        """The connection that writes, for detection of connections that do not answer."""
         return self._lean
 
     async def _connect(self) -> None:
@@ -282,7 +280,7 @@ class DecisionLog:
             connect_timeout=connect_timeout(self._answer_timeout_s),
         )
         try:
-            # Whoever commits waits for this: a server that says nothing must not keep them for ever.
+            # Commits wait for this connection: a server that does not answer must not block them for ever.
             with cut_after(connection, self._answer_timeout_s):
                 await connection.execute(DURABLE)
                 cursor = await connection.execute("select pg_backend_pid()")
@@ -315,7 +313,8 @@ class DecisionLog:
     async def _open_epoch(self, variant: str) -> EpochIds:
         lean = self._lean
         assert lean is not None
-        # The epoch lives by the session that opens it, so that writes for it: on its turn.
+        # The epoch lives as long as the session that opens it, so the session that writes must open it, after the
+        # current insert.
         self._reserved = True
         while self._flight:
             await self._flight[0].wait()

@@ -1,6 +1,6 @@
-"""Begins transactions and brings them to their end, for `Transaction` and `PostgresCoordinator`.
+"""The engine that begins and ends transactions, for `Transaction` and `PostgresCoordinator`.
 
-It knows which are under way. It must not know what goes on in the background, nor how to set anything up.
+It keeps track of active transactions. It must not depend on background work, nor on how its parts are created.
 """
 
 from __future__ import annotations
@@ -43,12 +43,14 @@ class CoordinatorEngine:
         """Set when the last active transaction has ended."""
         self.publisher = hub.publisher
         self.active: dict[int, Transaction] = {}
-        """Those that are open or being committed, by sequence."""
+        """Transactions that are open or being committed, by sequence."""
         self.keeper: KeeperPort
-        """Gets those whose drivers gave up, and the ids of those that are over; set before any begins."""
+        """Keeper that receives transactions whose drivers gave up, and the ids of settled ones; set before any
+        transaction begins.
+        """
 
     async def stop(self, timeout_s: float) -> bool:
-        """Roll back what is open, and wait for what is being committed; False if that took too long."""
+        """Roll back open transactions, and wait for those that are being committed; return False after the timeout."""
         for transaction in [*self.active.values()]:
             await transaction.rollback()
         if self.active:
@@ -62,7 +64,7 @@ class CoordinatorEngine:
     # -- deadlocks ---------------------------------------------------------------------------------
 
     def transactions(self) -> Transactions:
-        """Where the sessions of its open transactions are."""
+        """Return node and pid of the sessions of each open transaction."""
         return {
             GlobalId(
                 coordinator=one.ids.coordinator, epoch=one.ids.epoch, sequence=one.sequence
@@ -71,7 +73,7 @@ class CoordinatorEngine:
         }
 
     def choose(self, node: str, pid: int, cycle: tuple[str, ...]) -> None:
-        """The transaction that has this session is chosen to end a deadlock, in words."""
+        """Record that the transaction of this session is the victim of a deadlock, described in words."""
         for one in self.active.values():
             for part in one.parts:
                 if (part.subscriber, part.pid) == (node, pid):
@@ -80,10 +82,11 @@ class CoordinatorEngine:
     # -- transactions ------------------------------------------------------------------------------
 
     async def run(self, plan: TransactionPlan, statement: str, params: Sequence[Any]) -> RunResult:
-        """A transaction of one statement; see `PostgresCoordinator.run`.
+        """Run a transaction of one statement; see `PostgresCoordinator.run`.
 
-        The session keeps it prepared. What it does not keep any more (DEALLOCATE ALL, another type of a column) is
-        prepared anew in another transaction: nothing was done in the first one.
+        The session keeps the statement prepared. A statement that is no longer prepared, or not with the same types
+        (after DEALLOCATE ALL, or a change of a column's type), is prepared anew in another transaction: the first
+        one has changed nothing.
         """
         while (done := await self._run(plan, statement, params)) is None:
             pass
@@ -92,7 +95,9 @@ class CoordinatorEngine:
     async def _run(
         self, plan: TransactionPlan, statement: str, params: Sequence[Any]
     ) -> RunResult | None:
-        """None: the statement was prepared long ago, and is not as it was; every session says so once at most."""
+        """Run the transaction; return None if the statement is no longer prepared as before, at most once per
+        session.
+        """
         transaction = Transaction(self, plan)
         await self._register(transaction)
         try:
@@ -113,7 +118,7 @@ class CoordinatorEngine:
         begin = plan.begin(transaction.gid, transaction.ids.prove, session)
         try:
             sent = oneshot.message(session, begin, plan.begin_results, statement, params)
-        except BaseException:  # a value that cannot be written: nothing was sent
+        except BaseException:  # a value that cannot be represented: nothing was sent
             transaction.outcome = Outcome.ABORTED
             await self._end(transaction, (session,), settled=True)
             raise
@@ -129,7 +134,7 @@ class CoordinatorEngine:
         return oneshot.done(session, transaction.gid, driver.results, sent)
 
     async def begin(self, transaction: Transaction) -> LinkedSession:
-        """Begin it, for `Transaction`; returns its session."""
+        """Begin the transaction, for `Transaction`, and return its session."""
         plan = transaction.plan
         await self._register(transaction)
         try:
@@ -143,7 +148,7 @@ class CoordinatorEngine:
             raise
 
     async def begin_several(self, transaction: SeveralTransaction) -> list[LinkedSession]:
-        """Begin it everywhere or nowhere, for `SeveralTransaction`; returns its sessions."""
+        """Begin the transaction at every Subscriber or at none, for `SeveralTransaction`, and return its sessions."""
         await self._register(transaction)
         try:
             return await transaction.take_sessions(self._hub.points)
@@ -152,7 +157,7 @@ class CoordinatorEngine:
             raise
 
     def commit(self, transaction: Transaction, session: LinkedSession) -> Awaitable[None]:
-        """Commit it, for `Transaction`."""
+        """Commit the transaction, for `Transaction`."""
         if not transaction.wrote:
             return self._commit_unless_written(transaction, session)
         return self._drive(transaction, (session,), self._driver(transaction, session))
@@ -160,13 +165,13 @@ class CoordinatorEngine:
     async def commit_several(
         self, transaction: SeveralTransaction, sessions: Sequence[LinkedSession]
     ) -> None:
-        """Commit it, for `SeveralTransaction`."""
+        """Commit the transaction, for `SeveralTransaction`."""
         await self._drive(
             transaction, sessions, transaction.driver(self._hub, sessions, self._classes.several)
         )
 
     async def roll_back(self, transaction: Transaction, *sessions: LinkedSession) -> None:
-        """Roll it back, for `Transaction` and `SeveralTransaction`."""
+        """Roll back the transaction, for `Transaction` and `SeveralTransaction`."""
         points = self._hub.points
         try:
             for session in sessions:
@@ -250,7 +255,7 @@ class CoordinatorEngine:
     async def _commit_unless_written(
         self, transaction: Transaction, session: LinkedSession
     ) -> None:
-        """Commit in one phase if nothing was changed, else in two."""
+        """Commit in one phase if nothing was changed, otherwise in two."""
         over, failure = await vote_requests.commit_what_read_only(session.lean)
         if not over:
             await self._drive(transaction, (session,), self._driver(transaction, session))

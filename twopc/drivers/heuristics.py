@@ -1,6 +1,6 @@
-"""The record of branches that somebody finished without waiting for the decision.
+"""The record of branches that were finished without waiting for the decision.
 
-It writes what it is told, and decides nothing.
+This module only writes records, and decides nothing.
 """
 
 from __future__ import annotations
@@ -32,17 +32,19 @@ order by id
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heuristic:
-    """One record."""
+    """One record of a heuristic outcome."""
 
     gid: str
     node: str
     outcome: str
     decided: str | None
-    """What the coordinator had decided; None: nothing."""
+    """The coordinator's decision; None if there was none."""
     forced: bool
-    """True: through us, and recorded before; False: done by hand, and found."""
+    """Whether the branch was finished through this package, and recorded before; if not, it was finished manually
+    and found later.
+    """
     damage: bool
-    """The sites differ because of it."""
+    """Whether the nodes differ because of the outcome."""
     reason: str
     recorded_by: str
     recorded_at: float
@@ -52,13 +54,12 @@ class Heuristic:
 async def record_found(
     database: Database, *, gid: str, node: str, outcome: Outcome, decided: Outcome | None
 ) -> None:
-    """Record that a branch was found ended otherwise than decided, or with nothing decided. Logged,
-    whatever happens."""
+    """Record that a branch ended against the decision, or without one. A warning is logged in any case."""
     text = f"decided: {decided}" if decided is not None else "nothing was decided"
     reason = f"{text}; found {outcome}: somebody finished it by hand"
     _log.warning("heuristic outcome", gid=gid, node=node, outcome=str(outcome), reason=reason)
     damage = decided is not None and decided is not outcome
-    with suppress(psycopg.Error):  # it is found again as long as the decision is kept
+    with suppress(psycopg.Error):  # recovery finds the branch again as long as the decision is kept
         await database.fetch(_RECORD, (gid, node, outcome, decided, False, damage, reason))
 
 
@@ -71,17 +72,17 @@ async def forced(
     decided: Outcome | None,
     reason: str,
 ) -> None:
-    """Record that a branch is about to be finished at an operator's word.
+    """Record that a branch is about to be finished at an operator's request.
 
     Raises:
-        psycopg.Error: it is not recorded, and must not be done.
+        psycopg.Error: the request is not recorded, and must not be executed.
     """
     damage = decided is not None and decided is not outcome
     await database.fetch(_RECORD, (gid, node, outcome, decided, True, damage, reason))
 
 
 async def read(database: Database, prefix: str) -> list[Heuristic]:
-    """The records whose gid starts with `prefix`, oldest first."""
+    """Return the records whose gid starts with `prefix`, oldest first."""
     rows = await database.fetch(_READ, (prefix,))
     names = tuple(Heuristic.__slots__)
     return [Heuristic(**dict(zip(names, row, strict=True))) for row in rows]

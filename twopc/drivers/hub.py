@@ -1,4 +1,4 @@
-"""What the transactions of one coordinator share, and the slow way to settle a branch of theirs."""
+"""Objects shared by the transactions of one coordinator, and the slow path that settles a branch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RETRY_S: Final = 0.05
 
 @dataclass(slots=True, kw_only=True)
 class Hub:
-    """Shared by all transactions of a coordinator; the same whether its parts are real or the model's."""
+    """Objects shared by all transactions of a coordinator; the same on servers and in the model."""
 
     publisher: str
     participants: Mapping[str, SitePort]
@@ -34,18 +34,18 @@ class Hub:
     finishers: FinishersPort
     points: Points
     damage: Callable[..., Coroutine[Any, Any, None]]
-    """Records that a branch ended otherwise than decided: `gid`, `node`, `outcome`, `decided`."""
+    """Records that a branch ended against the decision: `gid`, `node`, `outcome`, `decided`."""
     in_doubt_after_s: float
-    """How long to look for an answer that was lost before the application is told so."""
+    """Time for which a lost answer is looked for before the application gets `InDoubtError`."""
     owners: dict[str, str] = field(default_factory=dict)
-    """The role that a Subscriber's link prepares branches under, as seen at the Publisher."""
+    """For each Subscriber the role with which its link prepares branches, as seen at the Publisher."""
     observe: Callable[[str, x.Effect | e.Event], None] | None = None
-    """Sees every effect before it is performed, and every event."""
+    """Called with every effect before it is performed, and with every event."""
     runtime: Runtime = field(default_factory=Asyncio)
 
 
 async def pause(hub: Hub, until: float) -> bool:
-    """Wait a little, since no server tells when it is back; False if it is too late to, by the runtime's clock."""
+    """Wait briefly before a retry; return False if `until` has passed, by the runtime's clock."""
     runtime = hub.runtime
     if runtime.time() > until:
         return False
@@ -56,21 +56,22 @@ async def pause(hub: Hub, until: float) -> bool:
 async def settle(
     hub: Hub, session: LinkedSession, gid: str, name: str, names: tuple[str, ...], outcome: Outcome
 ) -> e.Event:
-    """Bring a branch to an outcome; ends in a fact or in `AckLost`.
+    """Bring a branch to an outcome, and return its outcome or `AckLost` as an event.
 
     Args:
-        hub: of the coordinator.
-        session: the transaction's, perhaps lost.
-        gid: of the global transaction.
-        name: the branch.
-        names: all branches.
+        hub: the coordinator's hub.
+        session: the transaction's session, which may be lost.
+        gid: id of the global transaction.
+        name: name of the branch.
+        names: names of all branches.
         outcome: COMMITTED or ABORTED.
     """
     branch, node = branch_gid(gid, name), node_of(name)
     participant = hub.participants[node]
     try:
         if session.lean.lost and outcome is Outcome.ABORTED:
-            # What is still running there would only make us wait; a fence holds without this.
+            # Ends a statement that is still running, which would delay the settlement; a fence is effective
+            # without this.
             with suppress(psycopg.Error):
                 await hub.participants[session.subscriber].end_session(session.pid, session.started)
             if node == hub.publisher:

@@ -1,4 +1,4 @@
-"""The classes that a coordinator is made of. A test, or a twin of a scenario, puts others in their places."""
+"""The classes of a coordinator's parts. A test, or a twin of a scenario, replaces some of them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from twopc.drivers.several import SeveralDriver
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Implementation:
-    """One class for each part; the defaults are the product's."""
+    """The class of each part; the defaults are the product's."""
 
     driver: type[Driver] = Driver
-    """Of a transaction at one Subscriber."""
+    """Driver of a transaction at one Subscriber."""
     several: type[SeveralDriver] = SeveralDriver
-    """Of a transaction at several."""
+    """Driver of a transaction at several Subscribers."""
     recovery: type[Recovery] = Recovery
     participant: type[ServerParticipant] = ServerParticipant
-    """A node, as drivers ask it."""
+    """A node, as drivers access it."""
 
 
 PRODUCT = Implementation()

@@ -1,6 +1,6 @@
-"""What is prepared, since when, what it blocks, what was decided, and what will happen to it.
+"""Prepared branches: their age, the sessions that they block, the decision, and the action that will be taken.
 
-Looks and explains; `force` is the one thing here that changes anything, and records itself first.
+The module only reads and explains, except for `force`, which records each change before making it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ left join (
 where p.database = current_database()
 order by p.prepared, p.gid
 """
-# Every role may see who waits for which lock, though not what others are doing meanwhile.
+# Every role may see which session waits for which lock, though not other roles' statements.
 _WAITERS = """
 select x.gid, w.pid, a.application_name, w.mode || ' on ' || w.locktype,
        regexp_replace(coalesce(w.relation::regclass::text, (
@@ -68,8 +68,8 @@ where e.coordinator = any (%s)
 """
 _DECISION = "select kind, participants from msrepl.decision where (epoch, sequence) = (%s, %s)"
 _SMALL = "select coalesce(sum(relpages), 0) < 10000 from pg_class where oid = any(%s::regclass[])"
-# A savepoint has a transaction id of its own, and no view tells whose it is: so what counts is that the
-# row is held by somebody who came after and is not finished.
+# A savepoint has a transaction id of its own, and no view shows its transaction. So a row counts if its holder
+# began after the branch and is not finished.
 _HELD_ROWS = """
 select count(*)
 from {relation} as t, (select pg_snapshot_xmax(pg_current_snapshot())::text::bigint >> 32 << 32 as epoch) as e
@@ -82,7 +82,7 @@ _RECORD_OUTCOME = {RecordKind.COMMIT: Outcome.COMMITTED, RecordKind.ABORT: Outco
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiter:
-    """A session that waits for a prepared branch."""
+    """A session that waits for a lock of a prepared branch."""
 
     pid: int
     application_name: str
@@ -99,40 +99,41 @@ class InDoubtBranch:
     owner: str
     age_s: float
     age: Age
-    """The same in transactions and log, with what to be warned of."""
+    """The age in time, transactions and log, with warnings."""
     relations: tuple[str, ...]
-    """Tables that it has changed or locked."""
+    """Tables that the branch has changed or locked."""
     rows_locked: int | None
-    """Rows of those that it has updated, deleted or locked, or that were locked since; None where they
-    cannot be counted: not all may read them, and large tables are not read."""
+    """Number of rows in those tables that the branch has updated, deleted or locked, or that were locked since;
+    None if they cannot be counted, because the role may not read a table or a table is large.
+    """
     waiters: tuple[Waiter, ...]
     decision: str
-    """``commit``, ``abort``, ``collecting`` or empty: what the decision log says."""
+    """``commit``, ``abort``, ``collecting`` or empty, according to the decision log."""
     ours: bool
-    """It belongs to the coordinator that was asked."""
+    """Whether the branch belongs to the given coordinator."""
     is_under_way: bool
-    """The process that has prepared it lives and has not decided: it is not left behind."""
+    """Whether the process that prepared the branch is alive and has not decided yet."""
     next_action: str
-    """What will happen to it, and what a person can do."""
+    """The action that will be taken, and what an operator can do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorLedger:
-    """What the distribution database says of coordinators."""
+    """The distribution database's records of coordinators."""
 
     coordinators: frozenset[str]
     resolved: frozenset[str]
-    """Those of them in whose names clients without a coordinator write: a resolver settles their branches."""
+    """Coordinators in whose names clients without a coordinator write; a resolver settles their branches."""
     epochs: Mapping[int, tuple[str, bool]]
-    """Variant and whether it is alive, by epoch."""
+    """Variant of each epoch, and whether the epoch is alive."""
     is_known: bool = True
-    """False: the distribution database could not be asked, and nothing is known of epochs and decisions."""
+    """Whether the distribution database could be read; if not, epochs and decisions are unknown."""
 
 
 async def read_ledger(
     database: Database, coordinator: str, any_client: Collection[str] = ()
 ) -> CoordinatorLedger:
-    """Read the epochs of a coordinator, and of those of any client.
+    """Read the epochs of a coordinator, and of the coordinators of any client.
 
     Raises:
         psycopg.Error: the distribution database cannot be reached.
@@ -154,15 +155,15 @@ async def in_doubt(
     any_client: Collection[str] = (),
     unreachable: MutableMapping[str, str] | None = None,
 ) -> list[InDoubtBranch]:
-    """Every prepared transaction in the participants' databases, oldest first.
+    """Return every prepared transaction in the participants' databases, oldest first.
 
     Args:
-        any_client: other coordinators that are ours: those in whose names any client writes.
-        unreachable: takes the nodes that cannot be reached, with the reasons; what the others hold is returned.
-            None: one that cannot be reached is an error.
+        any_client: other coordinators that count as ours: those in whose names any client writes.
+        unreachable: receives the nodes that cannot be reached, with the reasons; the branches of the other nodes
+            are returned. If None, an unreachable node is an error.
 
     Raises:
-        psycopg.Error: a server cannot be reached, if nobody takes that.
+        psycopg.Error: a server cannot be reached, and `unreachable` is None.
     """
     try:
         ledger = await read_ledger(database, coordinator, any_client)
@@ -186,7 +187,7 @@ async def in_doubt(
 
 
 def reason_of(error: psycopg.Error) -> str:
-    """Why a server cannot be reached, in one line."""
+    """Return the reason why a server cannot be reached, in one line."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
 
@@ -230,7 +231,7 @@ async def _prepared_at(
 
 
 def _is_under_way(gid: str, ledger: CoordinatorLedger, record: Record | None) -> bool:
-    """The process that has prepared it lives, and has not decided yet."""
+    """Return whether the process that prepared the branch is alive, and has not decided yet."""
     branch = BranchId.parse(gid)
     epoch = ledger.epochs.get(branch.global_id.epoch) if branch is not None else None
     return epoch is not None and epoch[1] and record is None
@@ -254,13 +255,15 @@ async def _decision_of(database: Database, ledger: CoordinatorLedger, gid: str) 
 
 
 async def _rows_locked(database: Database, relations: list[str], xid: str) -> int | None:
-    """Counted by the old versions of the rows; of small tables only, since all of them is read."""
+    """Return the number of old versions of locked rows; counted for small tables only, since the whole table is
+    read.
+    """
     total = 0
     try:
         if not (await database.fetch(_SMALL, (relations,)))[0][0]:
             return None
         async with database.use() as connection:
-            for relation in relations:  # regclass output: quoted by the server
+            for relation in relations:  # regclass output, which the server has quoted
                 text = sql.SQL(_HELD_ROWS).format(relation=sql.SQL(relation), xid=sql.Literal(xid))
                 row = await (await connection.execute(text)).fetchone()
                 total += row[0] if row else 0
@@ -277,7 +280,7 @@ def _next_action(
         return "left alone: not a branch of this project"
     unknown = "not known: the distribution database, which holds the decisions, cannot be reached"
     if branch.global_id.coordinator not in ledger.coordinators:
-        if not ledger.is_known:  # it holds the coordinators' names, too
+        if not ledger.is_known:  # the distribution database holds the coordinators' names, too
             return unknown
         return f"left alone: it belongs to coordinator {branch.global_id.coordinator!r}"
     if branch.node != node:
@@ -323,14 +326,14 @@ async def force(
     outcome: Outcome,
     reason: str,
 ) -> Outcome:
-    """Finish a prepared branch at an operator's word, recorded in the distribution database first.
+    """Finish a prepared branch at an operator's request, recorded in the distribution database first.
 
     Returns:
-        How the branch ended: another finisher may have been quicker.
+        The branch's outcome: another session may have finished it before.
 
     Raises:
-        ConfigurationError: it is no branch of this coordinator, or not prepared.
-        psycopg.Error: it could not be recorded, and was not done; or not done.
+        ConfigurationError: the gid is not a branch of this coordinator, or is not prepared.
+        psycopg.Error: the request could not be recorded, and was not executed; or it failed.
     """
     branch = BranchId.parse(gid)
     if branch is None or branch.global_id.coordinator != coordinator:

@@ -1,7 +1,8 @@
-"""What the coordinator needs in the databases: created by an administrator, used by its role.
+"""Installation of the coordinator's objects in the databases: created by an administrator, used by the
+coordinator's role.
 
-Knows neither articles nor links; the table of branch markers belongs to the ends and is there already
-at a participant.
+Independent of articles and links; the table of branch markers belongs to Publisher and Subscribers and already
+exists at a participant.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ async def install_decision_log(
     """Create the decision log in the distribution database. Idempotent.
 
     Args:
-        name: the topology's, by which whoever operates it finds it.
+        name: name of the topology, by which an operator finds the log.
     """
     coordinator = sql.Identifier(coordinator_role)
     async with connection.transaction():
@@ -59,14 +60,16 @@ async def install_decision_log(
 async def install_participant(
     connection: Connection, owner_role: str, coordinator_role: str
 ) -> None:
-    """Create what settles branches in a participant's database; the markers are there. Idempotent."""
+    """Create the objects that settle branches in a participant's database, which has the branch markers already.
+    Idempotent.
+    """
     async with connection.transaction():
         texts = participant_texts(owner_role, coordinator_role)
         await connection.execute(";\n".join(texts).encode())
 
 
 def participant_texts(owner_role: str, coordinator_role: str) -> list[str]:
-    """What `install_participant` executes."""
+    """Return the statements that `install_participant` executes."""
     owner, coordinator = sql.Identifier(owner_role), sql.Identifier(coordinator_role)
     return [
         *(render("twopc", function, owner=owner) for function in _PARTICIPANT),

@@ -1,7 +1,7 @@
-"""What goes on in the background of a coordinator: recovery, and forgetting what is over.
+"""Background work of a coordinator: recovery, and forgetting settled transactions.
 
-It must not know how a transaction goes; it gets those whose drivers gave up, and the ids of those that are over.
-`twopc.drivers.server_keeper` runs it on servers, the model in virtual time.
+Independent of the course of a transaction; the keeper receives transactions whose drivers gave up, and the ids of
+settled ones. `twopc.drivers.server_keeper` runs it on servers, the model in virtual time.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _log = get_logger(__name__)
 
 
 class KeptLogPort(Protocol):
-    """The decision log of one process. Its methods may raise `psycopg.Error`."""
+    """Interface to the decision log of one process. Its methods may raise `psycopg.Error`."""
 
     own: set[int]
     """Epochs of this process."""
 
     async def ensure(self) -> None:
-        """Be connected, and sure that no earlier session of ours can still write."""
+        """Ensure that the log is connected, and that no earlier session of this process can still write."""
         ...
 
     async def forget_now(self) -> int:
-        """Delete what may be forgotten; how many. What cannot be deleted is tried again."""
+        """Delete the records that may be forgotten, and return their number. A failed deletion is retried later."""
         ...
 
 
@@ -41,19 +41,19 @@ class RecoveryPort(Protocol):
     async def run(
         self, *, own: set[int], unsettled: set[Key], active: Callable[[], set[Key]]
     ) -> list[SettledBranch]:
-        """One pass, after those that are under way."""
+        """Run one pass, after a pass that is in progress."""
         ...
 
 
 class AlarmPort(Protocol):
-    """Time between passes."""
+    """Interface to the wait between passes."""
 
     def ring(self) -> None:
-        """There is something to recover: whoever waits need not wait any longer."""
+        """End the current wait, because there is something to recover."""
         ...
 
     async def wait(self, seconds: float) -> None:
-        """For so long at most."""
+        """Wait for at most this time."""
         ...
 
 
@@ -61,8 +61,8 @@ class Keeper:
     """Background work of one coordinator process.
 
     Args:
-        engine: knows the transactions that are open or being committed.
-        interval_s: how long after a pass the next one comes if nobody rings.
+        engine: the engine, which knows the transactions that are open or being committed.
+        interval_s: time between two passes if the alarm does not ring.
     """
 
     def __init__(
@@ -89,12 +89,12 @@ class Keeper:
         self._markers.over(gid, branches)
 
     async def recover(self) -> list[SettledBranch]:
-        """One pass of recovery; returns what it has settled.
+        """Run one pass of recovery, and return the branches that it has settled.
 
         Raises:
             psycopg.Error: the distribution database cannot be reached.
         """
-        await self._log.ensure()  # no insert of an earlier session can still land
+        await self._log.ensure()  # no insert of an earlier session can take effect after this
         return await self._recovery.run(
             own=self._log.own, unsettled=self.unsettled, active=self._active
         )
@@ -103,7 +103,7 @@ class Keeper:
         return {(one.ids.epoch, one.sequence) for one in self._engine.active.values()}
 
     async def attempt(self) -> None:
-        """One pass, and forget what is over; what cannot be reached now is tried again by the next one."""
+        """Run one pass, and forget settled transactions; the next pass retries nodes that cannot be reached."""
         try:
             await self.recover()
             await self._log.forget_now()
@@ -113,7 +113,7 @@ class Keeper:
             _log.warning("recovery failed", coordinator=self._coordinator, reason=reason)
 
     async def watch(self, goes_on: Callable[[], bool]) -> None:
-        """A pass at intervals, and whenever there is something to recover, for as long as `goes_on`."""
+        """Run a pass at intervals, and whenever the alarm rings, for as long as `goes_on` returns true."""
         while goes_on():
             await self._alarm.wait(self._interval_s)
             await self.attempt()

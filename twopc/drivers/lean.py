@@ -1,9 +1,8 @@
-"""Protocol commands over libpq without a cursor: one message out, all results back.
+"""Commands of the commit protocol over libpq without a cursor: one message out, all results back.
 
-psycopg's cursors spend most of a short command's time on what the protocol does not need. It is the
-same libpq connection; between two cursor calls of an application it may be used from here.
-
-It must not know what the commands mean.
+psycopg's cursors spend most of a short command's time on features that the protocol does not need. The same libpq
+connection is used; between two cursor calls of an application it may be used by this module, which must not depend
+on the meaning of the commands.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ async def unbroken(work: Coroutine[Any, Any, _T]) -> _T:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerReport:
-    """A server's error report, or what psycopg said when no server answered."""
+    """A server's error report, or psycopg's message if no server answered."""
 
     message: str
     sqlstate: str = ""
@@ -44,7 +43,7 @@ class ServerReport:
 
     @property
     def remote(self) -> bool:
-        """The error came over the link: another server raised it."""
+        """Whether another server raised the error, which came over the link."""
         return "dblink" in self.context
 
     def __str__(self) -> str:
@@ -52,7 +51,7 @@ class ServerReport:
 
 
 def report_of(error: psycopg.Error) -> ServerReport:
-    """The report that an exception of psycopg carries."""
+    """Return the report contained in an exception of psycopg."""
     diag = error.diag
     return ServerReport(
         message=diag.message_primary or str(error),
@@ -64,7 +63,7 @@ def report_of(error: psycopg.Error) -> ServerReport:
 
 
 def report(result: pq.abc.PGresult, encoding: str = "utf-8") -> ServerReport | None:
-    """The error in a result; None if it is a success."""
+    """Return the error in a result; None if the result is a success."""
     if result.status not in ERRORS:
         return None
 
@@ -82,8 +81,8 @@ def report(result: pq.abc.PGresult, encoding: str = "utf-8") -> ServerReport | N
 
 
 def is_unsynced(diagnostic: psycopg.errors.Diagnostic) -> bool:
-    """Whether a notice says that the wait for a synchronous standby was cut short."""
-    # Neither the text (it is translated) nor the SQLSTATE tells this warning from others.
+    """Return whether a notice reports that the wait for a synchronous standby was interrupted."""
+    # Neither the text, which is translated, nor the SQLSTATE distinguishes this warning from others.
     return diagnostic.source_function == "SyncRepWaitForLSN"
 
 
@@ -91,10 +90,10 @@ class Lean(Channel):
     """Sends command strings over one connection, one at a time.
 
     Args:
-        connection: in autocommit mode. Nobody else uses it, except between `release` and the next
-            `send`: to have the event loop watch it again costs as much as half a message.
-        busy: where it puts itself while it waits for an answer, for whoever gives up those that wait
-            for too long.
+        connection: a connection in autocommit mode. Psycopg's cursors may use it between `release` and the next
+            `send` only: to have the event loop watch it again costs as much as half a message.
+        busy: set that contains this object while it waits for an answer, so that connections which wait for too
+            long can be closed.
     """
 
     __slots__ = ("_busy", "_done", "_results", "_waiter", "on_answer", "sent_at", "unsynced")
@@ -103,12 +102,15 @@ class Lean(Channel):
         super().__init__(connection)
         self._busy = busy
         self.unsynced = False
-        """The wait for a synchronous standby was cut short: durable here, perhaps not there."""
+        """Whether the wait for a synchronous standby was interrupted: the commit is durable at the server, but
+        perhaps not at the standby.
+        """
         self.sent_at = 0.0
-        """When the last command was sent, by the loop's clock."""
+        """Time at which the last command was sent, by the loop's clock."""
         self.on_answer: Callable[[list[pq.abc.PGresult]], None] | None = None
-        """Called with each answer (and with none when an idle connection is lost), for a user that
-        has no task of its own."""
+        """Called with the results of each answer (with an empty list when an idle connection is lost), for a user
+        that has no task of its own.
+        """
         self._results: list[pq.abc.PGresult] = []
         self._done = True
         self._waiter: asyncio.Future[None] | None = None
@@ -116,12 +118,12 @@ class Lean(Channel):
         self.watch(self._readable)
 
     async def run(self, command: bytes) -> list[pq.abc.PGresult]:
-        """Send a string of commands; the results that arrived, and `lost` if the rest never will."""
+        """Send a string of commands and return the results that arrived; `lost` is set if the rest never will."""
         self.send(command)
         return await self.answer()
 
     async def run_one(self, command: bytes) -> list[pq.abc.PGresult]:
-        """Send one command; the server refuses a string of several, and runs none of them."""
+        """Send a single command; the server refuses a string of several, and executes none of them."""
         self._send(lambda: self.pgconn.send_query_params(command, None))
         return await self.answer()
 
@@ -150,10 +152,10 @@ class Lean(Channel):
             self.watch(self._readable)
 
     async def answer(self) -> list[pq.abc.PGresult]:
-        """The results of what was sent.
+        """Return the results of the commands sent.
 
-        Not to be interrupted: who stopped waiting here would not know what happened. Whoever calls
-        this looks at `asyncio.Task.cancelling` afterwards.
+        Not interrupted by cancellation: an interrupted caller would not know the outcome. The caller checks
+        `asyncio.Task.cancelling` afterwards.
         """
         while not self._done:
             self._waiter = self._loop.create_future()
@@ -166,14 +168,14 @@ class Lean(Channel):
         self.unwatch()
 
     def alive(self) -> bool:
-        """Whether a connection still works, as far as this side can see.
+        """Return whether the connection still works, as far as this side can see.
 
-        If it is idle, its socket is read here even if the loop watches it: the loop may have had no turn since the
-        end.
+        The socket of an idle connection is read here even if the loop watches it: the loop may not have run since
+        the connection ended.
         """
         if self._done and not self.lost:
             try:
-                # The first reading may bring the server's parting words, the second the end.
+                # The first read may return the server's last message, the second the end of file.
                 self.pgconn.consume_input()
                 self.pgconn.is_busy()
                 self.pgconn.consume_input()
@@ -182,7 +184,7 @@ class Lean(Channel):
         return not self.lost
 
     def abort(self, why: str) -> None:
-        """Give the connection up; whoever waits gets what has arrived."""
+        """Close the connection; a waiting task gets the results that have arrived."""
         if not self.lost:
             self._lose(why)
 

@@ -1,6 +1,6 @@
-"""Branch markers of transactions that are over everywhere: kept for a while, and then forgotten.
+"""Branch markers of transactions that are settled at every node: kept for a while, and then forgotten.
 
-It must not know what a marker is for.
+This module must not depend on the purpose of a marker.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ import psycopg
 from twopc.drivers.runtime import Runtime
 from twopc.names import branch_gid, node_of
 
-#: So many transactions at a time.
+#: Maximum number of transactions in one step.
 BATCH = 2000
 
 
 class MarkersPort(Protocol):
-    """The branch markers of a node."""
+    """Interface to the branch markers of a node."""
 
     async def forget(self, gids: list[str]) -> None:
-        """Remove them. psycopg.Error: the node does not answer."""
+        """Remove the markers; raise psycopg.Error if the node does not answer."""
         ...
 
 
 class MarkerRetention:
-    """Those of one coordinator process.
+    """Retention of the branch markers of one coordinator process.
 
     Args:
-        publisher: the node whose markers go first.
-        kept_s: how long a marker is kept once its transaction is settled everywhere.
+        publisher: the node whose markers are removed first.
+        kept_s: time for which a marker is kept once its transaction is settled at every node.
     """
 
     def __init__(
@@ -45,25 +45,25 @@ class MarkerRetention:
         self._over: deque[tuple[float, str, tuple[str, ...]]] = deque()
 
     def over(self, gid: str, branches: tuple[str, ...]) -> None:
-        """This transaction is committed everywhere."""
+        """Record that a transaction is committed at every node."""
         self._over.append((self._runtime.time(), gid, branches))
 
     async def forget(self) -> None:
-        """Remove those that are old enough."""
+        """Remove the markers that are old enough."""
         until = self._runtime.time() - self._kept_s
         while batch := self._take(until):
             gone: dict[str, list[str]] = {}
             for gid, branches in batch:
                 for name in branches:
                     gone.setdefault(node_of(name), []).append(branch_gid(gid, name))
-            # Those of a server that is down now are forgotten with the epoch. The Publisher is the first:
-            # what it alone has a marker of was never committed elsewhere.
+            # Markers of a server that is down are forgotten with the epoch. The Publisher is the first: a branch
+            # of which it alone has a marker would appear not to have been committed elsewhere.
             with suppress(psycopg.Error):
                 for name in sorted(gone, key=lambda name: name != self._publisher):
                     await self._nodes[name].forget(gone[name])
 
     def _take(self, until: float) -> list[tuple[str, tuple[str, ...]]]:
-        """The next transactions that have been over since then."""
+        """Return the next transactions that were settled before the given time."""
         taken: list[tuple[str, tuple[str, ...]]] = []
         while self._over and self._over[0][0] <= until and len(taken) < BATCH:
             _, gid, branches = self._over.popleft()

@@ -1,6 +1,6 @@
-"""A transaction of one statement in one message: its text, and what came back.
+"""A transaction of one statement in one message: its text, and its result.
 
-It must not know how a commit is agreed on.
+This module must not depend on the commit protocol.
 """
 
 from __future__ import annotations
@@ -19,41 +19,41 @@ from twopc.drivers.transaction import Transaction
 from twopc.errors import ResultLostError
 
 _STALE = frozenset(("0A000", "26000"))
-"""A plan's result type changed, or the statement is gone: prepare it anew."""
+"""The result type of a prepared statement has changed, or the statement no longer exists: it must be prepared anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """What a statement of `PostgresCoordinator.run` returned."""
+    """Result of a statement of `PostgresCoordinator.run`."""
 
     rows: tuple[tuple[Any, ...], ...]
     rowcount: int
-    """Rows that it changed or returned; -1 if the server does not say."""
+    """Number of rows that the statement changed or returned; -1 if the server does not report it."""
     tag: str
     """The command tag."""
     gid: str
-    """The global transaction."""
+    """Id of the global transaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneShotMessage:
-    """The statements that stand before the vote."""
+    """The statements that precede the request for the vote."""
 
     text: bytes
     results: int
-    """How many results they have; the statement's own is the last."""
+    """Number of their results; the last is that of the application's statement."""
 
 
 async def prepare(session: ServerSession, statement: str) -> ServerReport | None:
-    """Have the session keep the statement prepared; why it could not, if so.
+    """Prepare the statement in the session; return the server's report if that fails.
 
-    It stays if the transaction fails. Alone in its message: with several commands in it the message that asks for
-    the votes would ask, or end the transaction, another time.
+    The prepared statement persists if the transaction fails. It is sent in a message of its own: an application's
+    text with several commands could otherwise end the transaction before the request for the votes, or repeat it.
     """
     name = f"twopc_{session.statements_made}"
     session.statements_made += 1
     lean = session.lean
-    # what an earlier transaction has set is not for this one to be read by
+    # settings of an earlier transaction must not affect how this statement is parsed
     failure = refusal(await lean.run(b"reset all"), lean) or refusal(
         await lean.run_one(f"prepare {name} as {statement}".encode()), lean
     )
@@ -65,7 +65,7 @@ async def prepare(session: ServerSession, statement: str) -> ServerReport | None
 def message(
     session: ServerSession, begin: bytes, begin_results: int, statement: str, params: Sequence[Any]
 ) -> OneShotMessage:
-    """Begin, and the statement by its prepared name."""
+    """Return the message with BEGIN, and EXECUTE of the prepared statement."""
     session.soil(statement)
     transformer = Transformer(session.connection)
     values = b",".join([transformer.as_literal(value) for value in params])
@@ -75,12 +75,12 @@ def message(
 
 
 def is_stale(sent: OneShotMessage, good: int, sqlstate: str) -> bool:
-    """Whether the statement failed because it is not prepared any more, or not as it was.
+    """Return whether the statement failed because it is no longer prepared, or not as before.
 
     Args:
         sent: the message.
-        good: how many results came before the failure.
-        sqlstate: of the failure.
+        good: number of results before the failure.
+        sqlstate: SQLSTATE of the failure.
     """
     return sqlstate in _STALE and good == sent.results - 1
 
@@ -88,10 +88,10 @@ def is_stale(sent: OneShotMessage, good: int, sqlstate: str) -> bool:
 def done(
     session: ServerSession, gid: str, results: Sequence[pq.abc.PGresult], sent: OneShotMessage
 ) -> RunResult:
-    """The statement's result as Python values, when it is known to be committed.
+    """Return the statement's result as Python values, once the transaction is known to be committed.
 
     Raises:
-        ResultLostError: the connection broke behind the decision, and recovery found out what it was.
+        ResultLostError: the connection broke after the decision, and recovery determined the outcome.
     """
     if len(results) < sent.results:
         raise ResultLostError(
@@ -116,7 +116,9 @@ def done(
 
 
 async def read(transaction: Transaction, statement: str, params: Sequence[Any]) -> RunResult:
-    """A statement that most likely reads only: whether it did is asked before anything is prepared."""
+    """Run a statement that probably only reads; whether it changed anything is checked before any branch is
+    prepared.
+    """
     async with transaction:
         transaction.session.soil(statement)
         cursor = AsyncRawCursor(transaction.session.connection)

@@ -1,4 +1,4 @@
-"""From what happened to what the application is told: the exception for each outcome."""
+"""The exception for each outcome of a transaction."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from twopc.drivers.postgres import Driver
     from twopc.drivers.transaction import Transaction
 
-#: What the victim of a deadlock across servers fails with, waiting over its link or at its own site.
+#: SQLSTATEs with which the victim of a deadlock across servers fails, waiting over its link or at its own node.
 VICTIM = frozenset(("40P01", "57014"))
 
 
 def raise_unless_committed(transaction: Transaction, driver: Driver) -> None:
-    """Tell the application how it went.
+    """Raise the exception for the transaction's outcome, unless it is committed.
 
     Raises:
-        HeuristicError: the sites differ, because somebody finished a branch by hand.
-        RejectedError: it was rolled back everywhere.
+        HeuristicError: the nodes differ, because a branch was finished manually.
+        RejectedError: the transaction was rolled back at every node.
         InDoubtError: the outcome is not known.
     """
     gid, failure, damage = transaction.gid, driver.failure, driver.damage
@@ -46,7 +46,7 @@ def raise_unless_committed(transaction: Transaction, driver: Driver) -> None:
 
 
 def rejection(result: ServerReport, *, gid: str, node: str) -> RejectedError:
-    """The refusal that an error report stands for; the transaction is, or can only be, rolled back."""
+    """Return the exception for an error report; the transaction is, or can only be, rolled back."""
     return from_sqlstate(
         result.sqlstate, result.message, detail=result.detail, hint=result.hint, node=node, gid=gid
     )
@@ -55,7 +55,7 @@ def rejection(result: ServerReport, *, gid: str, node: str) -> RejectedError:
 def refusal_at_commit(
     result: ServerReport | None, reason: str, *, gid: str, node: str
 ) -> RejectedError:
-    """The refusal of a commit, once it is rolled back everywhere."""
+    """Return the exception for a refused commit, once the transaction is rolled back at every node."""
     if result is None:
         message = f"rolled back at every site: {reason}"
         return VoteError(message, gid=gid, node=node, sqlstate="40000")

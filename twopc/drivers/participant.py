@@ -1,6 +1,7 @@
-"""A participant's database as the coordinator's role sees it: what is prepared, how it ended, finish it.
+"""A participant's database as the coordinator's role sees it: prepared branches, their outcomes, and finishing
+them.
 
-The slow way, which gets an answer after anything has gone wrong. It must not decide anything.
+The slow path, which obtains an answer after any failure. This module must not decide anything.
 """
 
 from __future__ import annotations
@@ -50,24 +51,24 @@ select true from pg_proc as p join pg_namespace as n on n.oid = p.pronamespace
 where (n.nspname, p.proname) = ('msrepl', 'forget_epoch')
 """
 _MARKERS = "select gid, fence from msrepl.branch_marker where gid = any(%s)"
-#: How long to wait before a branch that somebody else is finishing is looked at again.
+#: Time to wait before a branch that another session is finishing is checked again.
 _BUSY_S = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParticipantAddress:
-    """How to reach a participant."""
+    """Connection strings of a participant."""
 
     name: str
-    """Its name in the topology: the branch of its part of a global transaction."""
+    """Name of the node in the topology, and of its branch of a global transaction."""
     dsn: str = field(repr=False)
-    """For the coordinator's role, which is a member of every role that prepares branches here."""
+    """Connection string for the coordinator's role, which is a member of every role that prepares branches here."""
     application_dsn: str = field(default="", repr=False)
-    """For applications; of Subscribers only."""
+    """Connection string for applications; of Subscribers only."""
 
 
 class ServerParticipant:
-    """One participant."""
+    """A participant on a server."""
 
     def __init__(
         self,
@@ -87,17 +88,17 @@ class ServerParticipant:
         )
 
     async def introduce(self, introduction: tuple[str, str, int, bytes]) -> None:
-        """At a Subscriber: make a coordinator process known; see `twopc.proof`.
+        """Register a coordinator process at a Subscriber; see `twopc.proof`.
 
         Raises:
-            psycopg.Error: the server does not answer, or nobody has subscribed there.
+            psycopg.Error: the server does not answer, or has no subscription.
         """
         await self.database.fetch(
             "select msrepl.introduce_coordinator(%s, %s, %s, %s)", introduction
         )
 
     async def prepared(self, prefix: str) -> dict[str, PreparedBranch]:
-        """The branches prepared here whose gid starts with `prefix`, oldest first."""
+        """Return the branches prepared here whose gid starts with `prefix`, oldest first."""
         rows = await self.database.fetch(_PREPARED, (prefix,))
         return {
             gid: PreparedBranch(gid=gid, owner=owner, is_ours=is_ours, prepared_at=at)
@@ -105,50 +106,53 @@ class ServerParticipant:
         }
 
     async def owner_of(self, gid: str) -> str | None:
-        """The role that prepared a branch; None if it is not prepared, or by a role that we are no member of."""
+        """Return the role that prepared a branch; None if the branch is not prepared, or by a role of which the
+        coordinator's role is not a member.
+        """
         rows = await self.database.fetch(_OWNER, (gid,))
         return str(rows[0][0]) if rows and rows[0][1] else None
 
     async def markers(self, gids: list[str]) -> dict[str, bool]:
-        """Those of `gids` that have a marker here; True for a fence."""
+        """Return which of `gids` have a marker here, each with whether it is a fence."""
         return dict(await self.database.fetch(_MARKERS, (gids,)))
 
     async def committed(self, prefix: str, after: str, rows_max: int) -> dict[str, list[str]]:
-        """Branches committed here, as far as they are not forgotten: gid to the other sites, by gid.
+        """Return branches committed here whose markers are not forgotten, with the other branches, ordered by gid.
 
         Args:
-            prefix: what the gids begin with.
-            after: only those behind this one; empty: from the first.
-            rows_max: at most so many.
+            prefix: beginning of the gids.
+            after: gid after which to start; empty to start with the first.
+            rows_max: maximum number of branches.
         """
         return dict(await self.database.fetch(_COMMITTED, (prefix, after, rows_max)))
 
     async def settle(self, gid: str, outcome: Outcome, sites: list[str]) -> Outcome:
-        """Bring a branch to an outcome if it has none, and tell which it has.
+        """Bring a branch to an outcome if it has none, and return its outcome.
 
-        Whatever the answer is, it is final: a branch that was never prepared is fenced.
+        The returned outcome is final: a branch that was never prepared is fenced.
 
         Args:
-            gid: of the branch.
+            gid: gid of the branch.
             outcome: COMMITTED or ABORTED.
             sites: the other participants, recorded with a fence.
 
         Raises:
-            psycopg.Error: it is not known, because the server does not answer or the branch is still
-                under way; ask again.
+            psycopg.Error: the outcome is not known, because the server does not answer or the branch is still
+                active; call again.
         """
         return await settle(self, gid, outcome, sites)
 
     async def pause(self) -> None:
-        """A moment: somebody else is finishing a branch, and the server tells no end."""
+        """Wait a moment while another session finishes a branch; the server does not notify of the end."""
         await asyncio.sleep(_BUSY_S)
 
     async def fence(self, gid: str, sites: list[str]) -> Outcome | None:
-        """How a branch ended, and can no longer help having ended; None if it is prepared.
+        """Return the final outcome of a branch; None if it is prepared.
 
         Raises:
-            psycopg.errors.LockNotAvailable: it is still under way.
-            psycopg.errors.InsufficientPrivilege: it is prepared, and we are no member of its owner's role.
+            psycopg.errors.LockNotAvailable: the branch is still active.
+            psycopg.errors.InsufficientPrivilege: the branch is prepared, and the coordinator's role is not a member
+                of its owner's role.
             psycopg.Error: the server does not answer.
         """
         try:
@@ -161,28 +165,28 @@ class ServerParticipant:
         return _OUTCOME_OF[rows[0][0]]
 
     async def end_sessions(self, names: list[str]) -> list[int]:
-        """End the sessions of these application names, and wait until they are gone.
+        """End the sessions with these application names, wait for their end, and return their pids.
 
-        Anybody may take a name: only those of roles that the coordinator is a member of.
+        Any role may use a name, so only sessions of roles of which the coordinator is a member are ended.
         """
         return [pid for pid, _ in await self.database.fetch(_END_SESSIONS, (names,))]
 
     async def end_session(self, pid: int, started: str) -> None:
-        """End one session, if it is still the one that started then, and wait until it is gone."""
+        """End a session, if it is still the one that started at the given time, and wait for its end."""
         await self.database.fetch(_END_SESSION, (pid, started))
 
     async def end_links(self, subscriber: str, pids: list[int]) -> list[int]:
-        """At the Publisher: end the links that sessions of a Subscriber have."""
+        """At the Publisher: end the links of the given sessions of a Subscriber."""
         return await self.end_sessions([link_name(subscriber, pid) for pid in pids])
 
     async def forget(self, gids: list[str]) -> None:
-        """Remove the markers of branches that nobody will ask about any more."""
+        """Remove the markers of branches about which no inquiry is expected any more."""
         await self.database.fetch("select msrepl.forget_branches(%s)", (gids,))
 
     async def forget_epoch(self, prefix: str, rows_max: int) -> int:
-        """Remove markers whose gid starts so; returns how many, and `rows_max` if there may be more.
+        """Remove markers whose gid starts with `prefix`, and return their number; `rows_max` if there may be more.
 
-        There are none where nobody subscribes, or reads only.
+        A node without subscriptions, or with read-only ones only, has none.
         """
         if not await self.database.fetch(_FORGETS):
             return 0
@@ -194,7 +198,9 @@ class ServerParticipant:
         await self.database.close()
 
     async def finish(self, gid: str, owner: str, outcome: Outcome) -> bool:
-        """Commit or roll back a prepared branch as its owner; False: somebody else has, or is about to."""
+        """Commit or roll back a prepared branch as its owner; return False if another session has done so, or is
+        about to.
+        """
         verb = "commit prepared {}" if outcome is Outcome.COMMITTED else "rollback prepared {}"
         async with self.database.use() as connection:
             try:
@@ -204,13 +210,15 @@ class ServerParticipant:
             unsynced: list[bool] = []
 
             def notice(diagnostic: psycopg.errors.Diagnostic) -> None:
-                unsynced.append(is_unsynced(diagnostic))  # it lives as long as this call
+                unsynced.append(
+                    is_unsynced(diagnostic)
+                )  # the diagnostic is valid during this call only
 
             connection.add_notice_handler(notice)
             try:
                 await connection.execute(sql.SQL(verb).format(sql.Literal(gid)))
             except (pg.UndefinedObject, pg.ObjectNotInPrerequisiteState):
-                return False  # finished or being finished by somebody else: look again
+                return False  # finished or being finished by another session: check again
             finally:
                 connection.remove_notice_handler(notice)
                 if not connection.closed:

@@ -1,6 +1,6 @@
-"""Asks the other branches of a transaction how they ended, where the decision log says nothing of it.
+"""Queries of the other branches of a transaction for their outcomes, where the decision log has no record.
 
-It must not know what follows from their answers.
+This module must not depend on how the answers are used.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ _log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peers:
-    """The answers."""
+    """Answers of the peers."""
 
     ended: Mapping[str, Outcome]
-    """How branches ended, by name, as far as it is known. ABORTED is also what was committed without the asker."""
+    """Known outcomes of branches, by name. A branch that committed without the inquiring one counts as ABORTED."""
     missing: frozenset[str]
-    """Nodes that could not tell."""
+    """Nodes that could not answer."""
 
 
 async def ask(
     participants: Mapping[str, ParticipantPort], publisher: str, branch: BranchId, *, fence: bool
 ) -> Peers:
-    """How the other branches of `branch`'s transaction ended.
+    """Return the outcomes of the other branches of `branch`'s transaction.
 
     Args:
-        participants: all nodes that may have one.
+        participants: all nodes that may have a branch.
         publisher: the Publisher's name.
-        branch: the one that asks.
-        fence: with a last agent: a branch that has not ended is kept from ever being prepared.
+        branch: the inquiring branch.
+        fence: with a last agent: whether to prevent a branch that has not ended from ever being prepared.
     """
     global_text = str(branch.global_id)
     ended: dict[str, Outcome] = {}
@@ -68,7 +68,9 @@ async def ask(
 
 
 async def _together(participant: ParticipantPort, gid: str, branch: BranchId) -> bool:
-    """Whether a branch that is committed had `branch` beside it: what it did alone decides nothing for others."""
+    """Return whether a committed branch included `branch` in its transaction: the outcome of a branch that
+    committed alone does not apply to others.
+    """
     sites = (await participant.committed(gid, "", 1)).get(gid)
     return sites is None or branch.branch in sites
 
@@ -76,10 +78,10 @@ async def _together(participant: ParticipantPort, gid: str, branch: BranchId) ->
 def _others(
     nodes: list[str], publisher: str, branch: BranchId, *, agent: bool
 ) -> dict[str, list[str]]:
-    """Which other branches a transaction may have, by node: a gid does not name them.
+    """Return the other branches that a transaction may have, by node: a gid does not name them.
 
-    With a last agent there is one Subscriber; else there may be several, and a branch at the Publisher
-    for each.
+    With a last agent there is one Subscriber; otherwise there may be several, and a branch at the Publisher for
+    each.
     """
     others = {name: [name] for name in nodes}
     if agent and branch.branch != publisher:
@@ -94,6 +96,6 @@ def _others(
 
 
 def unreachable(node: str, error: psycopg.Error) -> None:
-    """Note that a node could not be asked; it is asked again in the next pass."""
+    """Log that a node could not be reached; the next pass tries again."""
     reason = " ".join(str(error).split())
     _log.warning("recovery cannot reach a node", node=node, reason=reason)

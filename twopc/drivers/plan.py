@@ -1,4 +1,4 @@
-"""How transactions of one kind go: options of the application, checked once and kept."""
+"""Transaction plans: options of the application, validated once and kept."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from twopc.together import together
 _ISOLATION = ("read committed", "repeatable read", "serializable")
 _SHIPPING = ("eager", "lazy")
 
-#: The application is answered when it can see its changes at both sites. Both are told at once, the Publisher
-#: first: who has seen them at the Subscriber and finds the Publisher's row still held waits a moment there.
+#: The application is answered when it can see its changes at both nodes. Both get the commit at once, the
+#: Publisher first: a client that has seen the changes at the Subscriber and finds the Publisher's row still locked
+#: waits there briefly.
 SETTINGS = {
     name: Settings(variant=variant.on_postgres(), answer_early=False, finish_in_turn=False)
     for name, variant in VARIANTS.items()
@@ -25,7 +26,7 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionOptions:
-    """What an application may choose; see `PostgresCoordinator.transaction`."""
+    """Options of an application; see `PostgresCoordinator.transaction`."""
 
     subscriber: str
     isolation: str | None
@@ -34,10 +35,10 @@ class TransactionOptions:
     role: str
 
     def check(self) -> None:
-        """Refuse what does not exist.
+        """Check that all options exist.
 
         Raises:
-            ConfigurationError: names the option and what it may be.
+            ConfigurationError: names the option and its possible values.
         """
         for name, value, known in (
             ("isolation", self.isolation or _ISOLATION[0], _ISOLATION),
@@ -50,7 +51,7 @@ class TransactionOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionPlan:
-    """What follows from `TransactionOptions`."""
+    """Settings derived from `TransactionOptions`."""
 
     subscriber: str
     variant: str
@@ -59,15 +60,17 @@ class TransactionPlan:
     isolation: str | None
     tail: str
     begin_results: int
-    """How many results `begin` has."""
+    """Number of results of `begin`."""
 
     def begin(
         self, gid: str, prove: Callable[[str, str, int], str], session: LinkedSession
     ) -> bytes:
-        """The statements that begin the global transaction `gid` in a session; for `prove` see `twopc.proof`.
+        """Return the statements that begin the global transaction `gid` in a session; for `prove` see
+        `twopc.proof`.
 
-        RESET ALL takes back what an earlier transaction has set, perhaps unseen. It is in the transaction that
-        BEGIN goes on with, whose isolation and modes that one may have set too: so BEGIN says them all.
+        RESET ALL undoes settings of an earlier transaction, including undetected ones. It is part of the
+        transaction that BEGIN continues, whose isolation and modes the earlier transaction may also have set, so
+        BEGIN names them all.
         """
         isolation = self.isolation or session.isolation
         return (
@@ -77,7 +80,7 @@ class TransactionPlan:
 
 
 def plan_of(options: TransactionOptions, pool: Sessions) -> TransactionPlan:
-    """The plan for options that were checked."""
+    """Return the plan for validated options."""
     lazy = options.shipping == "lazy"
     return TransactionPlan(
         subscriber=options.subscriber,
@@ -91,11 +94,11 @@ def plan_of(options: TransactionOptions, pool: Sessions) -> TransactionPlan:
 
 
 class TransactionPlans:
-    """The plans of a coordinator's transactions, and the sessions that they take.
+    """The plans of a coordinator's transactions, and the session pools that they use.
 
     Args:
         applications: connection strings for applications, by Subscriber.
-        introductions: what makes the coordinator known, by Subscriber.
+        introductions: introductions of the coordinator, by Subscriber.
         lock_timeout_ms: how long a statement may wait for a lock at a Subscriber.
         busy: see `twopc.drivers.lean`.
     """
@@ -118,10 +121,10 @@ class TransactionPlans:
     def of(
         self, subscriber: str, isolation: str | None, shipping: str, commit: str, role: str | None
     ) -> TransactionPlan:
-        """The plan for these options.
+        """Return the plan for these options.
 
         Raises:
-            ConfigurationError: there is no such Subscriber or option.
+            ConfigurationError: the Subscriber or an option does not exist.
         """
         key = (subscriber, isolation, shipping, commit, role)
         plan = self._plans.get(key)
@@ -138,7 +141,7 @@ class TransactionPlans:
         return plan
 
     async def close(self) -> None:
-        """Close the sessions that are not in use, and the others when they come back."""
+        """Close the sessions that are not in use, and the others when they are given back."""
         await together(*(pool.close() for pool in self._pools.values()))
 
     def _pool(self, subscriber: str, role: str) -> ServerSessions:
