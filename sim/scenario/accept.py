@@ -24,7 +24,7 @@ from twopc.sim.scenario.text import Document, Map
 from twopc.sim.scenario.values import Case, Path
 
 #: Prefixes of the checks whose results may become expectations; a name follows.
-_BLESSED = ("steps.", "sessions.", "tables.")
+_ACCEPTED = ("steps.", "sessions.", "tables.")
 _WIDTH_MAX = 100
 #: Characters that JSON does not escape, and that YAML refuses or reads as a line break.
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
@@ -72,7 +72,7 @@ def _why_not(failure: FailedCheck) -> str:
         return "it counts over many orders, so it is changed by hand"
     if failure.check in ("waits", "ends"):
         return "the order itself asks for it, so it is changed by hand"
-    if not failure.check.startswith(_BLESSED):
+    if not failure.check.startswith(_ACCEPTED):
         return f"'{failure.check or 'it'}' must hold whatever happens; mend the cause"
     if failure.actual is None:
         return "what has happened cannot be written as an expectation of one order"
@@ -89,7 +89,7 @@ def accepted(document: Document, failures: Sequence[FailedCheck]) -> str:
     root = _TargetValue()
     for failure in failures:
         if not _why_not(failure):
-            refused += _want(root, document, failure)
+            refused += _request(root, document, failure)
     if refused:
         raise ScenarioError("\n".join(f"not accepted: {each}" for each in dict.fromkeys(refused)))
     edits = sorted(_Editor(document).edits((), root))
@@ -210,9 +210,9 @@ def with_only(
     return "\n".join(lines) + "\n"
 
 
-def _want(root: _TargetValue, document: Document, failure: FailedCheck) -> Iterator[str]:
+def _request(root: _TargetValue, document: Document, failure: FailedCheck) -> Iterator[str]:
     """Record the value that a failure requests. Yield the reason if that is not possible."""
-    path = _home(failure)
+    path = _place_for(failure)
     here = root
     for part in path:
         here = here.below.setdefault(part, _TargetValue())
@@ -235,7 +235,7 @@ def _want(root: _TargetValue, document: Document, failure: FailedCheck) -> Itera
     here.is_set, here.value = True, failure.actual
 
 
-def _home(failure: FailedCheck) -> Path:
+def _place_for(failure: FailedCheck) -> Path:
     """Return the place for the expectation: that of its order if the file has no explicit one."""
     kind, _, name = failure.check.partition(".")
     path = failure.path

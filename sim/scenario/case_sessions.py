@@ -280,7 +280,7 @@ class CaseSessions:
         """
         if not self._as_tester or wait.on in self._lanes:
             return True
-        return bool(wait.gid) and not _speaks_of_limits(self._scenario.sessions[lane.name])
+        return bool(wait.gid) and not _may_set_timeout(self._scenario.sessions[lane.name])
 
     def _note_waits(self, seen: Mapping[str, Wait]) -> None:
         for lane in self._busy:
@@ -330,7 +330,7 @@ class CaseSessions:
         if self._cyclic or (lane.wait is not None and lane.wait.on not in self._lanes):
             return True
         session = self._scenario.sessions.get(lane.name)
-        if session is not None and session.plain and _speaks_of_limits(session):
+        if session is not None and session.plain and _may_set_timeout(session):
             return True
         name = lane.running.name if lane.running is not None else ""
         expected = CaseExpectations(self._case)
@@ -377,7 +377,7 @@ def now_s() -> float:
     return asyncio.get_running_loop().time()
 
 
-def _speaks_of_limits(session: Session) -> bool:
+def _may_set_timeout(session: Session) -> bool:
     """Return whether a session may set lock_timeout, statement_timeout or a similar setting."""
     steps = [text for _, step in session.named_steps for text in (step.script, *step.statements)]
     return any("_timeout" in (text or "").lower() for text in (*session.setup, *steps))

@@ -92,7 +92,7 @@ def _loaded(document: Document) -> LoadedScenario | None:
     if document.root is None:
         return None
     scenario = _scenario(document)
-    _needed(document)
+    _check_keys(document)
     cells = _cells(document, scenario)
     if scenario is None:
         return None
@@ -127,7 +127,7 @@ def _cells(document: Document, scenario: Scenario | None) -> tuple[tuple[Cell, S
     return tuple(results)
 
 
-def _needed(document: Document) -> None:
+def _check_keys(document: Document) -> None:
     """Record missing keys that only some kinds of files may omit."""
     root = document.root
     if root is None:
@@ -153,7 +153,7 @@ def _scenario(document: Document) -> Scenario | None:
                 if error["input"] is not HOLE:
                     _note(document, dict(error))
                 if values is not None:
-                    values = _dig(values, _path(values, error["loc"]))
+                    values = _with_nearest_hole(values, _path(values, error["loc"]))
         else:
             if not document.partial:
                 check_meaning(document, scenario)
@@ -177,7 +177,7 @@ def _path(values: Any, loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
     return tuple(results)
 
 
-def _dig(values: Any, path: tuple[str | int, ...]) -> Any:
+def _with_nearest_hole(values: Any, path: tuple[str | int, ...]) -> Any:
     """Return a copy of `values` with a hole at `path`, or at its nearest parent that is not a hole already.
 
     None is returned if the hole would replace all values.
@@ -215,11 +215,11 @@ def _note(document: Document, error: dict[str, Any]) -> None:
     if not any("is refused" in message for message in lines):
         is_key = error["loc"][-1:] == ("[key]",)
         document.error(
-            document.mark(path, key=is_key), _in_words(error) + _stands_deeper(path, error)
+            document.mark(path, key=is_key), _in_words(error) + _indentation_hint(path, error)
         )
 
 
-def _stands_deeper(path: tuple[str | int, ...], error: dict[str, Any]) -> str:
+def _indentation_hint(path: tuple[str | int, ...], error: dict[str, Any]) -> str:
     """Return a hint that a key is not indented enough: a part has the name of one of its own keys."""
     what = re.fullmatch(r"(.*) is a mapping, not .*", str(error["msg"]))
     name = str(path[-1]) if path else ""

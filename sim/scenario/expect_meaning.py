@@ -104,16 +104,16 @@ def _invariants(document: Document, scenario: Scenario, at: Path, expect: Expect
             document.unknown((*here, "table"), "table", total.table, scenario.tables)
         elif not table.hole and total.column not in table.columns:
             document.unknown((*here, "column"), "column", total.column, table.columns)
-        _somewhere(document, scenario, (*here, "node"), total.node)
+        _check_node(document, scenario, (*here, "node"), total.node)
     for place, query in enumerate(expect.sql):
         here = (*at, "sql", place)
         if query.hole:
             continue
-        _somewhere(document, scenario, (*here, "at"), query.at)
+        _check_node(document, scenario, (*here, "at"), query.at)
         _query(document, (*here, "text"), query.text)
 
 
-def _somewhere(document: Document, scenario: Scenario, at: Path, node: str | None) -> None:
+def _check_node(document: Document, scenario: Scenario, at: Path, node: str | None) -> None:
     known = (*scenario.topology.nodes, EVERYWHERE)
     if node is not None and node not in known:
         document.unknown(at, "node", node, known)

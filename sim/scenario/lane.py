@@ -207,7 +207,7 @@ class Lane:
             elif step.action is not None or step.script is not None:
                 result = await self.session.script(step.script or step.action or "")
             if step.statements:
-                await self._work_as(step.role or "")
+                await self._set_role(step.role or "")
             for text in step.statements:
                 result = await self.session.execute(text, {**self._saved, **step.values})
         except TransactionError:
@@ -274,7 +274,7 @@ class Lane:
             await self._begin(step.role or "")
         result = Result()
         try:
-            await self._work_as(step.role or "")
+            await self._set_role(step.role or "")
             for text in step.statements:
                 result = await self.session.execute(text, {**self._saved, **step.values})
         except TransactionError:
@@ -294,7 +294,7 @@ class Lane:
         self._save(step, result)
         return "ok", fields
 
-    async def _work_as(self, role: str) -> None:
+    async def _set_role(self, role: str) -> None:
         """Set the role of a step; a plain session keeps it after the transaction."""
         if role != self.role or (self.plain and role):  # a rollback may have reset it
             quoted = '"' + role.replace('"', '""') + '"' if role else "none"

@@ -43,7 +43,7 @@ def check_filters(document: Document, scenario: Scenario) -> None:
     for name, table in scenario.tables.items():
         if not (table.hole or table.merge.hole):
             _table(document, scenario, name, table)
-    _circles(document, scenario)
+    _cycles(document, scenario)
     for name, subscriber in scenario.subscribers.items():
         merge = subscriber.merge
         if subscriber.hole or merge.hole:
@@ -166,7 +166,7 @@ def _written(text: str) -> list[SqlToken]:
     return [token for token in tokens(text) if token.kind != "space"]
 
 
-def _circles(document: Document, scenario: Scenario) -> None:
+def _cycles(document: Document, scenario: Scenario) -> None:
     """Record joins that form a cycle."""
     tables = scenario.tables
     parents = {

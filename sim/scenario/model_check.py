@@ -42,7 +42,7 @@ def check_model(loaded: LoadedScenario) -> None:
 
 def unknown(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     """Yield the parts of a scenario that the model does not support, with their places."""
-    yield from _beyond(scenario)
+    yield from _unsupported(scenario)
     try:
         spec = spec_of(scenario)
         kernel, recorder = SimpyKernel(spec.seed), NullRecorder()
@@ -159,7 +159,7 @@ def _unknown(model: System, node: str, text: str) -> UnsupportedError | None:
     return None
 
 
-def _beyond(scenario: Scenario) -> Iterator[tuple[Path, str]]:
+def _unsupported(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     for name, session in scenario.sessions.items():
         for place, (step_name, step) in enumerate(session.named_steps):
             if step.role:

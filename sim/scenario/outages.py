@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from twopc.sim.topology import Topology
 
 #: A database of every server: connections to the current database cannot be disallowed.
-_ELSEWHERE = "postgres"
+_MAINTENANCE_DATABASE = "postgres"
 _END_ALL = """
 select pg_terminate_backend(pid, 5000) from pg_stat_activity
 where datname = %s and usename <> current_user
@@ -38,7 +38,7 @@ async def _allow(topology: Topology | MergeTopology, name: str, *, allowed: bool
     change = sql.SQL("alter database {} with allow_connections {}").format(
         sql.Identifier(node.database), sql.Literal(allowed)
     )
-    dsn = node.server.superuser_dsn(_ELSEWHERE)
+    dsn = node.server.superuser_dsn(_MAINTENANCE_DATABASE)
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
         await connection.execute(change)
         if not allowed:

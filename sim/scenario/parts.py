@@ -23,7 +23,7 @@ EVERY_NODE = "*"
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000}
 
 #: Number of parts with a key up to which an error message names them.
-_FEW = 3
+_NAMED_MAX = 3
 
 #: Replaces a part with a wrong shape, so that the rest of the file can still be checked.
 HOLE = object()
@@ -331,7 +331,7 @@ class Part(BaseModel):
     def _with(cls, key: str) -> list[str]:
         """Return the parts that have a key, unless there are many."""
         results = [each.what for each in _parts(Part) if key in set(each.keys())]
-        return results if len(results) <= _FEW else []
+        return results if len(results) <= _NAMED_MAX else []
 
 
 def keys_of(what: str) -> list[str]:

@@ -59,7 +59,7 @@ class Player(CaseSessions):
         self._syncs = 0
         self._played = 0
         self._launched: set[str] = set()
-        self._gone: list[str] = []
+        self._cut_nodes: list[str] = []
         """Nodes that are cut off."""
         self._stopped = False
         """Whether a session is stuck, so that no more items are played."""
@@ -82,7 +82,7 @@ class Player(CaseSessions):
                 self._ends,
                 plain=session.plain,
                 also=session.also,
-                subscribes=partial(self._subscribe, session.nodes),
+                subscribes=partial(self._all_subscribe, session.nodes),
             )
             await self._around(name, "setup")
         if self._scenario.distributes:
@@ -109,7 +109,7 @@ class Player(CaseSessions):
         """Arm one of the file's faults."""
         await self._stage.arm(next(fault for fault in self._scenario.faults if fault.id == name))
 
-    def _subscribe(self, nodes: Sequence[str]) -> bool:
+    def _all_subscribe(self, nodes: Sequence[str]) -> bool:
         """Return whether all of these nodes have subscriptions now."""
         return self._scenario.merges or all(map(self._stage.subscribes, nodes))
 
@@ -148,8 +148,8 @@ class Player(CaseSessions):
                 await self._until_done(self._lanes)
             except StuckError:
                 self._stopped = True
-        await self._mend()
-        await self._wind_up()
+        await self._restore_nodes()
+        await self._end_sessions()
         if self._infeasible_at is not None:
             return CaseLesson(infeasible_at=self._infeasible_at, blocked=dict(self._blocked))
         await settled(self._scenario, self._stage, self._history, self._settle_s)
@@ -294,10 +294,10 @@ class Player(CaseSessions):
 
     async def _outage(self, node: str, *, on: bool) -> None:
         """Make a node unreachable, or reachable again."""
-        if (node in self._gone) == on:
+        if (node in self._cut_nodes) == on:
             return
         await self._stage.outage(node, on=on)
-        self._gone = [each for each in self._gone if each != node] + [node] * on
+        self._cut_nodes = [each for each in self._cut_nodes if each != node] + [node] * on
         self._history.write("outage", node=node, data={"on": on})
 
     def _require_rest(self, node: str, what: str) -> None:
@@ -361,21 +361,21 @@ class Player(CaseSessions):
 
     # -- the end -----------------------------------------------------------------------------------
 
-    async def _mend(self) -> None:
+    async def _restore_nodes(self) -> None:
         """End all outages and pauses of the order."""
-        for node in [*self._gone]:
+        for node in [*self._cut_nodes]:
             await self._outage(node, on=False)
         for subscriber in [*self._paused]:
             await self._pause(subscriber, on=False)
 
-    async def _wind_up(self) -> None:
+    async def _end_sessions(self) -> None:
         """Cancel running steps, roll back open transactions, and record each session's outcome."""
         for lane in self._lanes.values():
             lane.queue.clear()
         self._queued.clear()
         await self._cancel()
         if self._as_tester:
-            await self._last_words()
+            await self._teardowns()
         for lane in self._lanes.values():
             if lane.open and lane.running is None:
                 self._history.write(
@@ -387,7 +387,7 @@ class Player(CaseSessions):
                 lane.start(StepPlay(name="", step=ROLLBACK))
         await self._drain("rolled back")
         if not self._as_tester:
-            await self._last_words()
+            await self._teardowns()
         for lane in self._lanes.values():
             if lane.name == AGENTS:
                 continue
@@ -395,7 +395,7 @@ class Player(CaseSessions):
                 "outcome", session=lane.name, node=lane.node, message=lane.outcome or "none"
             )
 
-    async def _last_words(self) -> None:
+    async def _teardowns(self) -> None:
         """Run the `teardown` of every plain session."""
         for lane in self._lanes.values():
             if lane.plain and lane.running is None:
@@ -410,7 +410,7 @@ class Player(CaseSessions):
         for _ in range(rounds):
             before = len(self._history.records)
             await self._deliver_all()
-            if not _brought(self._history.records[before:]):
+            if not _has_changes(self._history.records[before:]):
                 break
 
     async def _deliver_all(self) -> None:
@@ -435,7 +435,7 @@ class Player(CaseSessions):
         return last[-1:] == ["ok"]
 
 
-def _brought(records: Sequence[HistoryRecord]) -> bool:
+def _has_changes(records: Sequence[HistoryRecord]) -> bool:
     """Return whether merge sessions have changed anything, so that other nodes may have new changes to receive."""
     reports = [each for record in records for each in (record.data or {}).get("merge", ())]
     changes = ("uploaded", "downloaded", "conflicts", "deferred")

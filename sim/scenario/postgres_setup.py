@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     AnyTopology = Topology | MergeTopology
 
 #: Errors of removing objects that were never created because the setup failed earlier.
-_NOT_SO_FAR = (ConfigurationError, psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName)
+_NOT_CREATED = (ConfigurationError, psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName)
 #: Prepared transactions other than those of coordinators.
-_STRANGE = """
+_OTHER_PREPARED = """
 select gid from pg_prepared_xacts where database = current_database() and not starts_with(gid, %s)
 """
 
@@ -63,14 +63,14 @@ async def clear(topology: Topology, scenario: Scenario) -> None:
     if not nodes:
         return
     for subscriber in scenario.topology.subscribers:
-        with contextlib.suppress(*_NOT_SO_FAR):
+        with contextlib.suppress(*_NOT_CREATED):
             await topology.unsubscribe(subscriber)
     for key in scenario.procedures:
         name, signature = name_of(key)
-        with contextlib.suppress(ArticleError, *_NOT_SO_FAR):
+        with contextlib.suppress(ArticleError, *_NOT_CREATED):
             await topology.unpublish_procedure(name, signature=signature)
     for name in scenario.tables:
-        with contextlib.suppress(*_NOT_SO_FAR):
+        with contextlib.suppress(*_NOT_CREATED):
             await topology.unpublish(name)
     tables = sql.SQL(", ").join(sql.Identifier("public", name) for name in scenario.tables)
     for node in nodes:
@@ -182,7 +182,7 @@ async def take_down(topology: AnyTopology, scenario: Scenario) -> None:
     """Roll back the transactions that plain sessions have left prepared, and run the scenario's `teardown`."""
     for node in scenario.topology.nodes:
         if topology.nodes[node].embedded:
-            for (gid,) in await topology.execute(node, _STRANGE, (f"{PREFIX}:",)):
+            for (gid,) in await topology.execute(node, _OTHER_PREPARED, (f"{PREFIX}:",)):
                 end = sql.SQL("rollback prepared {}").format(sql.Literal(gid))
                 await topology.execute(node, end.as_string(None))
     await own_words(topology, "teardown", scenario.teardown)
@@ -193,7 +193,7 @@ async def subscribe(topology: Topology, scenario: Scenario, name: str) -> None:
     message = scenario.subscriber(name)
     if message.sync != "automatic":
         with blaming("subscribers", name, "sync"):
-            await _bring(topology, scenario, name)
+            await _copy_rows(topology, scenario, name)
     with blaming("subscribers", name) if name in scenario.subscribers else blaming("tables"):
         await topology.subscribe(
             name,
@@ -219,7 +219,7 @@ async def subscribe(topology: Topology, scenario: Scenario, name: str) -> None:
             await topology.activate(name)  # checks again that our triggers fire first
 
 
-async def _bring(topology: Topology, scenario: Scenario, name: str) -> None:
+async def _copy_rows(topology: Topology, scenario: Scenario, name: str) -> None:
     """Copy the Publisher's tables and rows to a Subscriber whose subscription expects them to be present."""
     publisher = topology.nodes[scenario.topology.publisher]
     for article in await publication.articles(await topology.admin(publisher.name)):

@@ -19,7 +19,7 @@ def refuse(loaded: LoadedScenario, possible: Capabilities) -> None:
     Raises:
         NotPlayableError: names every part that cannot be played, with its place.
     """
-    results = list(_beyond(loaded.scenario, possible))
+    results = list(_unsupported(loaded.scenario, possible))
     if not results:
         return
     document = dataclasses.replace(loaded.document, problems=[])
@@ -29,7 +29,7 @@ def refuse(loaded: LoadedScenario, possible: Capabilities) -> None:
     raise NotPlayableError(results[0][0], document.report(severity="error"))
 
 
-def _beyond(scenario: Scenario, possible: Capabilities) -> Iterator[tuple[Path, str]]:
+def _unsupported(scenario: Scenario, possible: Capabilities) -> Iterator[tuple[Path, str]]:
     where = "real servers" if possible.name == "postgres" else f"stage '{possible.name}'"
     if scenario.merges and not possible.merges:
         yield ("topology", "replication"), f"merge replication is not played on {where}"

@@ -39,12 +39,12 @@ def check_relations(document: Document, scenario: Scenario) -> None:
         for column, text in table.columns.items():
             _references(document, scenario, name, ("tables", name, "columns", column), text)
         for place, text in enumerate(table.sql):
-            _later(document, scenario, ("tables", name, "sql", place), text)
+            _check_later(document, scenario, ("tables", name, "sql", place), text)
     if any(step.hole or step.holes for _, step in scenario.steps.values()) or _is_expected(
         scenario
     ):
         return
-    known = {*_made(scenario), *(name.rpartition(".")[2] for name in scenario.tables)}
+    known = {*_created_names(scenario), *(name.rpartition(".")[2] for name in scenario.tables)}
     for path, text in _statements(scenario):
         for token in sqltext.relations(text):
             if token.name not in known and not token.name.startswith(_OF_SYSTEM):
@@ -83,7 +83,7 @@ def _references(document: Document, scenario: Scenario, name: str, at: Path, tex
             )
 
 
-def _later(document: Document, scenario: Scenario, at: Path, text: str) -> None:
+def _check_later(document: Document, scenario: Scenario, at: Path, text: str) -> None:
     """Check the table names in ALTER TABLE and CREATE INDEX, which run after all tables have been created."""
     if "create" in sqltext.verbs(text) and not _INDEX.match(text):
         return  # the statement may create the objects that it names
@@ -112,7 +112,7 @@ def _is_expected(scenario: Scenario) -> bool:
     return any(map(in_it, (*sources, *(twin.expect for twin in scenario.twins))))
 
 
-def _made(scenario: Scenario) -> Iterator[str]:
+def _created_names(scenario: Scenario) -> Iterator[str]:
     """Yield every name in texts that do more than read and change rows: they may create an object of that name."""
     texts: list[str] = [*scenario.setup]
     for table in scenario.tables.values():

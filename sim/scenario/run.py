@@ -108,9 +108,11 @@ class _Run:
             self._history.follow(clock)
         self._history.write("header", data=header(self._loaded, self._theatre, selection))
         jobs = Jobs(
-            self._case, tell=self._tell, over=self._group, at_once=selection.jobs, seed=seed
+            self._case, tell=self._report, over=self._group, at_once=selection.jobs, seed=seed
         )
-        playable = [group for group in groups_of(self._loaded, selection) if self._can(group)]
+        playable = [
+            group for group in groups_of(self._loaded, selection) if self._is_playable(group)
+        ]
         for each in await jobs.run(
             playable, repeat=selection.repeat, until_fail=selection.until_fail
         ):
@@ -122,7 +124,7 @@ class _Run:
             facts=report.verdict(self._history.records),
         )
 
-    def _can(self, group: CaseGroup) -> bool:
+    def _is_playable(self, group: CaseGroup) -> bool:
         """Return whether a group can be played here, and record a twin whose protection cannot be switched off."""
         missing = (
             group.twin.off - self._theatre.capabilities.protections
@@ -200,7 +202,7 @@ class _Run:
         time = getattr(loop, "virtual_time", loop.time)
         return lambda: round(time() * 1_000_000_000)
 
-    def _tell(self, outcome: CaseOutcome) -> None:
+    def _report(self, outcome: CaseOutcome) -> None:
         if outcome.verdict is not None:
             self._verdicts.append(outcome.verdict)
             if self._listener is not None:

@@ -50,7 +50,7 @@ class _Resolver:
             if isinstance(name, str):
                 at = root.values_at["include"]
                 marks = getattr(names, "items_at", ())
-                merged = self._with(merged, name, path, marks[place] if marks else at)
+                merged = self._including(merged, name, path, marks[place] if marks else at)
         return merged
 
     def _base(self, root: Map, path: str, above: tuple[str, ...]) -> Map | None:
@@ -58,7 +58,7 @@ class _Resolver:
         if not isinstance(name, str):
             return None
         mark = root.values_at["extends"]
-        there = _beside(path, name)
+        there = _relative(path, name)
         if there in above:
             way = " -> ".join([*above[above.index(there) :], there])
             self._failed(mark, f"these files extend each other in a circle: {way}")
@@ -72,9 +72,9 @@ class _Resolver:
         whole = self.whole(result, there, above)
         return _only(whole, [key for key in whole if key not in OWN])
 
-    def _with(self, root: Map, name: str, path: str, mark: Mark) -> Map:
+    def _including(self, root: Map, name: str, path: str, mark: Mark) -> Map:
         """Return `root` with the tables and transactions of the file `name` before its own."""
-        there = _beside(path, name)
+        there = _relative(path, name)
         result = self._read(there, mark)
         if result is None:
             return root
@@ -134,7 +134,7 @@ class _Resolver:
         self._document.partial = True
 
 
-def _beside(path: str, name: str) -> str:
+def _relative(path: str, name: str) -> str:
     """Return the path of the file `name`, relative to the file `path`."""
     return str(Path(path).parent / name)
 

@@ -20,7 +20,7 @@ Path = tuple[str | int, ...]
 #: Name in a history of the session in which agents act.
 AGENTS = "agents"
 #: Quotation marks that word processors insert.
-_CURLY = frozenset("“”„‘’‚")
+_TYPOGRAPHIC = frozenset("“”„‘’‚")
 _PROCEDURE = re.compile(r'(?:(?:[^\W\d]\w*|"[^"]+")\.)?(?:[^\W\d]\w*|"[^"]+")')
 
 
@@ -85,8 +85,8 @@ def _session(document: Document, scenario: Scenario, name: str, session: Session
             document.mark((*at, "node")),
             f"session '{name}': no node '{session.node}'{suggestion(session.node, nodes)}",
         )
-    _also(document, scenario, at, session)
-    _way(document, scenario, at, session)
+    _further_subscribers(document, scenario, at, session)
+    _committer(document, scenario, at, session)
     if name == AGENTS:
         document.error(
             document.mark(at, key=True),
@@ -114,7 +114,9 @@ def _session(document: Document, scenario: Scenario, name: str, session: Session
         _lint_prepare(document, at, session, _foreign_tables(scenario, session))
 
 
-def _also(document: Document, scenario: Scenario, at: Path, session: Session) -> None:
+def _further_subscribers(
+    document: Document, scenario: Scenario, at: Path, session: Session
+) -> None:
     """Record the errors of a session's further Subscribers."""
     subscribers = scenario.topology.subscribers
     mark = document.mark((*at, "also"), key=True)
@@ -140,7 +142,7 @@ def _also(document: Document, scenario: Scenario, at: Path, session: Session) ->
         )
 
 
-def _way(document: Document, scenario: Scenario, at: Path, session: Session) -> None:
+def _committer(document: Document, scenario: Scenario, at: Path, session: Session) -> None:
     """Record the errors of the choice of who commits a session's transactions."""
     if not session.any_client:
         return
@@ -157,7 +159,7 @@ def _way(document: Document, scenario: Scenario, at: Path, session: Session) -> 
         )
 
 
-def _at(document: Document, path: Path, session: Session, step: Step) -> None:
+def _node_and_role(document: Document, path: Path, session: Session, step: Step) -> None:
     """Record the errors of a step's node and role."""
     if step.at is not None and step.at not in session.nodes:
         document.error(
@@ -194,7 +196,7 @@ def _step(
                 document.error(document.mark(place), f"no value for ':{name}'{hint}")
         _one_statement(document, place, text, is_plain=session.plain)
     _script(document, at, session, step)
-    _at(document, at, session, step)
+    _node_and_role(document, at, session, step)
     if step.action in OF_AGENTS:
         refuse_without(document, scenario, at)
         if session.plain:
@@ -284,7 +286,7 @@ def _one_statement(document: Document, place: Path, text: str, *, is_plain: bool
         document.error(
             document.mark(place), "COPY through the client has no data here; write insert or select"
         )
-    elif curly := _curly(text):
+    elif curly := _typographic_quote(text):
         document.error(
             document.mark(place), f"{curly} is no quotation mark of SQL: write ' around text"
         )
@@ -292,10 +294,10 @@ def _one_statement(document: Document, place: Path, text: str, *, is_plain: bool
         document.error(document.mark(place), "one statement to a text; several go under 'lines'")
 
 
-def _curly(text: str) -> str:
+def _typographic_quote(text: str) -> str:
     """Return the first typographic quotation mark outside of constants; empty if there is none."""
     words = (token.text for token in lexer.tokens(text) if token.kind in ("word", "mark"))
-    return next((letter for word in words for letter in word if letter in _CURLY), "")
+    return next((letter for word in words for letter in word if letter in _TYPOGRAPHIC), "")
 
 
 def _texts(at: Path, step: Step) -> list[tuple[str, Path]]:

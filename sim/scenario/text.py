@@ -24,7 +24,7 @@ _NODES_MAX = BYTES_MAX // 2
 #: Maximum depth of nesting; later stages are recursive.
 _DEPTH_MAX = 100
 #: Half of a surrogate pair, which an escape in YAML can denote.
-_HALF = re.compile("[\ud800-\udfff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -372,7 +372,7 @@ class _Builder:
         result = Map(self.mark(node), flow=bool(node.flow_style))
         for key, value in self._pairs(node):
             name = str(key.value)
-            if result.flow and self._is_close(key, value):
+            if result.flow and self._lacks_space(key, value):
                 continue
             if name in result:
                 first = result.keys_at[name].line
@@ -389,7 +389,7 @@ class _Builder:
                 result.value_spans[name] = span
         return result
 
-    def _is_close(self, key: Any, value: Any) -> bool:
+    def _lacks_space(self, key: Any, value: Any) -> bool:
         """Return whether a key in braces lacks the space after its colon, and record an error then."""
         word, colon, rest = str(key.value).partition(":")
         nothing = (
@@ -411,7 +411,7 @@ class _Builder:
             elif str(key.tag) == f"{_TAG}merge":
                 self._document.error(self.mark(key), "merge keys ('<<') are not used in scenarios")
             else:
-                self._check_whole(key)
+                self._check_surrogates(key)
                 yield key, value
 
     def _sequence(self, node: Any) -> Sequence:
@@ -423,15 +423,15 @@ class _Builder:
             result.spans.append(span)
         return result
 
-    def _check_whole(self, node: Any) -> None:
+    def _check_surrogates(self, node: Any) -> None:
         """Record an error for half of a surrogate pair, which cannot be encoded."""
-        if half := _HALF.search(str(node.value)):
+        if half := _SURROGATE.search(str(node.value)):
             self._document.error(
                 self.mark(node), f"{half[0]!a} is half of a character: write the character"
             )
 
     def _scalar(self, node: Any) -> Any:
-        self._check_whole(node)
+        self._check_surrogates(node)
         tag = str(node.tag).removeprefix(_TAG)
         text = str(node.value)
         if node.style == ">":

@@ -41,7 +41,7 @@ _TIMINGS = {
     "uniform": "duration duration",
 }
 #: The kinds of events that a load can have.
-_BEFALLS = ("cut", "pause", "fault")
+_EVENT_KINDS = ("cut", "pause", "fault")
 #: Values drawn for each transaction, for ``:names`` in its statements: a key, the same key by another name,
 #: another key, 1 to 100, and a key that no row has.
 DRAWN = ("key", "from", "to", "amount", "new")
@@ -189,13 +189,13 @@ class LoadEvent(Part):
     @classmethod
     def rules(cls) -> dict[str, Any]:
         """Require exactly one kind of event."""
-        return {"oneOf": [{"required": [word]} for word in _BEFALLS]}
+        return {"oneOf": [{"required": [word]} for word in _EVENT_KINDS]}
 
     @model_validator(mode="after")
     def _one_thing(self) -> LoadEvent:
         if self.hole or self.holes:
             return self
-        if sum(getattr(self, word) is not None for word in _BEFALLS) != 1:
+        if sum(getattr(self, word) is not None for word in _EVENT_KINDS) != 1:
             raise refuse(
                 "what happens during a load is one of {cut: node}, {pause: agent node} and {fault: id}"
             )

@@ -82,24 +82,24 @@ def _workload(document: Document, scenario: Scenario, workload: Workload) -> Non
                 document.error(document.mark((*at, word, name)), "a weight is 1 at least")
     if workload.keys_of is not None and not workload.keys_of.hole:
         _keys(document, scenario, (*at, "keys"), workload.keys_of)
-    for place, happening in enumerate(workload.during):
-        if not happening.hole:
-            _happening(document, scenario, (*at, "during", place), happening)
+    for place, load_event in enumerate(workload.during):
+        if not load_event.hole:
+            _load_event(document, scenario, (*at, "during", place), load_event)
 
 
-def _happening(document: Document, scenario: Scenario, at: Path, happening: LoadEvent) -> None:
+def _load_event(document: Document, scenario: Scenario, at: Path, load_event: LoadEvent) -> None:
     """Record the errors of a load event: a missing node, agent or fault, or a time after the load."""
     assert scenario.workload is not None
     length_ms = scenario.workload.for_ms
-    if length_ms is not None and happening.at_ms >= length_ms:
+    if length_ms is not None and load_event.at_ms >= length_ms:
         document.error(document.mark((*at, "at")), "the load is over by then")
-    if happening.cut is not None and happening.cut not in scenario.topology.nodes:
-        document.unknown((*at, "cut"), "node", happening.cut, scenario.topology.nodes)
-    if happening.pause is not None:
-        check_agent(document, scenario, (*at, "pause"), happening.pause)
+    if load_event.cut is not None and load_event.cut not in scenario.topology.nodes:
+        document.unknown((*at, "cut"), "node", load_event.cut, scenario.topology.nodes)
+    if load_event.pause is not None:
+        check_agent(document, scenario, (*at, "pause"), load_event.pause)
     known = [fault.id for fault in scenario.faults]
-    if happening.fault is not None and happening.fault not in known:
-        document.unknown((*at, "fault"), "fault", happening.fault, known)
+    if load_event.fault is not None and load_event.fault not in known:
+        document.unknown((*at, "fault"), "fault", load_event.fault, known)
 
 
 def _keys(document: Document, scenario: Scenario, at: Path, keys: Keys) -> None:

@@ -22,7 +22,7 @@ _ASKED_FOR = ("no_lost_update", "each_change_applied_once")
 
 def invariants(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
     """Yield a failure for every violation of an invariant of the case."""
-    for name in _made(case, expected):
+    for name in _checked(case, expected):
         path, requested = expected.invariant(name)
         broken = CHECKS[name](runs.records, {})
         if name in _COUNTED:
@@ -40,10 +40,10 @@ def invariants(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[F
 
 def not_judged(case: Case, expected: CaseExpectations, runs: Runs) -> str:
     """Return a note of the invariants that could not be judged, with the reason; empty if all were judged."""
-    return unjudged([*_made(case, expected)], runs.records)
+    return unjudged([*_checked(case, expected)], runs.records)
 
 
-def _made(case: Case, expected: CaseExpectations) -> Iterator[str]:
+def _checked(case: Case, expected: CaseExpectations) -> Iterator[str]:
     """Yield the names of the invariants that are checked."""
     merges = case.scenario.merges
     for name in (*defaults(merges=merges), *(() if merges else _ASKED_FOR)):

@@ -54,7 +54,10 @@ def conflicts(expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
             left.remove(result)
     for place in missing:
         yield _failure(
-            (*path, place), every, f"{_asked(listed[place])} is missing", _listed(left or every)
+            (*path, place),
+            every,
+            f"{_expected_text(listed[place])} is missing",
+            _listed(left or every),
         )
     if not missing:
         for each in left:
@@ -96,7 +99,7 @@ def _as_expected(got: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _asked(expected_one: MergeConflictExpect) -> str:
+def _expected_text(expected_one: MergeConflictExpect) -> str:
     won = f" won by {expected_one.winner}" if expected_one.winner is not None else ""
     lost = f", losing {row_text(expected_one.loser)}" if expected_one.loser else ""
     return f"{expected_one.type} of {expected_one.table} {row_text(expected_one.key)}{won}{lost}"

@@ -85,7 +85,7 @@ def waits(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[Failed
     answers = [record for record in runs.records if record.kind == "waited"]
     asked = [(place, item) for place, item in enumerate(case.items) if item.wait is not None]
     for (place, item), record in zip(asked, answers, strict=False):
-        if _looks(item) and not (record.data or {}).get("blocked"):
+        if _checks_blocked(item) and not (record.data or {}).get("blocked"):
             yield FailedCheck(
                 path=expected.item(place),
                 message=f"{item.waited} is not blocked at this point",
@@ -95,7 +95,7 @@ def waits(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[Failed
             )
 
 
-def _looks(item: OrderItem) -> bool:
+def _checks_blocked(item: OrderItem) -> bool:
     """Return whether an item only checks that its step is blocked, without waiting for an end or for notices."""
     return not item.waits_for_end and not item.waits_for_notices
 
@@ -114,7 +114,7 @@ class _Steps:
         if ended.kind == "timed_out":
             return  # `lapses.timed_out` judges it
         if text is not None:
-            yield from self._as_said(name, ended, *text)
+            yield from self._as_specified(name, ended, *text)
         elif not (ended.kind in WELL or self._expected.anything_goes or self._is_counted(ended)):
             actual = as_expected(ended)
             by = [each for each in map(holder, self._runs.of(name).blocked) if self._is_known(each)]
@@ -130,14 +130,14 @@ class _Steps:
             )
         session, step = self._case.scenario.steps[name]
         if step.rows is not None and ended.kind == "skipped" and text is None:
-            yield from self._unsent(name, ended, place)
+            yield from self._not_compared(name, ended, place)
         elif step.rows is not None and ended.kind == "ok":
             named = list(self._case.scenario.sessions[session].named_steps)
             at = [each for each, _ in named].index(name)
             path: Path = ("sessions", session, "steps", at, name, "rows")
             yield from self._rows(name, ended, path, step.rows)
 
-    def _unsent(self, name: str, ended: HistoryRecord, place: int) -> Iterator[FailedCheck]:
+    def _not_compared(self, name: str, ended: HistoryRecord, place: int) -> Iterator[FailedCheck]:
         """Report rows that were not compared because the step was not sent; a generated order may contain such
         steps.
         """
@@ -151,7 +151,7 @@ class _Steps:
         kind = str((ended.conflict or {}).get("kind"))
         return ended.kind == "rejected" and kind in self._expected.rejected()
 
-    def _as_said(
+    def _as_specified(
         self, name: str, ended: HistoryRecord, path: Path, expected: StepExpect
     ) -> Iterator[FailedCheck]:
         run = self._runs.of(name)

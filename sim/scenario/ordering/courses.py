@@ -57,7 +57,7 @@ class GeneratedCourses:
         generate = order.generate
         self._space = space_of(scenario, generate)
         self._together = generate.together
-        self._limit, self._sample, self._reduces = _how(generate, seed, how)
+        self._limit, self._sample, self._reduces = _mode(generate, seed, how)
         self._search = OrderSearch(scenario, order, self._space)
         self._left = self._search.orders() if self._reduces else self._space.every()
         if self._sample is not None:
@@ -67,7 +67,7 @@ class GeneratedCourses:
         self._is_over = False
         self._given: dict[int, tuple[str, ...]] = {}
         self._learned: dict[int, CaseLesson] = {}
-        self._spared = 0
+        self._known_infeasible = 0
         """Orders of a sample that are known to be infeasible without having been run."""
 
     def next(self) -> Course | None:
@@ -78,7 +78,7 @@ class GeneratedCourses:
         played may make the next one unnecessary.
         """
         if self._is_full():
-            if self._knows_all and self._peeked is None:
+            if self._all_known and self._peeked is None:
                 self._peeked = self._following()  # to know whether the limit leaves out an order
             return None
         order, self._peeked = self._peeked or self._following(), None
@@ -93,7 +93,7 @@ class GeneratedCourses:
             order = next(self._left, None)
             if order is None:
                 if self._reduces and self._sample is None and self._search.has_put_off:
-                    if not self._knows_all:
+                    if not self._all_known:
                         return None
                     self._left = self._search.put_off()
                     continue
@@ -107,22 +107,25 @@ class GeneratedCourses:
             self._seen.add(key)
             if not self._search.is_infeasible(order):
                 return order
-            self._spared += self._size(order)
+            self._known_infeasible += self._size(order)
         return None
 
     @property
-    def _knows_all(self) -> bool:
+    def _all_known(self) -> bool:
         """Whether the results of all courses returned so far are known."""
         return len(self._learned) == len(self._given)
 
     @property
-    def _in_vain(self) -> list[int]:
+    def _infeasible_ranks(self) -> list[int]:
         """Ranks of the courses that turned out to be infeasible."""
         return [rank for rank, each in self._learned.items() if each.infeasible_at is not None]
 
     def _is_full(self) -> bool:
         """Return whether the courses that have been or are being run reach the limit."""
-        return self._limit is not None and len(self._given) - len(self._in_vain) >= self._limit
+        return (
+            self._limit is not None
+            and len(self._given) - len(self._infeasible_ranks) >= self._limit
+        )
 
     def _size(self, order: Sequence[str]) -> int:
         return self._search.classes.size(order, self._together) if self._reduces else 1
@@ -135,26 +138,30 @@ class GeneratedCourses:
     @property
     def counts(self) -> CaseCounts:
         """Counts so far; the number left out is final once `next` returns no more courses."""
-        orders, in_vain = self._space.count, self._in_vain
+        orders, unplayable = self._space.count, self._infeasible_ranks
         behaviours = {each.behaviour for each in self._learned.values()} - {""}
-        covered = sum(self._size(self._given[rank]) for rank in self._given if rank not in in_vain)
-        infeasible = self._spared + sum(self._size(self._given[rank]) for rank in in_vain)
+        covered = sum(
+            self._size(self._given[rank]) for rank in self._given if rank not in unplayable
+        )
+        infeasible = self._known_infeasible + sum(
+            self._size(self._given[rank]) for rank in unplayable
+        )
         left_out, why = 0, ""
-        if self._is_over and self._knows_all and self._sample is None and not self._search.gave_up:
+        if self._is_over and self._all_known and self._sample is None and not self._search.gave_up:
             infeasible = orders - covered
         elif self._is_over or self._is_full():
             left_out = orders - covered - infeasible
-            why = self._why() if left_out else ""
+            why = self._limit_text() if left_out else ""
         return CaseCounts(
             orders=orders,
-            run=len(self._learned) - len(in_vain),
+            run=len(self._learned) - len(unplayable),
             infeasible=infeasible,
             behaviours=len(behaviours),
             left_out=left_out,
             limit=why,
         )
 
-    def _why(self) -> str:
+    def _limit_text(self) -> str:
         if not self._is_over:
             return f"limit {self._limit:,}"
         if self._sample is not None:
@@ -162,7 +169,7 @@ class GeneratedCourses:
         return f"{LOOK_AT_MAX:,} looked at"
 
 
-def _how(
+def _mode(
     generate: Generate, seed: int, how: str
 ) -> tuple[int | None, tuple[int, int] | None, bool]:
     """Return the limit, the sample, and whether only one of equivalent orders is run."""

@@ -105,7 +105,7 @@ class Dependence:
         """Return whether the order of two steps matters; the relation is symmetric."""
         pair = frozenset((one, other))
         if pair not in self._known:
-            self._known[pair] = self._feel(one, other)
+            self._known[pair] = self._depend(one, other)
         return self._known[pair]
 
     def may_wait(self, step: str) -> bool:
@@ -149,7 +149,7 @@ class Dependence:
                     todo.append(other)
         return frozenset(results)
 
-    def _feel(self, one: str, other: str) -> bool:
+    def _depend(self, one: str, other: str) -> bool:
         if self._home[one] == self._home[other]:
             return True
         ones, others = self._released[one], self._released[other]
@@ -160,12 +160,12 @@ class Dependence:
         if any(self._next.get(each) == one for each in others):
             return True
         return any(
-            self._home[a] != self._home[b] and self._touch(a, b)
+            self._home[a] != self._home[b] and self._interfere(a, b)
             for a in (one, *ones)
             for b in (other, *others)
         )
 
-    def _touch(self, one: str, other: str) -> bool:
+    def _interfere(self, one: str, other: str) -> bool:
         return not (
             independent(self._own[one], self._held[other])
             and independent(self._held[one], self._own[other])

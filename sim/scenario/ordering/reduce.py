@@ -50,25 +50,25 @@ class Classes:
         fixed = {frozenset(pair) for pair in before}
         home = {step: number for number, steps in enumerate(space.sessions) for step in steps}
         self._rows = functools.cache(self._rows_of)
-        self._felt: list[int] = []
+        self._dependencies: list[int] = []
         """For each step, itself and the steps on which it depends, as bits."""
         for one in self._steps:
             bits = 0
             for number, other in enumerate(self._steps):
                 if home[one] == home[other] or {one, other} in fixed or dependent(one, other):
                     bits |= 1 << number
-            self._felt.append(bits)
+            self._dependencies.append(bits)
 
     def dependent(self, one: str, other: str) -> bool:
         """Return whether the order of two steps matters."""
-        return bool(self._felt[self._number[one]] >> self._number[other] & 1)
+        return bool(self._dependencies[self._number[one]] >> self._number[other] & 1)
 
     def prefixes(self, order: Sequence[str]) -> Iterator[OrderPrefix]:
         """Yield the first 0, 1, 2 … steps of an order, with the keys of their classes."""
         here = self.begin
         yield here
         for step in order:
-            here = self._on(here, step)
+            here = self._appended(here, step)
             yield here
 
     def key(self, order: Sequence[str]) -> int:
@@ -126,8 +126,8 @@ class Classes:
                 continue
             here = beginning
             for step in block:
-                here = self._on(here, step)
-            still = frozenset(each for each in asleep if not self._feel(each, block))
+                here = self._appended(here, step)
+            still = frozenset(each for each in asleep if not self._any_dependent(each, block))
             yield replace(here, places=after, asleep=still)
             asleep |= {block}
 
@@ -142,21 +142,21 @@ class Classes:
         for longer in self.going_on(beginning):
             yield from self._firsts(longer)
 
-    def _on(self, here: OrderPrefix, step: str) -> OrderPrefix:
+    def _appended(self, here: OrderPrefix, step: str) -> OrderPrefix:
         number = self._number[step]
         played = here.played | 1 << number
-        felt = played & self._felt[number]
+        affecting = played & self._dependencies[number]
         past = 1 << number
         for each, before in zip(here.steps, here.pasts, strict=True):
-            if felt >> self._number[each] & 1:
+            if affecting >> self._number[each] & 1:
                 past |= before
         return replace(
             here,
             steps=(*here.steps, step),
             pasts=(*here.pasts, past),
-            known=here.known | felt << (number * len(self._steps)),
+            known=here.known | affecting << (number * len(self._steps)),
             played=played,
         )
 
-    def _feel(self, one: Sequence[str], other: Sequence[str]) -> bool:
+    def _any_dependent(self, one: Sequence[str], other: Sequence[str]) -> bool:
         return any(self.dependent(a, b) for a in one for b in other)

@@ -17,7 +17,7 @@ from twopc.sim.scenario.spec.convert import SpecNames
 from twopc.sim.scenario.spec.convert import names as names_of
 from twopc.sim.scenario.spec.grammar import Blocker, Launch, Spec
 
-_FOR_EVER = 1 << 60
+_NEVER = 1 << 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +56,8 @@ class _LaunchedStep:
     blockers: tuple[Blocker, ...]
     begun: int
     """Like `ended` and `blocked`, a sequence number of a record; a missing record has a number after all others."""
-    ended: int = _FOR_EVER
-    blocked: int = _FOR_EVER
+    ended: int = _NEVER
+    blocked: int = _NEVER
     results: Sequence[Mapping[str, object]] = ()
     targets: dict[Blocker, int] = field(default_factory=dict)
     """By blocker, the number of notices that the session of its step must have sent."""
@@ -122,8 +122,8 @@ class _Tester:
 
     def transcript(self) -> Transcript:
         """Repeat the algorithm of isolationtester for the permutation and return its output."""
-        first = self._steps[0].begun if self._steps else _FOR_EVER
-        self._around("setup", first)
+        first = self._steps[0].begun if self._steps else _NEVER
+        self._print_results("setup", first)
         for place, step in enumerate(self._steps):
             if step.session in self._active:
                 self._until_free(step.session, step.begun)
@@ -138,15 +138,15 @@ class _Tester:
             self._try_all(quiet)
             if waits:
                 self._waiting.append(step)
-        self._try_all(_FOR_EVER)
-        self._around("teardown", _FOR_EVER)
+        self._try_all(_NEVER)
+        self._print_results("teardown", _NEVER)
         steps = tuple(each.name for each in self._steps)
         return Transcript(steps=steps, lines=tuple(self._lines))
 
     def _quiet_after(self, place: int) -> int:
         """Return the number of the first record after all sessions have come to rest following a step."""
         if place + 1 == len(self._steps):
-            return _FOR_EVER
+            return _NEVER
         until = self._steps[place + 1].begun
         queued = (
             each.seq
@@ -155,7 +155,7 @@ class _Tester:
         )
         return next(queued, until)
 
-    def _around(self, kind: str, until: int) -> None:
+    def _print_results(self, kind: str, until: int) -> None:
         """Print the results of the spec's own SQL before or after the steps, and the notices until a record."""
         for record in self._records:
             data = record.data or {}
