@@ -1,7 +1,7 @@
-"""What recovery and settling need of a node and of the decision log, whichever world they are in.
+"""Interfaces to a node and to the decision log that transactions and recovery use, on servers and in the model.
 
-The PostgreSQL side has them in `participant` and `decided`, the virtual side in `virtual_wire`. Both
-raise `psycopg.Error` where nobody answers, so that the callers are one text.
+`participant`, `decision_log` and `recorded_decisions` implement them on PostgreSQL, `twopc.sim.model` in virtual
+time. Both raise `psycopg.Error` if no server answers, so that the callers are the same.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class PreparedBranch:
 
     gid: str
     owner: str
-    """The role that prepared it; only that role or a superuser may finish it."""
+    """The role that prepared the branch; only that role or a superuser may finish it."""
     is_ours: bool = True
-    """The coordinator is a member of that role; anybody may prepare under any name."""
+    """Whether the coordinator is a member of that role; any role may prepare under any gid."""
     prepared_at: float
-    """Seconds since 1970, by the node's clock."""
+    """Time in seconds since 1970, by the node's clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,36 +39,38 @@ class KnownEpoch:
     epoch: int
     variant: str
     fenced_s: float | None = None
-    """For how long it has been fenced; None if it is not."""
+    """Seconds since the epoch was fenced; None if it is not fenced."""
 
 
 class ParticipantPort(Protocol):
-    """One participant, as the coordinator's role sees it. Every method may raise `psycopg.Error`."""
+    """Interface to one participant, as the coordinator's role sees it. Every method may raise `psycopg.Error`."""
 
     name: str
 
     async def prepared(self, prefix: str) -> dict[str, PreparedBranch]:
-        """What is prepared there under gids that begin so, oldest first."""
+        """Return the branches prepared at the node whose gids start with `prefix`, oldest first."""
         ...
 
     async def markers(self, gids: list[str]) -> dict[str, bool]:
-        """Those that have a marker; True for a fence."""
+        """Return which of `gids` have a marker, each with whether it is a fence."""
         ...
 
     async def committed(self, prefix: str, after: str, rows_max: int) -> dict[str, list[str]]:
-        """Branches committed here whose gid begins so and comes behind `after`, with the other sites."""
+        """Return branches committed at the node whose gid starts with `prefix` and follows `after`, with the other
+        branches.
+        """
         ...
 
     async def settle(self, gid: str, outcome: Outcome, sites: list[str]) -> Outcome:
-        """Bring a branch to an outcome if it has none, and tell which it has."""
+        """Bring a branch to an outcome if it has none, and return its outcome."""
         ...
 
     async def fence(self, gid: str, sites: list[str]) -> Outcome | None:
-        """How a branch ended and can no longer help having ended; None if it is prepared."""
+        """Return the final outcome of a branch; None if it is prepared."""
         ...
 
     async def end_sessions(self, names: list[str]) -> list[int]:
-        """End the sessions of these names; their process ids."""
+        """End the sessions with these names, and return their process ids."""
         ...
 
     async def end_links(self, subscriber: str, pids: list[int]) -> list[int]:
@@ -76,49 +78,52 @@ class ParticipantPort(Protocol):
         ...
 
     async def forget_epoch(self, prefix: str, rows_max: int) -> int:
-        """Remove markers; how many."""
+        """Remove markers, and return their number."""
         ...
 
     async def close(self) -> None:
-        """Idempotent."""
+        """Close the connections; idempotent."""
         ...
 
 
 class SitePort(ParticipantPort, Protocol):
-    """A participant, as the driver of a transaction sees it."""
+    """Interface to a participant, as the driver of a transaction sees it."""
 
     async def owner_of(self, gid: str) -> str | None:
-        """The role that prepared a branch; None if it is not prepared, or by a role that the coordinator is no
-        member of."""
+        """Return the role that prepared a branch; None if the branch is not prepared, or by a role of which the
+        coordinator is not a member.
+        """
         ...
 
     async def end_session(self, pid: int, started: str) -> None:
-        """End one session, if it is still the one that started then, and wait until it is gone."""
+        """End a session, if it is still the one that started at the given time, and wait for its end."""
         ...
 
 
 class LeanPort(Protocol):
-    """A connection on which messages of commands are sent: a `twopc.drivers.lean.Lean`, or the model's."""
+    """Interface to a connection over which messages of commands are sent: a `twopc.drivers.lean.Lean`, or the
+    model's.
+    """
 
     lost: str
-    """Why it is lost; empty if it is not."""
+    """Reason why the connection is lost; empty if it is not."""
     unsynced: bool
-    """The wait for a synchronous standby was cut short in the last message."""
+    """Whether the wait for a synchronous standby was interrupted in the last message."""
 
     def run(self, command: bytes) -> Awaitable[list[pq.abc.PGresult]]:
-        """Send commands, and wait for their results: up to the first that is an error."""
+        """Send commands, and return their results, up to the first error."""
         ...
 
     def send(self, command: bytes) -> None:
-        """Send commands; `answer` waits for the results."""
+        """Send commands; `answer` returns the results."""
         ...
 
     def answer(self) -> Awaitable[list[pq.abc.PGresult]]:
-        """The results of what was sent."""
+        """Wait for the results of the commands sent, and return them."""
         ...
 
     def abort(self, reason: str) -> None:
-        """Close it at once."""
+        """Close the connection at once."""
         ...
 
     def release(self) -> None:
@@ -126,16 +131,16 @@ class LeanPort(Protocol):
         ...
 
     def alive(self) -> bool:
-        """Whether an idle connection still works, as far as this side can see."""
+        """Return whether an idle connection still works, as far as this side can see."""
         ...
 
     async def close(self) -> None:
-        """Close it; idempotent."""
+        """Close the connection; idempotent."""
         ...
 
 
 class FinishersPort(Protocol):
-    """The coordinator's connections to the Publisher."""
+    """Interface to the coordinator's connections to the Publisher."""
 
     async def finish(
         self, command: bytes, tag: bytes, owner: str, meanwhile: Callable[[], None]
@@ -145,26 +150,26 @@ class FinishersPort(Protocol):
 
 
 class EntryPort(Protocol):
-    """A record on its way to the log."""
+    """Interface to a record that is being written to the log."""
 
     state: str
-    """``logged``, ``failed`` (surely not written) or ``unknown``; empty until then."""
+    """``logged``, ``failed`` (certainly not written) or ``unknown``; empty until the result is known."""
     reason: str
 
     async def wait(self) -> None:
-        """Until `state` is known."""
+        """Wait until `state` is known."""
         ...
 
 
 class LogPort(Protocol):
-    """The decision log, as transactions and their drivers see it."""
+    """Interface to the decision log, as transactions and their drivers see it."""
 
     def current(self, variant: str) -> EpochIds | None:
-        """The ids for transactions of a variant, if there is an epoch and it can be written for."""
+        """Return the ids for transactions of a variant, if an epoch exists and can be written for."""
         ...
 
     async def epoch(self, variant: str) -> EpochIds:
-        """As `current`; opens an epoch at the first use.
+        """Return the ids for transactions of a variant, and open an epoch at the first use.
 
         Raises:
             psycopg.Error: the log does not answer.
@@ -172,15 +177,15 @@ class LogPort(Protocol):
         ...
 
     def append(self, epoch: int, sequence: int, record: Record) -> EntryPort:
-        """Send a record on its way, with whatever else is waiting."""
+        """Write a record, together with all others that are waiting."""
         ...
 
     def forget(self, epoch: int, sequence: int) -> None:
-        """Have a record deleted some time."""
+        """Have a record deleted at some later time."""
         ...
 
     async def read_back(self, epoch: int, sequence: int) -> Record | None:
-        """The durable record of a transaction, or None if there is none and can be none any more.
+        """Return the durable record of a transaction, or None if none exists and none can be written any more.
 
         Raises:
             psycopg.Error: the log does not answer.
@@ -190,50 +195,50 @@ class LogPort(Protocol):
 
 
 class DecisionsPort(Protocol):
-    """The decision log for recovery. Every method may raise `psycopg.Error`."""
+    """Interface to the decision log for recovery. Every method may raise `psycopg.Error`."""
 
     async def fence(self, coordinator: str, own: Sequence[int]) -> list[KnownEpoch]:
-        """Fence the epochs of dead processes; all that are fenced."""
+        """Fence the epochs of dead processes, and return all fenced epochs."""
         ...
 
     async def epochs(self, coordinator: str) -> list[KnownEpoch]:
-        """Every epoch of a coordinator."""
+        """Return every epoch of a coordinator."""
         ...
 
     async def decisions(self, dead: Sequence[int], keys: Sequence[Key]) -> dict[Key, Record]:
-        """What is decided of these transactions, all of it; and of dead epochs, as much as is taken up at a time."""
+        """Return all decisions about the transactions in `keys`, and a limited number of those of dead epochs."""
         ...
 
     async def forget(self, key: Key) -> None:
-        """Everybody is settled."""
+        """Delete the record of a transaction whose branches are all settled."""
         ...
 
     async def close_decision(self, key: Key) -> None:
-        """Nobody is told any more, and the decision stays as evidence."""
+        """Mark a decision as needing no further messages; it stays as evidence."""
         ...
 
     async def forget_epoch(self, epoch: int) -> None:
-        """Remove a dead epoch of which nothing is left."""
+        """Remove a dead epoch that has no open decisions or branches."""
         ...
 
     async def damage(
         self, *, gid: str, node: str, outcome: Outcome, decided: Outcome | None
     ) -> None:
-        """Record that a branch ended otherwise than decided."""
+        """Record that a branch ended against the decision."""
         ...
 
     async def close(self) -> None:
-        """Idempotent."""
+        """Close the connection; idempotent."""
         ...
 
 
 class KeeperPort(Protocol):
-    """What goes on in the background of a coordinator, for its transactions."""
+    """Interface to the background work of a coordinator, for its transactions."""
 
     def take_over(self, key: Key) -> None:
-        """A driver could not settle this transaction: recovery goes on."""
+        """Hand a transaction that a driver could not settle over to recovery."""
         ...
 
     def over(self, gid: str, branches: tuple[str, ...]) -> None:
-        """This transaction is committed everywhere: its markers may go, in time."""
+        """Record that a transaction is committed at every node, so that its markers may be removed later."""
         ...

@@ -1,7 +1,7 @@
-"""Performs the effects of one global transaction's machine, and tells it what happened.
+"""The driver that performs the effects of one global transaction's machine, and reports events to it.
 
-The machine decides; nothing here does. A driver lives from the application's commit to its answer; what
-cannot be finished by then is taken up by `twopc.drivers.recovery`, from the decision log.
+The machine makes all decisions. A driver lives from the application's commit to its answer; branches that cannot be
+finished by then are settled by `twopc.drivers.recovery`, from the decision log.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ _COMMIT_ASKED: Final = e.CommitAsked()
 
 
 class Driver:
-    """Drives one machine; made when the application asks for commit.
+    """Drives one machine; created when the application asks for commit.
 
     Args:
-        names: the branches; two of them, the Publisher's first. See `twopc.drivers.several` for more.
-        work: statements to send in the same message before the vote, with a trailing semicolon.
-        work_results: how many results they have.
+        names: names of the branches; two of them, the Publisher's first. See `twopc.drivers.several` for more.
+        work: statements to send in the same message before the request for the votes, with a trailing semicolon.
+        work_results: number of results of these statements.
     """
 
     machine: ClassVar[type[Coordinator]] = Coordinator
-    """What decides."""
+    """Class of the machine."""
     performs: ClassVar[Mapping[type[x.Effect], Callable[[Any, Any], Awaitable[e.Event | None]]]]
-    """How each effect is performed."""
+    """Method that performs each kind of effect."""
     tells: ClassVar[Mapping[Message, Callable[[Any, str], Awaitable[e.Event | None]]]]
-    """How each message is sent."""
+    """Method that sends each kind of message."""
 
     __slots__ = (
         "_ballot",
@@ -99,28 +99,28 @@ class Driver:
         self.ids = ids
         self.gid = ids.text(sequence)
         self.answer: Outcome | None = None
-        """What the application is told."""
+        """Outcome reported to the application."""
         self.reason = ""
         self.failure: ServerReport | None = None
-        """The error report behind a refusal."""
+        """The error report that caused a refusal."""
         self.good = 0
-        """How many results of `results` came before it."""
+        """Number of results in `results` before the failure."""
         self.damage: x.Damage | None = None
         self.results: list[pq.abc.PGresult] = []
-        """The results of the message that asked for the votes, those of `work` first."""
+        """The results of the message that requested the votes, those of `work` first."""
 
     @property
     def blamed(self) -> str:
-        """The Subscriber whose session met the failure."""
+        """The Subscriber whose session reported the failure."""
         return self._session.subscriber
 
     @property
     def settled(self) -> bool:
-        """Every branch is finished; nothing is left to recovery."""
+        """Whether every branch is finished, so that nothing is left to recovery."""
         return self._machine.state is CoordinatorState.ENDED
 
     async def commit(self) -> None:
-        """From the application's wish to its answer; goes on to its end even if cancelled."""
+        """Commit, and return when the answer to the application is known; not interrupted by cancellation."""
         self._machine.receive(_BEGIN(self._names), 0.0)
         self._feed(_COMMIT_ASKED)
         observe = self._hub.observe
@@ -135,7 +135,8 @@ class Driver:
             if event is not None:
                 self._feed(event)
         if self._settings.variant.collects and self.settled and not self.damage:
-            # Presumed commit never says when a commit may be forgotten; with every answer in, it may.
+            # With presumed commit the machine never releases a commit record; once every branch has answered, it
+            # can be deleted.
             self._hub.log.forget(self.ids.epoch, self._sequence)
 
     def _feed(self, event: e.Event) -> None:
@@ -144,7 +145,7 @@ class Driver:
         machine, now = self._machine, self._time()
         self._queue.extend(machine.receive(event, now))
         if type(event) is e.AckLost and machine.outcome is Outcome.COMMITTED and not self._resent:
-            # One more round at once, so that one site's failure does not hold up another.
+            # The commit is sent again at once, so that the failure of one node does not delay another.
             self._resent = True
             self._queue.extend(machine.receive(RESEND_FIRED, now))
 
@@ -163,7 +164,7 @@ class Driver:
         )
 
     async def _timer(self, effect: x.Effect) -> None:
-        """Deadlines are kept where the waiting is: by the server, the connection, and recovery."""
+        """Do nothing: server, connection and recovery enforce the time limits of their waits."""
 
     async def _finish(self, effect: x.Finish) -> None:
         self.answer = effect.outcome
@@ -188,7 +189,7 @@ class Driver:
         return self._votes[name]
 
     async def _collect_votes(self) -> None:
-        """Ask both for their votes."""
+        """Request the votes of both branches."""
         lean, ballot = self._session.lean, self._ballot
         call, last = vote_requests.question(self.gid, ballot, self.ids.prove, self._session.pid)
         results = await vote_requests.ask(self._hub.points, lean, ballot, self._work + call, last)
@@ -203,7 +204,7 @@ class Driver:
         self._votes = {ballot.publisher: read.publisher, ballot.subscriber: own}
 
     def _read(self, results: list[pq.abc.PGresult]) -> votes.Votes:
-        """The votes, from what a message has brought."""
+        """Return the votes in the results of a message."""
         lean = self._session.lean
         return votes.read(self._ballot, results, lost=lean.lost, unsynced=lean.unsynced)
 
@@ -212,10 +213,10 @@ class Driver:
         return surely_wrote((tag or b"").decode())
 
     async def _commit_alone(self, name: str) -> e.Event:
-        """Commit a branch that is prepared, and is the only one: nothing was sent to the Publisher.
+        """Commit the only prepared branch: nothing was sent to the Publisher.
 
-        If the statement changed nothing the branch has no marker, and could not be asked later how it
-        ended. There is no need to: with one branch there is nothing to agree on.
+        If the statement changed nothing, the branch has no marker, and could not be asked later for its outcome.
+        This is not needed: with one branch there is nothing to agree on.
         """
         event = await self._commit(name)
         if isinstance(event, e.AckLost):
@@ -225,7 +226,7 @@ class Driver:
     async def _decide(self, name: str) -> e.Event:
         if name in self._votes:
             return self._votes[name]
-        points = self._hub.points  # it is the only participant
+        points = self._hub.points  # this is the only participant
         if points.armed:
             await points.reach(f"coordinator.before_commit({name})")
         vote, self.failure = await vote_requests.ask_to_decide(
@@ -259,9 +260,9 @@ class Driver:
         return event
 
     def _tell_subscriber(self) -> None:
-        """The Publisher has been told; if it is the Subscriber's turn next, do not wait for the answer.
+        """If the next message is the Subscriber's commit, send it without waiting for the Publisher's answer.
 
-        Not while points are armed: there each step is on its own.
+        Not while points are armed, so that each step is separate.
         """
         follows = self._queue[0] if self._queue else None
         if (
@@ -295,10 +296,10 @@ class Driver:
                 event = await self._abort(name)
         return event
 
-    # -- help --------------------------------------------------------------------------------------
+    # -- helpers -----------------------------------------------------------------------------------
 
     def _session_of(self, name: str) -> LinkedSession:
-        """The session that a branch was begun through."""
+        """Return the session in which a branch was begun."""
         return self._session
 
     async def _settle(self, name: str, outcome: Outcome) -> e.Event:

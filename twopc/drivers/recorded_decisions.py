@@ -1,6 +1,6 @@
-"""The decision log as recovery reads it, and clears it away: in the distribution database.
+"""The decision log as recovery reads and cleans it, in the distribution database.
 
-Nothing is decided here; `decision_log` is where a live coordinator writes.
+This module makes no decisions; a live coordinator writes by `decision_log`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from twopc.protocol.effects import Outcome, Record, RecordKind, record_of
 
 _FENCE = "select epoch, variant, fenced_s from msrepl.fence_epochs(%s, %s)"
 _EPOCHS = "select epoch, variant from msrepl.coordinator_epoch where coordinator = %s"
-#: A pass takes up so many at most, but all that are asked for: what is not found is taken for undecided.
+#: A pass reads a limited number of decisions of dead epochs, but all that are requested by key: a decision that is
+#: not found is taken as not made.
 _DECISIONS = """
 select epoch, sequence, kind, participants
 from msrepl.decision
@@ -40,17 +41,17 @@ where e.epoch = %(epoch)s
 
 
 class DecisionReader:
-    """What was decided, as `twopc.drivers.ports.DecisionsPort` asks for it.
+    """Recorded decisions; implements `twopc.drivers.ports.DecisionsPort`.
 
     Args:
-        database: the distribution database; closed with this.
+        database: the distribution database, which `close` closes.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def fence(self, coordinator: str, own: Sequence[int]) -> list[KnownEpoch]:
-        """Take the word from dead processes; all epochs that are fenced, those of before too."""
+        """Fence the epochs of dead processes, and return all fenced epochs, including those fenced before."""
         rows = await self._database.fetch(_FENCE, (coordinator, [*own]))
         return [
             KnownEpoch(epoch=epoch, variant=variant, fenced_s=fenced_s or 0.0)
@@ -58,13 +59,14 @@ class DecisionReader:
         ]
 
     async def epochs(self, coordinator: str) -> list[KnownEpoch]:
-        """Every epoch of a coordinator that the log knows."""
+        """Return every epoch of a coordinator in the log."""
         rows = await self._database.fetch(_EPOCHS, (coordinator,))
         return [KnownEpoch(epoch=epoch, variant=variant) for epoch, variant in rows]
 
     async def decisions(self, dead: Sequence[int], keys: Sequence[Key]) -> dict[Key, Record]:
-        """The records of these transactions, and of dead epochs, many of them at a time: as far as somebody is to be
-        told."""
+        """Return all decisions about the transactions in `keys`, and a limited number of those of dead epochs,
+        unless no further message is needed.
+        """
         rows = await self._database.fetch(
             _DECISIONS, ([epoch for epoch, _ in keys], [number for _, number in keys], [*dead])
         )
@@ -74,21 +76,21 @@ class DecisionReader:
         }
 
     async def forget(self, key: Key) -> None:
-        """Everybody knows."""
+        """Delete the record of a transaction whose branches are all settled."""
         await self._database.fetch(_FORGET, key)
 
     async def close_decision(self, key: Key) -> None:
-        """Nobody is to be told any more; the record stays as evidence."""
+        """Mark a decision as needing no further messages; the record stays as evidence."""
         await self._database.fetch(_CLOSE, key)
 
     async def forget_epoch(self, epoch: int) -> None:
-        """Remove an epoch, unless somebody of it is still to be told something."""
+        """Remove an epoch, unless one of its decisions still needs messages."""
         await self._database.fetch(_FORGET_EPOCH, {"epoch": epoch})
 
     async def damage(
         self, *, gid: str, node: str, outcome: Outcome, decided: Outcome | None
     ) -> None:
-        """Record that a branch ended otherwise than decided."""
+        """Record that a branch ended against the decision."""
         await heuristics.record_found(
             self._database, gid=gid, node=node, outcome=outcome, decided=decided
         )

@@ -1,11 +1,13 @@
-"""Settles what no transaction of a live coordinator will settle: from the decision log, and the markers.
+"""Recovery settles branches that no transaction of a live coordinator will settle, from the decision log and the
+markers.
 
-Fence the epochs of dead processes and end their sessions; then, per database, what is prepared, what is
-active here, what is decided, and what is prepared still. Only what is found both times is touched, each
-branch on its own. It may be killed anywhere, run twice at once, and finds the same again.
+A pass fences the epochs of dead processes and ends their sessions. Then it reads, per database, the prepared
+branches, the active transactions of this process, the decisions, and the prepared branches again. Only branches
+that were prepared both times are touched, each independently. A pass may be killed at any time and may run twice
+concurrently; the next pass finds the same state.
 
-Branches of other coordinators, foreign and unparsable gids are never touched. It must not know what a node or
-the log is made of: there are real ones and those of the model.
+Branches of other coordinators, and foreign or unparsable gids, are never touched. This module must not depend on
+the implementation of nodes and log, which may be servers or the model.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ _BATCH_ROWS = 10000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettledBranch:
-    """A branch that recovery has brought to its end."""
+    """A branch that recovery has settled."""
 
     gid: str
     node: str
@@ -45,23 +47,23 @@ class SettledBranch:
 
 @dataclass(slots=True, kw_only=True)
 class _RecoveryPass:
-    """What one pass has seen, and done."""
+    """State and results of one pass."""
 
     variants: dict[int, Variant] = field(default_factory=dict)
-    """Of every epoch that the log knows."""
+    """Variant of every epoch in the log."""
     dead: dict[int, float] = field(default_factory=dict)
-    """Fenced epochs, and for how many seconds."""
+    """Fenced epochs, each with the seconds since it was fenced."""
     prepared: dict[str, tuple[str, BranchId]] = field(default_factory=dict)
-    """Node and id of our prepared branches that concern us."""
+    """Node and id of the coordinator's prepared branches that this pass may settle."""
     reached: set[str] = field(default_factory=set)
     """Nodes that answered."""
     decisions: dict[Key, Record] = field(default_factory=dict)
     settled: list[SettledBranch] = field(default_factory=list)
     strange: dict[str, str] = field(default_factory=dict)
-    """Branches that only their names make ours, and who has prepared them."""
+    """Owners of branches that have our gids but were prepared by a role that is not ours."""
 
     def is_whole(self, nodes: Iterable[str]) -> bool:
-        """All nodes have answered, and there are no more decisions than were read."""
+        """Return whether all nodes have answered, and all decisions were read."""
         return self.reached >= {*nodes} and len(self.decisions) < _BATCH_ROWS
 
 
@@ -69,18 +71,18 @@ class Recovery:
     """Recovers one coordinator's transactions.
 
     Args:
-        coordinator: its name.
-        publisher: the Publisher's name.
-        participants: all of them, for the use of recovery alone.
-        decisions: the decision log, for the use of recovery alone.
+        coordinator: name of the coordinator.
+        publisher: name of the Publisher.
+        participants: all participants, with connections used by recovery only.
+        decisions: the decision log, with a connection used by recovery only.
         points: protocol points.
-        retention_s: how long the epoch of a dead process is remembered after it was fenced.
+        retention_s: time for which the epoch of a dead process is kept after it was fenced.
     """
 
     machine: ClassVar[type[Coordinator]] = Coordinator
-    """What a machine of before its process died is rebuilt as."""
+    """Class of the machines that are rebuilt."""
     observe: Callable[[SettledBranch], None] | None = None
-    """Is told of every branch that is settled, when it is."""
+    """Called with every branch when it is settled."""
 
     def __init__(
         self,
@@ -100,7 +102,7 @@ class Recovery:
         self._retention_s = retention_s
         self._turn = asyncio.Lock()
         self._compared: set[int] = set()
-        """Dead epochs in which nothing was committed at the Publisher alone, but what is recorded."""
+        """Dead epochs for which all branches committed at the Publisher alone are recorded."""
 
     async def run(
         self,
@@ -109,12 +111,12 @@ class Recovery:
         unsettled: set[Key] | None = None,
         active: Callable[[], set[Key]] = set,
     ) -> list[SettledBranch]:
-        """One pass; returns what it has settled.
+        """Run one pass, and return the branches that it has settled.
 
         Args:
             own: epochs of this process, which is alive.
-            unsettled: transactions of those whose drivers gave up; the settled ones are taken out.
-            active: tells the transactions of those that drivers are working on.
+            unsettled: transactions in these epochs whose drivers gave up; settled ones are removed from the set.
+            active: returns the transactions in these epochs that drivers are working on.
 
         Raises:
             psycopg.Error: the distribution database cannot be reached; nothing was decided.
@@ -152,11 +154,11 @@ class Recovery:
 
     @property
     def is_busy(self) -> bool:
-        """A pass is under way: another one would wait for its turn."""
+        """Whether a pass is in progress, for which another one would wait."""
         return self._turn.locked()
 
     async def close(self) -> None:
-        """Close its connections; idempotent."""
+        """Close the connections of recovery; idempotent."""
         for participant in self._participants.values():
             await participant.close()
         await self._decisions.close()
@@ -174,7 +176,7 @@ class Recovery:
     # -- looking -----------------------------------------------------------------------------------
 
     async def _fence(self, seen: _RecoveryPass, own: set[int]) -> None:
-        """Take the word from dead processes, and end what they still have running."""
+        """Fence the epochs of dead processes, and end their remaining sessions."""
         dead = await self._decisions.fence(self._coordinator, sorted(own))
         seen.dead = {known.epoch: known.fenced_s or 0.0 for known in dead}
         every = await self._decisions.epochs(self._coordinator)
@@ -213,7 +215,7 @@ class Recovery:
         return results
 
     async def _look_again(self, seen: _RecoveryPass, busy: set[Key]) -> None:
-        """Keep what is prepared still and nobody has begun to work on."""
+        """Keep only branches that are still prepared and that no driver is working on."""
         nodes = {node for node, _ in seen.prepared.values()}
         still = await self._prepared([self._participants[node] for node in sorted(nodes)], seen)
         seen.prepared = {
@@ -226,7 +228,7 @@ class Recovery:
     # -- settling ----------------------------------------------------------------------------------
 
     async def _redo(self, seen: _RecoveryPass, key: Key, left: set[Key]) -> None:
-        """Take up a transaction that has a record in the log, as its machine would have gone on."""
+        """Resume a transaction that has a record in the log, as its machine would have continued."""
         record = seen.decisions[key]
         variant = seen.variants[key[0]].on_postgres()
         settings = Settings(variant=variant, answer_early=True)
@@ -234,7 +236,7 @@ class Recovery:
         effects = rebuild_coordinator(machine, settings, (record,), 0.0)
         if (
             effects is None
-        ):  # presumed commit: nobody is obliged to ask on PostgreSQL, so they are told
+        ):  # presumed commit: branches on PostgreSQL do not inquire, so the commit is sent
             effects = machine.resume(Outcome.COMMITTED, record.participants, 0.0)
         queue, damaged = [*effects], False
         while queue:
@@ -270,7 +272,7 @@ class Recovery:
     async def _finish(
         self, seen: _RecoveryPass, gid: str, node: str, outcome: Outcome, reason: str
     ) -> Outcome | None:
-        """Settle one branch; None if that has to wait."""
+        """Settle one branch; return None if it must wait."""
         participant = self._participants.get(node)
         if participant is None:
             _log.warning("recovery does not know a participant", gid=gid, node=node)
@@ -294,13 +296,15 @@ class Recovery:
     async def _settle_undecided(
         self, seen: _RecoveryPass, gid: str, node: str, branch: BranchId
     ) -> None:
-        """A branch that the log says nothing of: presumption, or the last agent, or a peer that knows."""
+        """Settle a branch without a record in the log: by presumption, the last agent, or a peer that knows the
+        outcome.
+        """
         variant = seen.variants.get(branch.global_id.epoch)
         if variant is None:
-            return  # the log knows no such epoch: `in_doubt` shows it, and a person decides
+            return  # the log has no such epoch: `in_doubt` shows the branch, and an operator decides
         if (owner := seen.strange.get(gid)) is not None:
             _log.warning("prepared by a role that is none of ours", gid=gid, owner=owner)
-            return  # asking for it would fence the others, which may be yet to come
+            return  # asking the peers would fence their branches, which may be prepared later
         asked = await ask(self._participants, self._publisher, branch, fence=variant.last_agent)
         peers, missing = asked.ended, asked.missing
         if variant.last_agent:
@@ -315,7 +319,7 @@ class Recovery:
         verdict = self._judge(facts, variant)
         action, reason = verdict.action, verdict.reason
         if action is Action.ABORT and Outcome.COMMITTED in peers.values():
-            # Done by hand, or come back with a restored server: the sites must not differ.
+            # The peer was committed manually, or its server was restored: the nodes must not differ.
             action, reason = Action.COMMIT, "another branch is committed; the log says nothing"
             for name, outcome in peers.items():
                 if outcome is Outcome.COMMITTED:
@@ -339,10 +343,10 @@ class Recovery:
     # -- comparing ---------------------------------------------------------------------------------
 
     async def _compare(self, seen: _RecoveryPass) -> None:
-        """Find what is committed at the Publisher alone, in epochs of dead processes, and record it.
+        """Find branches of dead processes' epochs that are committed at the Publisher alone, and record them.
 
-        Somebody committed that branch by hand before the Subscriber's was prepared, or the Subscriber is a
-        restored one: nothing is prepared anywhere, and nobody would ever ask.
+        Such a branch was committed manually before the Subscriber's was prepared, or the Subscriber was restored:
+        no branch is prepared any more, and no inquiry would reveal the difference.
         """
         if not seen.is_whole(self._participants):
             return
@@ -373,7 +377,7 @@ class Recovery:
             for node, gids in asked.items():
                 known = await self._participants[node].markers([*gids])
                 alone |= dict.fromkeys(gid for there, gid in gids.items() if known.get(there, True))
-            # what somebody forgets meanwhile goes here first
+            # markers that are removed meanwhile are removed at the Publisher first
             still = await publisher.markers([*alone]) if alone else {}
             for gid in filter(still.__contains__, alone):
                 await self._decisions.damage(
@@ -384,13 +388,15 @@ class Recovery:
     # -- forgetting --------------------------------------------------------------------------------
 
     def _drop_settled(self, seen: _RecoveryPass, left: set[Key], busy: set[Key]) -> None:
-        """Nothing is decided and nothing prepared, wherever one could look: it is over."""
+        """Remove settled transactions from `left`: all nodes answered, none has a prepared branch, and no decision
+        is open.
+        """
         if seen.reached >= set(self._participants):
             open_ = {_key(branch) for _, branch in seen.prepared.values()}
             left -= {key for key in left if key not in seen.decisions and key not in open_} - busy
 
     async def _forget_epochs(self, seen: _RecoveryPass) -> None:
-        """Clear away a dead epoch once nothing of it is left anywhere."""
+        """Remove a dead epoch once no branch or decision of it is left."""
         if not seen.is_whole(self._participants):
             return
         open_ = {key[0] for key in seen.decisions}
@@ -400,7 +406,7 @@ class Recovery:
                 continue
             prefix = self._gid_prefix(epoch)
             try:
-                # The Publisher is the first: see `Keeper`.
+                # The Publisher is the first: see `MarkerRetention`.
                 for participant in sorted(
                     self._participants.values(), key=lambda one: one.name != self._publisher
                 ):

@@ -1,11 +1,11 @@
-"""Finishes at the Publisher what clients of a Subscriber have decided by committing there.
+"""The resolver finishes at the Publisher branches that clients of a Subscriber have decided by committing there.
 
-The Subscriber's commit, with its branch marker in it, is the decision (last agent). `Resolver.finish_decided` is called
-as soon as there may be one; what that misses, and what was never decided, is found by a sweep. Only
-`twopc.drivers.recovery` says what becomes of a branch that nobody told us of.
+The Subscriber's commit, which includes its branch marker, is the decision (last agent). `Resolver.finish_decided`
+is called as soon as there may be a decision; a sweep finds branches that it misses and branches that were never
+decided. Only `twopc.drivers.recovery` decides about those.
 
-`Resolver` is the same on servers (`twopc.drivers.resolver_servers`) and in virtual time (`twopc.sim.model.any_client`). It must
-not know tables, nor what a client did.
+`Resolver` is the same on servers (`twopc.drivers.resolver_servers`) and in virtual time
+(`twopc.sim.model.any_client`). It must not depend on tables, nor on the clients' statements.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from twopc.names import branch_gid
 
 _log = get_logger(__name__)
 
-#: So many markers are forgotten at a time.
+#: Maximum number of markers removed at a time.
 _MARKERS_BATCH = 2000
-#: For how many times as long as other markers fences stay, against a PREPARE that is still on its way.
+#: Factor by which fences are kept longer than other markers, because a PREPARE may still arrive.
 _FENCES_KEPT = 10
 
 
 class ResolverNodePort(Protocol):
-    """What is forgotten at both nodes. Every method may raise `psycopg.Error`."""
+    """Interface common to both nodes: removal of markers. Every method may raise `psycopg.Error`."""
 
     name: str
 
     async def old_markers(self, kept_s: float, fences_kept_s: float, rows_max: int) -> list[str]:
-        """Branches of any client whose markers are older than that."""
+        """Return branches of any client whose markers are older than the given times."""
         ...
 
     async def forget(self, gids: list[str]) -> None:
@@ -45,61 +45,67 @@ class ResolverNodePort(Protocol):
 
 
 class PublisherPort(ResolverNodePort, Protocol):
-    """The Publisher of a Subscriber's clients. Every method may raise `psycopg.Error`."""
+    """Interface to the Publisher of a Subscriber's clients. Every method may raise `psycopg.Error`."""
 
     async def voted(self) -> list[str]:
-        """Branches that the Subscriber's link has prepared."""
+        """Return the branches that the Subscriber's link has prepared."""
         ...
 
     async def commit(self, gids: list[str]) -> int:
-        """Commit prepared branches, each on its own; how many. Others are finished by somebody else, or are found again;
-        it raises nothing."""
+        """Commit prepared branches, each independently, and return the number of commits. The other branches are
+        finished by another session, or are found again later; no exception is raised.
+        """
         ...
 
     async def prepared(self) -> set[str]:
-        """Branches that anybody has prepared in the name of these clients."""
+        """Return the branches prepared by any role with gids of these clients."""
         ...
 
     async def idle_links(self, idle_s: float) -> Mapping[int, Any]:
-        """Links that have been idle in a transaction for longer, by the process of their session at the Subscriber."""
+        """Return the links that have been idle in a transaction for longer than `idle_s`, by the pid of their
+        session at the Subscriber.
+        """
         ...
 
     async def end_links(self, links: Sequence[Any]) -> None:
-        """End those that `idle_links` has returned and that are idle still, as they were then."""
+        """End links returned by `idle_links` that are still idle since the same time."""
         ...
 
 
 class SubscriberPort(ResolverNodePort, Protocol):
-    """The Subscriber. Every method may raise `psycopg.Error`."""
+    """Interface to the Subscriber. Every method may raise `psycopg.Error`."""
 
     async def markers(self, gids: Collection[str]) -> Mapping[str, bool]:
-        """Those that have a marker that can be seen; True for a fence."""
+        """Return which of `gids` have a visible marker, each with whether it is a fence."""
         ...
 
     async def flush(self) -> None:
-        """Wait until every commit that can be seen is durable."""
+        """Wait until every visible commit is durable."""
         ...
 
     def hold(self, pids: Sequence[int]) -> AbstractAsyncContextManager[Mapping[int, bool]]:
-        """Those of these sessions that have no transaction open, each with whether it is kept, within the block, from
-        using the link again that it has."""
+        """Return those of the sessions that have no open transaction, each with whether it is prevented, within the
+        block, from using its present link again.
+        """
         ...
 
     async def holders(self, pids: Sequence[int]) -> list[tuple[int, int, str]]:
-        """Who else keeps sessions from using their links: the session, the process that does, and its role."""
+        """Return other holders of the locks that prevent sessions from using their links: the session, the pid of
+        the holder, and its role.
+        """
         ...
 
 
 class Resolver:
-    """The resolver of one Subscriber's clients. Several may run; one is enough.
+    """The resolver of one Subscriber's clients. Several may run; one is sufficient.
 
     Args:
-        publisher: where branches are finished.
-        subscriber: where they are decided.
-        recovery: of the coordinator in whose name clients begin; closed by whoever made it.
-        runtime: the world it runs in.
-        sweep_s: how often it is looked for what `finish_decided` has missed.
-        markers_kept_s: for how long the markers of finished transactions stay.
+        publisher: the node at which branches are finished.
+        subscriber: the node at which they are decided.
+        recovery: recovery of the coordinator in whose name clients begin transactions; closed by its creator.
+        runtime: source of time and concurrency.
+        sweep_s: interval between sweeps for branches that `finish_decided` has missed.
+        markers_kept_s: time for which the markers of finished transactions are kept.
     """
 
     def __init__(
@@ -120,18 +126,18 @@ class Resolver:
         self._markers_kept_s = markers_kept_s
         self._forgotten_at = -math.inf
         self._prepared: set[str] = set()
-        """What was prepared at the last sweep."""
+        """Branches that were prepared at the last sweep."""
         self._kept: set[int] = set()
         """Idle sessions whose links could not be ended at the last sweep, because of a lock."""
         self.finished = 0
-        """How many branches it has finished because it saw them decided, not by recovery."""
+        """Number of branches that the resolver finished by itself, without recovery."""
 
-    # -- what is decided ---------------------------------------------------------------------------
+    # -- decided branches ----------------------------------------------------------------------------
 
     async def finish_decided(self) -> int:
-        """Commit at the Publisher what the Subscriber's clients have decided, and tell how many that were.
+        """Commit at the Publisher the branches that the Subscriber's clients have decided, and return their number.
 
-        Anything unexpected is left to the sweep.
+        Errors are left to the sweep.
         """
         before = self.finished
         try:
@@ -143,10 +149,9 @@ class Resolver:
         return self.finished - before
 
     async def decided(self) -> list[str]:
-        """Branches prepared at the Publisher that the Subscriber has committed for good.
+        """Return branches prepared at the Publisher that the Subscriber has durably committed.
 
-        A commit can be seen that did not wait until it was on disk, or at the standby: it counts once what could be
-        seen is flushed.
+        A commit can be visible before it is on disk, or at the standby, so it counts only after a flush.
         """
         seen = await self.committed()
         if seen:
@@ -154,7 +159,9 @@ class Resolver:
         return seen
 
     async def committed(self) -> list[str]:
-        """Branches prepared at the Publisher whose marker can be seen at the Subscriber: only a commit leaves one."""
+        """Return branches prepared at the Publisher whose marker is visible at the Subscriber: only a commit leaves
+        one.
+        """
         branch_of = {
             branch_gid(_transaction(gid), self._subscriber.name): gid
             for gid in await self._publisher.voted()
@@ -164,10 +171,10 @@ class Resolver:
         markers = await self._subscriber.markers(branch_of)
         return [branch_of[gid] for gid, is_fence in markers.items() if not is_fence]
 
-    # -- what nobody tells of ----------------------------------------------------------------------
+    # -- sweeps -------------------------------------------------------------------------------------
 
     async def keep_sweeping(self, goes_on: Callable[[], bool]) -> None:
-        """Sweep at intervals, for as long as `goes_on`."""
+        """Sweep at intervals, for as long as `goes_on` returns true."""
         while goes_on():
             await self._runtime.sleep(self._sweep_s)
             try:
@@ -176,7 +183,8 @@ class Resolver:
                 _log.warning("resolver cannot look", reason=" ".join(str(error).split()))
 
     async def sweep(self) -> None:
-        """Settle what was prepared the last time already; end links whose sessions have nothing open.
+        """Settle branches that were already prepared at the last sweep, and end links whose sessions have no open
+        transaction.
 
         Raises:
             psycopg.Error: a database cannot be reached.
@@ -190,7 +198,7 @@ class Resolver:
         await self._forget()
 
     async def settle(self) -> list[SettledBranch]:
-        """One pass of recovery over this Subscriber's branches.
+        """Run one pass of recovery over this Subscriber's branches.
 
         Raises:
             psycopg.Error: the distribution database cannot be reached.
@@ -198,10 +206,11 @@ class Resolver:
         return await self._recovery.run()
 
     async def end_links(self, idle_s: float) -> None:
-        """Nobody tells a server that a transaction was rolled back: its link is found idle in one, for so long.
+        """End the links that a rollback has left idle in a transaction for longer than `idle_s`; the Publisher is
+        not notified of a rollback.
 
-        Its session may begin anew at any time. So a lock is taken that whoever begins shares: who has it is left
-        alone, and who cannot get it takes a new link.
+        The link's session may begin a transaction at any time. So a lock is taken which every transaction shares
+        when it begins: a session that holds the lock is skipped, and a session that cannot get it uses a new link.
         """
         links = await self._publisher.idle_links(idle_s)
         kept: set[int] = set()
@@ -222,16 +231,17 @@ class Resolver:
         self._kept = kept
 
     async def _forget(self) -> None:
-        """Remove the markers of what has been over for long, whoever finished it, and old fences.
+        """Remove the markers of transactions that ended long ago, and old fences.
 
-        The Subscriber's stay while the Publisher's branch is prepared: they are the decision. The Publisher's
-        are the first to go: what it alone has a marker of was never committed elsewhere.
+        The Subscriber's markers stay while the Publisher's branch is prepared: they are the decision. The
+        Publisher's are removed first: a transaction with a marker at the Publisher alone would appear not to have
+        been committed at the Subscriber.
         """
         now = self._runtime.time()
         if now < self._forgotten_at + self._markers_kept_s / 4:
             return
         old = await self._old(self._subscriber)
-        prepared = await self._publisher.prepared()  # asked for after the decisions were read
+        prepared = await self._publisher.prepared()  # read after the decisions
         open_ = {_transaction(gid) for gid in prepared}
         over = [gid for gid in old if _transaction(gid) not in open_]
         there = await self._old(self._publisher)
@@ -249,5 +259,5 @@ class Resolver:
 
 
 def _transaction(gid: str) -> str:
-    """The global transaction of a branch."""
+    """Return the global transaction of a branch."""
     return gid.rpartition(":")[0]

@@ -1,6 +1,7 @@
-"""The lock of a Subscriber's database by which clients know whether their resolver sleeps, and their notices.
+"""The lock of a Subscriber's database by which clients detect whether their resolver is asleep, and their
+notifications.
 
-When it is taken is decided in `twopc.drivers.resolver_watch`.
+`twopc.drivers.resolver_watch` decides when the lock is taken.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from twopc.log import get_logger
 
 _log = get_logger(__name__)
 
-#: Taken by refuse_unprepared, too.
+#: The same lock is used by refuse_unprepared.
 _TRY = "select pg_try_advisory_lock(1836282471, 0)"
 _TAKE = "select pg_advisory_lock(1836282471, 0)"
-#: How long it waits for the lock while branches wait for it.
+#: Limit of the wait for the lock, during which branches wait to be finished.
 _PATIENCE = "set lock_timeout = '20ms'"
 _GIVE = "select pg_advisory_unlock(1836282471, 0)"
 _RETRY_S = 0.5
@@ -30,8 +31,8 @@ class ServerLock:
     """See `twopc.drivers.resolver_watch.LockPort`.
 
     Args:
-        connect: to the Subscriber.
-        channel: on which its clients notify.
+        connect: connects to the Subscriber.
+        channel: the channel on which its clients notify.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class ServerLock:
         self._connection: AsyncConnection[Any] | None = None
 
     async def open(self) -> None:
-        """Begin to listen; idempotent.
+        """Connect and listen on the channel; idempotent.
 
         Raises:
             psycopg.Error: the Subscriber cannot be reached.
@@ -61,13 +62,13 @@ class ServerLock:
             self._connection = connection
 
     async def close(self) -> None:
-        """Hear no more, and let the lock go; idempotent. `keep` was cancelled before."""
+        """Close the connection, which releases the lock; idempotent. `keep` must have been cancelled before."""
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
 
     async def keep(self, watch: Callable[[], Awaitable[None]]) -> None:
-        """Watch until cancelled, over another connection whenever one is lost."""
+        """Run `watch` until cancelled, with a new connection whenever one is lost."""
         while True:
             try:
                 await self.open()
@@ -75,7 +76,9 @@ class ServerLock:
             except psycopg.Error as error:
                 _log.warning("resolver does not hear", reason=" ".join(str(error).split()))
             except Exception:
-                _log.exception("resolver does not hear")  # a fault of ours must not end the watch
+                _log.exception(
+                    "resolver does not hear"
+                )  # a programming error must not end the watch
             await self.close()
             await asyncio.sleep(_RETRY_S)
 

@@ -1,6 +1,6 @@
-"""The resolver on servers: the sessions by which it looks at both nodes, and the tasks that it lives in.
+"""The resolver on servers: its sessions at both nodes, and its tasks.
 
-What it does with them is in `twopc.drivers.resolver`; here is nothing decided.
+The resolver's logic is in `twopc.drivers.resolver`; this module makes no decisions.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from twopc.waits import link_prefix
 
 _log = get_logger(__name__)
 
-#: How many branches are finished at a time: their commits share the Publisher's flushes.
+#: Number of branches finished concurrently: their commits share the Publisher's flushes.
 _HANDS = 16
-#: Somebody else has finished it, or is about to.
+#: SQLSTATEs that mean that another session has finished the branch, or is about to.
 _QUICKER = (errors.UndefinedObject.sqlstate, errors.ObjectNotInPrerequisiteState.sqlstate)
 _VOTED = sql.SQL(
     "select gid from pg_prepared_xacts"
@@ -51,15 +51,15 @@ _VOTED = sql.SQL(
 )
 _MARKERS = sql.SQL("select gid, fence from msrepl.branch_marker where gid in ({})")
 _FLUSH = sql.SQL("select msrepl.flush_log()").format()
-#: Names are believed of the link role only: anybody may take one.
+#: Application names are trusted for the link role only: any role may use any name.
 _IDLE_LINKS = """
 select split_part(application_name, ' ', 3)::bigint, pid, backend_start::text, state_change::text
 from pg_stat_activity
 where datname = current_database() and usename = %s and application_name ~ %s
   and state like 'idle in transaction%%' and state_change < clock_timestamp() - %s * interval '1 second'
 """
-#: See begin_any_client. Of roles that we are no member of nothing but the pid is shown: such a session may have a
-#: transaction open.
+#: See begin_any_client. Only the pid is shown of sessions of roles of which this one is not a member: such a
+#: session may have an open transaction.
 _HOLD = """
 select s.pid, pg_try_advisory_xact_lock(1836282472, s.pid)
 from unnest(%s::integer[]) as s(pid)
@@ -73,7 +73,7 @@ select l.objid::bigint, l.pid, a.usename::text from pg_locks as l left join pg_s
 where l.locktype = 'advisory' and l.granted and l.objsubid = 2 and l.classid = 1836282472 and l.objid::bigint = any (%s)
   and l.database = (select d.oid from pg_database as d where d.datname = current_database())
 """
-#: A link is idle as it was seen to be, or it is not ended.
+#: A link is ended only if it has been idle since it was first seen.
 _END_LINKS = """
 select pg_terminate_backend(a.pid, 2000)
 from pg_stat_activity as a
@@ -92,29 +92,29 @@ limit %s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolverSite:
-    """Where a resolver works."""
+    """Addresses and roles with which a resolver works."""
 
     coordinator: str
-    """In whose name the Subscriber's clients begin global transactions."""
+    """Name of the coordinator in whose name the Subscriber's clients begin global transactions."""
     publisher: ParticipantAddress
     subscriber: ParticipantAddress
     distribution: str = field(repr=False)
     """Connection string of the distribution database, for the coordinator's role."""
     link_role: str
-    """Which role prepares their branches at the Publisher."""
+    """The role that prepares the clients' branches at the Publisher."""
     channel: str
-    """On which the Subscriber tells of decided branches."""
+    """The channel on which the Subscriber notifies of decided branches."""
 
     @property
     def prefix(self) -> str:
-        """What the gids of these clients begin with."""
+        """Prefix of the gids of these clients."""
         return f"{PREFIX}:{self.coordinator}:"
 
 
 class _ResolverServer:
     """One of the two nodes; see `twopc.drivers.resolver.ResolverNodePort`.
 
-    `finish_decided` has a connection of its own: a sweep that waits must not keep it from looking.
+    `finish_decided` has a connection of its own, so that a sweep that waits does not block it.
     """
 
     def __init__(self, at: ResolverSite, address: ParticipantAddress) -> None:
@@ -125,7 +125,7 @@ class _ResolverServer:
         self._looking = SerialConnection(self.connect)
 
     async def connect(self) -> AsyncConnection[Any]:
-        """A session of the resolver's here. psycopg.Error"""
+        """Open a session of the resolver at this node; raise psycopg.Error if that fails."""
         connection = await AsyncConnection.connect(
             self._address.dsn,
             autocommit=True,
@@ -256,7 +256,7 @@ class ServerResolver(Resolver):
     """A resolver on servers.
 
     Args:
-        at: where it works.
+        at: addresses and roles.
         sweep_s: this and the rest as for `Resolver`.
     """
 
@@ -276,7 +276,7 @@ class ServerResolver(Resolver):
                 Database("distribution", at.distribution, f"twopc recovery {at.coordinator}")
             ),
             points=Points(),
-            retention_s=math.inf,  # its epoch is for as long as clients are let in
+            retention_s=math.inf,  # the epoch of clients is kept as long as they are admitted
         )
         super().__init__(
             publisher,
@@ -291,7 +291,7 @@ class ServerResolver(Resolver):
         self._tasks: list[asyncio.Task[None]] = []
 
     async def open(self) -> None:
-        """Begin to listen, and settle what is left from before.
+        """Start to listen, and settle branches left from before.
 
         Raises:
             psycopg.Error: a database cannot be reached.
@@ -304,7 +304,7 @@ class ServerResolver(Resolver):
         ]
 
     async def close(self) -> None:
-        """Stop. Idempotent; what is decided and not finished yet is found by the next one."""
+        """Stop. Idempotent; the next resolver finds branches that are decided and not finished yet."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
@@ -320,11 +320,13 @@ class ServerResolver(Resolver):
             try:
                 await self.keep_sweeping(lambda: True)
             except Exception:
-                _log.exception("resolver cannot look")  # a fault of ours must not end it
+                _log.exception(
+                    "resolver cannot look"
+                )  # a programming error must not end the sweeps
 
 
 def _rows(results: list[pq.abc.PGresult]) -> list[list[str]]:
-    """The rows of one result, as text. psycopg.DatabaseError: it is an error."""
+    """Return the rows of one result, as text; raise psycopg.DatabaseError if the result is an error."""
     (result,) = results
     if (failure := report(result)) is not None:
         raise psycopg.DatabaseError(str(failure))

@@ -1,17 +1,17 @@
-"""Finds what any client has decided soon after its commit, and hands it on.
+"""Detection of decisions of any client soon after the commit.
 
-A NOTIFY of each commit would be simplest, but a server lets only one transaction that has one commit at a time,
-its flush included, and with many clients that is what they all wait for. So a watch that has found something
-stays awake and looks every millisecond; only while it sleeps are clients asked to notify. An advisory lock of
-the Subscriber's database says which:
+A NOTIFY of each commit would be simplest, but a server allows only one transaction with a notification to commit at
+a time, including its flush, so with many clients all of them would wait for each other. Therefore a loop that has
+found a decision stays awake and checks every millisecond; clients must notify only while it is asleep. An advisory
+lock of the Subscriber's database indicates the state:
 
-- asleep, it holds the lock exclusively; a client that cannot share it at its COMMIT notifies;
-- so it does while it is far behind;
-- a client that can share it holds it until its commit can be seen, so that nobody falls asleep over it.
+- asleep, the loop holds the lock exclusively; a client that cannot share the lock at its COMMIT notifies; - the
+loop also holds the lock while it is far behind; - a client that can share the lock holds it until its commit is
+visible, so that the loop cannot fall asleep before.
 
-Whoever else takes the lock makes us look more often, or clients notify more often; nothing is missed. The lock is a
-port: `twopc.drivers.resolver_lock` on servers, `twopc.sim.model.resolver_lock` in virtual time. It must not know what is
-found, nor what is done with it.
+If other roles take the lock, the loop checks more often, or clients notify more often; no decision is missed. The
+lock is a port: `twopc.drivers.resolver_lock` on servers, `twopc.sim.model.resolver_lock` in virtual time. This
+module must not depend on what is found, nor on how it is finished.
 """
 
 from __future__ import annotations
@@ -19,41 +19,41 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-#: The first pause between looks, doubled while nothing is found.
+#: The first pause between two checks, doubled while nothing is found.
 _PACE_S = 0.001
-#: From which pause on it tries to fall asleep.
+#: Pause from which on the loop tries to fall asleep.
 DROWSY_S = 0.016
 _PAUSE_MAX_S = 0.064
-#: When a look has found so much, clients are held back by having to notify.
+#: If a check finds more than this, clients are slowed down by having to notify.
 _BEHIND = 8
 
 
 class LockPort(Protocol):
-    """The Subscriber's lock, and its clients' notices. Every method may raise `psycopg.Error`."""
+    """Interface to the Subscriber's lock, and its clients' notifications. Every method may raise `psycopg.Error`."""
 
     async def try_lock(self) -> bool:
-        """Take it if nobody has it; whether it is taken."""
+        """Take the lock if it is free; return whether it was taken."""
         ...
 
     async def take(self) -> bool:
-        """The same, with some patience: a client may hold it for as long as its end takes, or for no reason."""
+        """Take the lock, waiting for a short time if a client holds it; return whether it was taken."""
         ...
 
     async def give(self) -> None:
-        """Let it go."""
+        """Release the lock."""
         ...
 
     async def hear(self, timeout_s: float | None) -> None:
-        """Wait for a notice, or for so long; what it says does not matter, as anybody may say it."""
+        """Wait for a notification, or for the timeout; the payload is ignored, because any role may notify."""
         ...
 
 
 class ResolverLoop:
-    """Looks while there is something to find, and sleeps until it is told of more.
+    """Checks for decisions while there are any, and otherwise sleeps until notified.
 
     Args:
-        lock: tells clients whether it sleeps.
-        look: does what there is to do, and tells how much that was.
+        lock: indicates to clients whether the loop is asleep.
+        look: finishes decided branches, and returns their number.
     """
 
     def __init__(self, lock: LockPort, look: Callable[[], Awaitable[int]]) -> None:
@@ -61,7 +61,7 @@ class ResolverLoop:
         self._look = look
 
     async def watch(self) -> None:
-        """Until it is stopped, or the lock fails, which is let go by that.
+        """Run until cancelled, or until the connection fails, which releases the lock.
 
         Raises:
             psycopg.Error: the Subscriber cannot be reached.
@@ -87,7 +87,7 @@ class ResolverLoop:
             await lock.hear(pause_s)
 
     async def _sleep(self) -> None:
-        """With the lock, until there is something to find."""
-        if not await self._look():  # what was committed before we had the lock
+        """Sleep, holding the lock, until there is a decision."""
+        if not await self._look():  # commits from before the lock was taken
             await self._lock.hear(None)
             await self._look()

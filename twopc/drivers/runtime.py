@@ -1,4 +1,4 @@
-"""What a driver needs of the world that it runs in: its time, and to come to an end once it has begun.
+"""The environment of a driver: time, concurrency, and completion of work in spite of cancellation.
 
 There are two: an asyncio event loop, and virtual time (`twopc.drivers.virtual`).
 """
@@ -16,26 +16,26 @@ T = TypeVar("T")
 
 
 class Runtime(Protocol):
-    """A world."""
+    """Interface to the environment."""
 
     def time(self) -> float:
-        """Seconds of a clock that only goes forward."""
+        """Return the time in seconds, by a monotonic clock."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Let time pass."""
+        """Wait for a time."""
         ...
 
     async def unbroken(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await `work` to its end, even if whoever waits is told to stop meanwhile."""
+        """Await `work` to its end, even if the caller is cancelled meanwhile."""
         ...
 
     async def together(self, *work: Coroutine[Any, Any, T]) -> list[T]:
-        """What each came to, once all have ended; raises the first failure."""
+        """Run coroutines concurrently, and return their results once all have ended; raise the first failure."""
         ...
 
     def cancellations(self) -> int:
-        """How often whoever runs now was told to stop, and has not yet."""
+        """Return the number of pending cancellations of the caller."""
         ...
 
 
@@ -43,11 +43,11 @@ class Asyncio:
     """The running event loop."""
 
     def time(self) -> float:
-        """The loop's."""
+        """Return the loop's time."""
         return asyncio.get_running_loop().time()
 
     async def sleep(self, seconds: float) -> None:
-        """Let other tasks go on."""
+        """Let other tasks run for a time."""
         await asyncio.sleep(seconds)
 
     async def unbroken(self, work: Coroutine[Any, Any, T]) -> T:
@@ -59,6 +59,6 @@ class Asyncio:
         return await together(*work)
 
     def cancellations(self) -> int:
-        """The task's."""
+        """Return the number of pending cancellations of the current task."""
         task = asyncio.current_task()
         return task.cancelling() if task is not None else 0

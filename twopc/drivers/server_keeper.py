@@ -1,6 +1,7 @@
-"""What a coordinator on servers does in the background: keep, give up silent connections, break deadlocks.
+"""Background work of a coordinator on servers: recovery and forgetting, closing silent connections, breaking
+deadlocks.
 
-What is recovered and forgotten, and when, is decided in `twopc.drivers.keeper`.
+`twopc.drivers.keeper` decides what is recovered and forgotten, and when.
 """
 
 from __future__ import annotations
@@ -65,11 +66,11 @@ class ServerKeeper(Keeper):
         answer_timeout_s: float,
         markers_kept_s: float,
     ) -> None:
-        """`busy` holds the connections that an answer is awaited from."""
+        """Create the parts; `busy` contains the connections from which an answer is awaited."""
         self._busy = busy
         self._deadlock_interval_s = deadlock_interval_s
         self._answer_timeout_s = answer_timeout_s
-        # Connections of its own, so that a branch that keeps recovery waiting keeps nobody else.
+        # Separate connections, so that a branch for which recovery waits blocks no other work.
         participants = {
             one.name: ServerParticipant(one, coordinator, answer_timeout_s=answer_timeout_s)
             for one in addresses
@@ -116,7 +117,7 @@ class ServerKeeper(Keeper):
         self._tasks: list[asyncio.Task[None]] = []
 
     async def open(self) -> None:
-        """Recover once, then keep watch.
+        """Run one pass of recovery, then start the tasks.
 
         Raises:
             psycopg.Error: the distribution database cannot be reached.
@@ -132,13 +133,13 @@ class ServerKeeper(Keeper):
         ]
 
     async def close(self) -> None:
-        """Stop; idempotent."""
+        """Stop the tasks; idempotent."""
         self._is_closing = True
         tasks, self._tasks = self._tasks, []
         pending = set(tasks)
         while pending:
-            # Said again until it is heard: psycopg swallows a cancellation if the query that it meets ends
-            # well all the same, as one does whose wait for a synchronous standby is cut short.
+            # Cancelled repeatedly: psycopg swallows a cancellation if the query that it interrupts succeeds
+            # nevertheless, as after an interrupted wait for a synchronous standby.
             for task in pending:
                 task.cancel()
             _, pending = await asyncio.wait(pending, timeout=_CANCEL_AGAIN_S)
@@ -148,7 +149,7 @@ class ServerKeeper(Keeper):
             await database.close()
 
     async def attempt(self) -> None:
-        """See `Keeper`; a fault of ours must not end the watch over everybody's branches."""
+        """See `Keeper`; a programming error must not end the watch."""
         try:
             await super().attempt()
         except Exception:
@@ -158,7 +159,7 @@ class ServerKeeper(Keeper):
         return not self._is_closing
 
     async def _keep_listening(self) -> None:
-        """Close connections that owe an answer for too long; their users find out how it stands."""
+        """Close connections whose answer is overdue; their users then determine the outcome."""
         while not self._is_closing:
             await asyncio.sleep(self._answer_timeout_s / 4)
             self._give_up_silent()

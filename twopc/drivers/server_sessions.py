@@ -1,7 +1,7 @@
-"""Sessions on servers that transactions take and give back.
+"""Pools of sessions on servers.
 
-`ServerSessions` are an application's, at a Subscriber; `Finishers` belong to the coordinator and carry the
-second phase to the Publisher. It must not know how a transaction goes.
+`ServerSessions` are an application's, at a Subscriber; `Finishers` belong to the coordinator and perform the second
+phase at the Publisher. This module must not depend on the course of a transaction.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from twopc.together import together
 
 _IDLE = pq.TransactionStatus.IDLE
 _STRINGS = b"standard_conforming_strings"
-#: By which values are written as literals.
+#: Settings on which the notation of literals depends.
 _LITERALS = (_STRINGS, b"IntervalStyle", b"DateStyle", b"client_encoding")
 _STARTED = b"""
 select extract(epoch from backend_start)::text, pid, current_setting('default_transaction_isolation'), format(', read %s, %sdeferrable',
@@ -34,7 +34,7 @@ select extract(epoch from backend_start)::text, pid, current_setting('default_tr
     case current_setting('default_transaction_deferrable') when 'on' then '' else 'not ' end)
 from pg_stat_activity where pid = pg_backend_pid();
 """
-#: DISCARD ALL, but for prepared statements: those are ours.
+#: DISCARD ALL without DEALLOCATE: the prepared statements are the coordinator's.
 _CLEAN_UP = (
     b"close all; unlisten *; select pg_advisory_unlock_all(); discard temp; discard sequences;"
     b" set session authorization default; reset role; reset all; "
@@ -62,21 +62,21 @@ class ServerSession(LinkedSession):
             subscriber, epoch, connection, Lean(connection, busy), connection.info.backend_pid
         )
         self._take_role = take_role
-        """The statement that takes its role; empty if it has none."""
+        """The statement that sets the session's role; empty if it has none."""
         self.statements: dict[str, str] = {}
-        """Names of the statements that were prepared with PREPARE, by their text."""
+        """Names of the statements prepared with PREPARE, by their text."""
         self.statements_made = 0
         self._literals = self._settings()
-        """As it began."""
+        """The initial values of the settings."""
 
     @property
     def in_transaction(self) -> bool:
-        """A transaction is open, or has failed and waits for its rollback."""
+        """Whether a transaction is open, or has failed and waits for its rollback."""
         return not self.lean.lost and self.connection.pgconn.transaction_status != _IDLE
 
     @property
     def is_lost(self) -> bool:
-        """The connection is closed, whoever has noticed it."""
+        """Whether the connection is closed."""
         return bool(self.connection.closed)
 
     @property
@@ -86,7 +86,7 @@ class ServerSession(LinkedSession):
         return connection.closed or connection.pgconn.parameter_status(_STRINGS) != b"off"
 
     async def reset_literals(self) -> None:
-        """Have values written as they will be read: after RESET ALL, though an earlier transaction has set something."""
+        """Run RESET ALL if an earlier transaction has changed settings by which literals are written."""
         if self._settings() != self._literals and not self.lean.lost:
             await self.lean.run(b"reset all")
 
@@ -101,11 +101,11 @@ class ServerSession(LinkedSession):
 
 
 class Introduction:
-    """Makes the coordinator known at a Subscriber before it begins anything there.
+    """Registers the coordinator at a Subscriber before it begins a transaction there.
 
     Args:
         participant: the Subscriber, for the coordinator's role.
-        own: the process's epochs; the Subscriber forgets the key with the one that it was told.
+        own: the process's epochs; the Subscriber deletes the key together with the epoch given with it.
     """
 
     def __init__(
@@ -118,11 +118,13 @@ class Introduction:
         self.coordinator = coordinator
 
     def holds(self, epoch: int) -> bool:
-        """It was made, and both its own epoch and this one are still the process's."""
+        """Return whether the registration was made, and both its epoch and the given one still belong to this
+        process.
+        """
         return self._epoch in self._own and epoch in self._own
 
     async def make(self) -> int:
-        """Make it, or make it again; the epoch in whose name.
+        """Register the coordinator, even if it is registered already, and return the epoch of the registration.
 
         Raises:
             psycopg.Error: the Subscriber cannot be reached, or refuses.
@@ -156,13 +158,13 @@ class ServerSessions(Sessions):
         self._busy = busy
 
     def is_current(self, session: ServerSession) -> bool:
-        """See `Sessions`; and the coordinator is known to the Subscriber."""
+        """See `Sessions`; in addition, the coordinator must be registered at the Subscriber."""
         return self._introduction.holds(session.epoch)
 
     async def connect(self) -> ServerSession:
-        """See `Sessions`; the coordinator is made known first."""
+        """See `Sessions`; the coordinator is registered first."""
         try:
-            # again with every session: the Subscriber may be a restored one
+            # repeated for every session, because the Subscriber may have been restored
             epoch = await self._introduction.make()
             connection = await AsyncConnection.connect(
                 self._dsn,
@@ -189,15 +191,15 @@ class ServerSessions(Sessions):
         return session
 
     def _options(self) -> str:
-        """What a session starts with, and RESET ALL therefore goes back to."""
+        """Return the options with which a session starts, and which RESET ALL therefore restores."""
         given = conninfo.conninfo_to_dict(self._dsn).get("options", os.environ.get("PGOPTIONS"))
         return f"{given or ''} -c lock_timeout={self._lock_timeout_ms}".lstrip()
 
 
 class Finishers:
-    """The coordinator's connections to a participant for COMMIT PREPARED, a few for each role.
+    """The coordinator's connections to a participant for COMMIT PREPARED, several for each role.
 
-    A branch may be finished by the role that prepared it; a connection keeps that role.
+    A branch can be finished by the role that prepared it; each connection keeps one role.
     """
 
     def __init__(
@@ -215,12 +217,10 @@ class Finishers:
     async def finish(
         self, command: bytes, tag: bytes, owner: str, meanwhile: Callable[[], None]
     ) -> bool:
-        """Run COMMIT PREPARED or ROLLBACK PREPARED; True if the answer was exactly `tag`.
+        """Run COMMIT PREPARED or ROLLBACK PREPARED; return True if the answer was exactly `tag`.
 
-        `meanwhile` is called once the command is sent.
-
-        False says nothing: look at the branch. So does True after a synchronous standby was not
-        waited for, which is therefore never given.
+        `meanwhile` is called once the command is sent. False means that the outcome is unknown: check the branch.
+        False is also returned if the wait for a synchronous standby was interrupted.
         """
         idle = self._idle.get(owner)
         try:
@@ -240,7 +240,7 @@ class Finishers:
         return done
 
     async def close(self) -> None:
-        """Close the idle connections, and those in use when they come back."""
+        """Close the idle connections, and those in use when they are given back."""
         self._closed = True
         idle = [lean for leans in self._idle.values() for lean in leans]
         self._idle.clear()

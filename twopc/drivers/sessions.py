@@ -1,7 +1,7 @@
-"""Sessions of an application at a Subscriber, which transactions take and give back.
+"""Pools of an application's sessions at a Subscriber.
 
-The same on servers (`twopc.drivers.server_sessions`) and in virtual time (`twopc.sim.model.application`). It must not know how
-a transaction goes.
+The same on servers (`twopc.drivers.server_sessions`) and in virtual time (`twopc.sim.model.application`). This
+module must not depend on the course of a transaction.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ROLL_BACK = b"rollback; select msrepl.reset_link()"
 
 
 def refusal(results: list[pq.abc.PGresult], lean: LeanPort) -> ServerReport | None:
-    """The first error among the results, or the loss of the connection."""
+    """Return the first error among the results, or the loss of the connection."""
     for result in results:
         outcome = report(result)
         if outcome is not None:
@@ -31,7 +31,7 @@ def refusal(results: list[pq.abc.PGresult], lean: LeanPort) -> ServerReport | No
 
 
 class LinkedSession:
-    """A session at a Subscriber, with the link that hangs on it."""
+    """A session at a Subscriber, with its link to the Publisher."""
 
     __slots__ = (
         "connection", "dirt", "epoch", "isolation", "lean", "modes", "pid", "started", "subscriber",
@@ -42,46 +42,48 @@ class LinkedSession:
     ) -> None:
         self.subscriber = subscriber
         self.epoch = epoch
-        """Of the coordinator's process, whose name it has: whoever fences the epoch ends the session."""
+        """Epoch of the coordinator's process, part of the session's name: a process that fences the epoch ends the
+        session.
+        """
         self.connection = connection
-        """What the application's own statements are sent over."""
+        """The connection over which the application's own statements are sent."""
         self.lean = lean
         self.pid = pid
         self.started = ""
-        """When the server says that it began; with the pid it names the session for ever."""
+        """Start time according to the server; with the pid it identifies the session for ever."""
         self.isolation = ""
-        """Of its transactions, by its own settings."""
+        """Default isolation level of its transactions."""
         self.modes = ""
-        """The same for what else BEGIN may say, with a comma before it."""
+        """Other default transaction modes, in the syntax of BEGIN, with a leading comma."""
         self.dirt = Trace.NONE
-        """What its transaction has left in it; settings apart, which every BEGIN takes back."""
+        """State left in the session by its transaction, apart from settings, which every BEGIN resets."""
 
     @property
     def in_transaction(self) -> bool:
-        """A transaction is open, or has failed and waits for its rollback, as far as this side knows."""
+        """Whether a transaction is open, or has failed and waits for its rollback, as far as this side knows."""
         raise NotImplementedError
 
     @property
     def is_lost(self) -> bool:
-        """Nothing can be sent any more, whoever has noticed it."""
+        """Whether nothing can be sent any more."""
         raise NotImplementedError
 
     async def clean_up(self) -> bool:
-        """Take away what `Trace.DIRT` stands for; False: it could not."""
+        """Remove the state that `Trace.DIRT` stands for; return False if that failed."""
         raise NotImplementedError
 
     @property
     def standard_conforming_strings(self) -> bool:
-        """The session's setting of that name: a backslash is a plain character in a plain string."""
+        """The session's setting of that name: whether a backslash is an ordinary character in an ordinary string."""
         return True
 
     def soil(self, query: object) -> None:
-        """Note what a statement leaves in the session."""
+        """Record the state that a statement leaves in the session."""
         standard = self.standard_conforming_strings
         self.dirt = max(self.dirt, trace_of(query, standard_conforming_strings=standard))
 
     async def roll_back(self) -> None:
-        """Roll back what is open, here and over the link; a session that cannot is given up."""
+        """Roll back open transactions, here and over the link; a session that cannot is closed."""
         if self.in_transaction:
             failure = refusal(await self.lean.run(_ROLL_BACK), self.lean)
             if failure is not None:
@@ -89,9 +91,9 @@ class LinkedSession:
 
 
 class Sessions:
-    """The application's sessions at one Subscriber, under one role; each world connects in its own way.
+    """The application's sessions at one Subscriber, under one role; subclasses connect on servers or in the model.
 
-    There is no limit: a server that has enough says so better than a queue that never moves.
+    The number is unlimited: a server's refusal is more informative than a queue that never advances.
     """
 
     def __init__(self, subscriber: str) -> None:
@@ -100,11 +102,11 @@ class Sessions:
         self._closed = False
 
     def is_current(self, session: Any) -> bool:
-        """Whether an idle session may be used: it was opened for an epoch that this process still has."""
+        """Return whether an idle session may be used: its epoch must still belong to this process."""
         raise NotImplementedError
 
     async def connect(self) -> Any:
-        """A new session, a `LinkedSession`.
+        """Open a new session, a `LinkedSession`.
 
         Raises:
             RejectedError: the Subscriber cannot be reached, or refuses.
@@ -112,7 +114,7 @@ class Sessions:
         raise NotImplementedError
 
     async def take(self, begin: Callable[[Any], bytes]) -> Any:
-        """A session in which `begin`, made for it, has succeeded.
+        """Return a session in which the statements of `begin` have succeeded.
 
         Raises:
             RejectedError: the Subscriber cannot be reached, or refuses; nothing was begun.
@@ -125,7 +127,7 @@ class Sessions:
         return session
 
     async def take_idle(self) -> Any:
-        """A session in which nothing was begun.
+        """Return a session without a transaction.
 
         Raises:
             RejectedError: as `take`.
@@ -138,7 +140,7 @@ class Sessions:
         return await self.connect()
 
     async def give_back(self, session: LinkedSession) -> None:
-        """Take a session back; one that is broken, or in a transaction, is closed."""
+        """Return a session to the pool; a session that is broken, or in a transaction, is closed."""
         lean = session.lean
         if session.dirt is Trace.DIRT and not lean.lost and not session.in_transaction:
             session.dirt = Trace.NONE if await session.clean_up() else Trace.STAIN
@@ -149,13 +151,13 @@ class Sessions:
             await lean.close()
 
     async def close(self) -> None:
-        """Close the idle sessions, and those in use when they come back."""
+        """Close the idle sessions, and those in use when they are given back."""
         self._closed = True
         idle, self._idle = self._idle, []
         await together(*(session.lean.close() for session in idle))
 
     def refused(self, failure: ServerReport) -> RejectedError:
-        """What the application gets where nothing was begun."""
+        """Return the exception for the application if nothing was begun."""
         return RejectedError(
             f"Subscriber {self.subscriber}: {failure.message}",
             node=self.subscriber,

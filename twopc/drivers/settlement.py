@@ -1,6 +1,6 @@
-"""Brings a branch to an outcome, whatever it has met before: the same at a real node and in the model.
+"""Settling of a branch in any state: the same on a server and in the model.
 
-It must not decide anything.
+This module must not decide anything.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ _TRIES = 50
 
 
 class Branches(Protocol):
-    """What settling needs of a node. Every method may raise `psycopg.Error`."""
+    """Interface to a node's branches. Every method may raise `psycopg.Error`."""
 
     name: str
 
     async def owner_of(self, gid: str) -> str | None:
-        """The role that prepared a branch; None if it is not prepared."""
+        """Return the role that prepared a branch; None if it is not prepared."""
         ...
 
     async def finish(self, gid: str, owner: str, outcome: Outcome) -> bool:
-        """Commit or roll back a prepared branch; False: somebody else has, or is about to."""
+        """Commit or roll back a prepared branch; return False if another session has done so, or is about to."""
         ...
 
     async def fence(self, gid: str, sites: list[str]) -> Outcome | None:
-        """How a branch ended and can no longer help having ended; None if it is prepared."""
+        """Return the final outcome of a branch; None if it is prepared."""
         ...
 
     async def pause(self) -> None:
-        """A moment, after which to look again."""
+        """Wait a moment before the next attempt."""
         ...
 
 
 async def settle(at: Branches, gid: str, outcome: Outcome, sites: list[str]) -> Outcome:
-    """Bring a branch to an outcome if it has none, and tell which it has: see `Participant.settle`.
+    """Bring a branch to an outcome if it has none, and return its outcome; see `ServerParticipant.settle`.
 
     Raises:
-        psycopg.Error: it is not known yet; ask again.
+        psycopg.Error: the outcome is not known yet; call again.
     """
     for _ in range(_TRIES):
         owner = await at.owner_of(gid)

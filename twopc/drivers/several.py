@@ -1,8 +1,7 @@
-"""One global transaction at several Subscribers: as the application sees it, and how it is agreed on.
+"""Global transactions at several Subscribers: their interface to the application, and their commit.
 
-Each Subscriber's link is a session of its own at the Publisher, so there is a branch at the Publisher for
-every Subscriber, too. What a transaction at one Subscriber does differently from this is in `transaction`
-and `postgres`.
+Each Subscriber's link is a session of its own at the Publisher, so the Publisher has a branch for every Subscriber,
+too. Transactions at one Subscriber are in `transaction` and `postgres`.
 """
 
 from __future__ import annotations
@@ -30,10 +29,11 @@ if TYPE_CHECKING:
 
 
 def check(coordinator: str, publisher: str, subscribers: Sequence[str], commit: str) -> None:
-    """Refuse what several Subscribers cannot have.
+    """Check that a transaction can span these Subscribers.
 
     Raises:
-        ConfigurationError: a name twice, no name, a last agent, or a gid that would be too long.
+        ConfigurationError: a name occurs twice, there is no name, the variant has a last agent, or a gid would be
+            too long.
     """
     named = " and ".join(subscribers)
     if not subscribers or len({*subscribers}) != len(subscribers):
@@ -56,39 +56,39 @@ def check(coordinator: str, publisher: str, subscribers: Sequence[str], commit: 
 
 
 def publisher_branches(publisher: str, subscribers: Sequence[str]) -> tuple[str, ...]:
-    """The Publisher's branches: the first Subscriber's is named as if it were alone."""
+    """Return the Publisher's branches: the first Subscriber's is named as in a transaction at one Subscriber."""
     return (publisher, *(further_branch(publisher, one) for one in subscribers[1:]))
 
 
 class SubscriberPart(Transaction):
-    """What a transaction does at one of its Subscribers; it begins and ends with the others."""
+    """The part of a transaction at one of its Subscribers; it begins and ends with the others."""
 
     def join(self, whole: SeveralTransaction, session: LinkedSession) -> None:
-        """Begin, with the rest."""
+        """Begin, together with the other parts."""
         self.ids, self.sequence, self.gid = whole.ids, whole.sequence, whole.gid
         self._session = session
         session.lean.release()
 
     def leave(self) -> None:
-        """End, with the rest."""
+        """End, together with the other parts."""
         self._session = None
 
     def close(self) -> None:
-        """Take no more statements: the end has begun."""
+        """Accept no more statements, because the transaction is ending."""
         self._ending = True
 
     async def begin(self) -> Self:
-        """Refused: it begins with the whole transaction."""
+        """Raise LocalProtocolError: the part begins with the whole transaction."""
         self._refuse("begun")
 
     __aenter__ = begin
 
     async def commit(self) -> None:
-        """Refused: it is committed with the whole transaction."""
+        """Raise LocalProtocolError: the part is committed with the whole transaction."""
         self._refuse("committed")
 
     async def rollback(self) -> None:
-        """Refused: it is rolled back with the whole transaction."""
+        """Raise LocalProtocolError: the part is rolled back with the whole transaction."""
         self._refuse("rolled back")
 
     def _refuse(self, what: str) -> NoReturn:
@@ -98,9 +98,9 @@ class SubscriberPart(Transaction):
 
 
 class SeveralTransaction(Transaction):
-    """A global transaction at several Subscribers; statements go to `at`.
+    """A global transaction at several Subscribers; statements are executed on the parts returned by `at`.
 
-    Made by `PostgresCoordinator.several`.
+    Created by `PostgresCoordinator.several`.
     """
 
     def __init__(self, engine: CoordinatorEngine, plans: Sequence[TransactionPlan]) -> None:
@@ -112,21 +112,21 @@ class SeveralTransaction(Transaction):
 
     @property
     def branches(self) -> tuple[str, ...]:
-        """Its branches, the Publisher's first: those are finished first."""
+        """Names of the branches, the Publisher's first, which are finished first."""
         return (*self._at_publisher, *self._names)
 
     @property
     def parts(self) -> tuple[Transaction, ...]:
-        """One for each Subscriber."""
+        """The parts, one for each Subscriber."""
         return self._parts
 
     @property
     def session(self) -> NoReturn:
-        """Refused: there are several."""
+        """Raise LocalProtocolError: there are several sessions."""
         raise self._ambiguous()
 
     async def begin(self) -> Self:
-        """Begin at every Subscriber; ``async with`` does it.
+        """Begin at every Subscriber; ``async with`` calls this method.
 
         Raises:
             RejectedError: a Subscriber cannot be reached; nothing was begun.
@@ -149,23 +149,23 @@ class SeveralTransaction(Transaction):
             await self.rollback()
 
     def cursor(self, *, name: str = "", **options: Any) -> NoReturn:
-        """Refused: say at which Subscriber."""
+        """Raise LocalProtocolError: the call must name a Subscriber."""
         raise self._ambiguous()
 
     async def execute(
         self, query: Any, params: Any = None, *, prepare: bool | None = None, binary: bool = False
     ) -> AsyncCursor[Any]:
-        """Refused: say at which Subscriber."""
+        """Raise LocalProtocolError: the call must name a Subscriber."""
         raise self._ambiguous()
 
     async def commit(self) -> None:
-        """Commit at every site or at none; as `Transaction.commit`."""
+        """Commit at every node or at none; see `Transaction.commit`."""
         if not self._sessions or self._ending:
             state = f"ended: {self.outcome}" if self.gid else "not begun"
             raise LocalProtocolError(f"transaction {self.gid} is {state}")
         for part, session in zip(self._parts, self._sessions, strict=True):
             if not session.lean.lost and not session.in_transaction:
-                # What the link has open at the Publisher goes with the session.
+                # The link's transaction at the Publisher ends with the session.
                 session.lean.abort("a statement ended the transaction")
                 await self.rollback()
                 raise part._past("a statement that was not its own")
@@ -176,7 +176,7 @@ class SeveralTransaction(Transaction):
             self._leave()
 
     async def rollback(self) -> None:
-        """Roll back at every site; no effect after its end."""
+        """Roll back at every node; no effect after the transaction's end."""
         if self._sessions and not self._ending:
             self._close()
             try:
@@ -185,7 +185,7 @@ class SeveralTransaction(Transaction):
                 self._leave()
 
     async def take_sessions(self, points: Points) -> list[LinkedSession]:
-        """Begin at every Subscriber or at none, for the coordinator."""
+        """Begin at every Subscriber or at none, for the coordinator, and return the sessions."""
         sessions: list[LinkedSession] = []
         try:
             for part, own in zip(self._parts, self._at_publisher, strict=True):
@@ -203,14 +203,14 @@ class SeveralTransaction(Transaction):
                 sessions.append(await part.plan.pool.take(begin))
         except BaseException:
             for part, session in zip(self._parts, sessions, strict=False):
-                await part.plan.pool.give_back(session)  # in a transaction: it is closed
+                await part.plan.pool.give_back(session)  # closed, because it is in a transaction
             raise
         return sessions
 
     def driver(
         self, hub: Hub, sessions: Sequence[LinkedSession], made_of: type[SeveralDriver]
     ) -> Driver:
-        """What commits it, for the coordinator."""
+        """Return the driver of the commit, for the coordinator."""
         wrote = [part.wrote for part in self._parts]
         return made_of(
             hub, self.ids, self.sequence, sessions, self.plan.settings, self.branches, wrote=wrote
@@ -236,7 +236,9 @@ class SeveralTransaction(Transaction):
 
 
 def participants(own: str, branches: Sequence[str]) -> str:
-    """The statement that tells a Subscriber's transaction its branches: `own` is that at the Publisher."""
+    """Return the statement that names the branches to a Subscriber's transaction; `own` is its branch at the
+    Publisher.
+    """
     return f"set local msrepl.participants = '{vote_requests.array(_from(own, branches))}'"
 
 
@@ -249,8 +251,8 @@ class SeveralDriver(Driver):
 
     Args:
         sessions: one at each Subscriber.
-        names: the branches: one at the Publisher for each session, in their order, then the Subscribers'.
-        wrote: for each session, whether it has surely changed something.
+        names: names of the branches: one at the Publisher for each session, in their order, then the Subscribers'.
+        wrote: for each session, whether it has certainly changed rows.
     """
 
     __slots__ = ("_at", "_ballots", "_blamed", "_wrote")
@@ -278,14 +280,16 @@ class SeveralDriver(Driver):
 
     @property
     def blamed(self) -> str:
-        """The Subscriber whose session met the failure."""
+        """The Subscriber whose session reported the failure."""
         return self._blamed or super().blamed
 
     def _session_of(self, name: str) -> LinkedSession:
         return self._at[name]
 
     async def _collect_votes(self) -> None:
-        """Ask at all Subscribers at once. One that changed nothing commits, and is asked no more."""
+        """Request the votes at all Subscribers at once. A branch that changed nothing commits, and gets no further
+        messages.
+        """
         asked = [ballot for ballot in self._ballots if not await self._has_left(ballot)]
         armed = self._hub.points.armed
         results: list[list[pq.abc.PGresult]] = []
@@ -314,7 +318,7 @@ class SeveralDriver(Driver):
         )
 
     async def _has_left(self, ballot: votes.Ballot) -> bool:
-        """Whether a Subscriber's vote is in already: it changed nothing, or has failed before."""
+        """Return whether a Subscriber has voted already, because it changed nothing, or has failed before."""
         if self._wrote[ballot.publisher]:
             return False
         session = self._session_of(ballot.publisher)

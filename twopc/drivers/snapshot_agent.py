@@ -1,10 +1,12 @@
-"""The snapshot agent: gives a Subscriber the Publisher's rows as of one moment, and says what it gets after them.
+"""The snapshot agent copies the Publisher's rows of one snapshot to a Subscriber, and sets the position after which
+the Subscriber receives transactions.
 
-The Publisher is neither stopped nor locked, and transactions commit while rows are read. What the copy has not seen is
-delivered to it, and nothing else.
+The Publisher is neither stopped nor locked, and transactions commit while rows are read. Exactly the transactions
+that the copy's snapshot did not see are delivered to it.
 
 `SnapshotAgent` is the same on servers (`twopc.sim.topology.copies`) and in virtual time
-(`twopc.sim.model.distribution.copies`). It must not know how a database is asked, nor what a copy consists of.
+(`twopc.sim.model.distribution.copies`). It must not depend on how a database is queried, nor on the content of a
+copy.
 """
 
 from __future__ import annotations
@@ -17,18 +19,18 @@ from typing import Protocol
 from twopc.drivers.runtime import Runtime
 from twopc.errors import LockTimeoutError, SubscriptionError
 
-#: How often a branch that is prepared is looked at.
+#: Interval at which prepared branches are checked.
 _LOOK_S = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyMoment:
-    """What a copy has seen of the Publisher."""
+    """The snapshot and the position at which a copy was made."""
 
     snapshot: str
     """pg_snapshot: the transactions that are in the copy."""
     seqno: int
-    """A position of the log: none of the transactions that commit from here on is in the copy."""
+    """A position of the log: no transaction that commits after it is in the copy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,120 +42,132 @@ class UnseenTransaction:
 
 
 class CopySourcePort(Protocol):
-    """The Publisher, as whoever copies sees it."""
+    """Interface to the Publisher."""
 
     name: str
 
     def transaction(self) -> AbstractAsyncContextManager[None]:
-        """A transaction that sees one snapshot throughout, and writes nothing."""
+        """Return a transaction that uses one snapshot throughout, and writes nothing."""
         ...
 
     async def snapshot(self) -> str:
-        """The transaction's snapshot, a pg_snapshot."""
+        """Return the transaction's snapshot, a pg_snapshot."""
         ...
 
     async def position(self) -> int:
-        """Where the log ends now."""
+        """Return the present end of the log."""
         ...
 
     async def prepared(self) -> str | None:
-        """The gid of a branch of the Subscriber's link that is prepared; None if there is none."""
+        """Return the gid of a prepared branch of the Subscriber's link; None if there is none."""
         ...
 
 
 class CopyTargetPort(Protocol):
-    """A Subscriber, as whoever copies sees it."""
+    """Interface to a Subscriber."""
 
     name: str
 
     def transaction(self) -> AbstractAsyncContextManager[None]:
-        """The transaction in which everything but `refuse_prepared` is done."""
+        """Return the transaction in which all methods but `refuse_prepared` are called."""
         ...
 
     async def prepare(self) -> None:
-        """Make what a copy needs before any row; nothing where there is one already."""
+        """Create the objects that a copy needs before any row; no effect if they exist."""
         ...
 
     async def hold(self) -> None:
-        """Keep the Subscriber's agent, wherever it runs, from delivering until the transaction ends.
+        """Prevent the Subscriber's agent, wherever it runs, from delivering until the transaction ends.
 
-        An agent moves the position from where it found it, so one that has planned a batch before finds it elsewhere
-        afterwards, and plans anew: with what is subscribed then.
+        An agent moves the position only from the value that it read, so an agent that has planned a batch before
+        finds another position afterwards, and plans again, with the subscriptions of that time.
         """
         ...
 
     async def lock_out(self, timeout_s: float) -> None:
-        """Let nobody change the copies until the transaction ends. LockTimeoutError: somebody is at it for too long."""
+        """Prevent changes of the copies until the transaction ends; raise LockTimeoutError if a transaction keeps
+        its locks for too long.
+        """
         ...
 
     async def close_tables(self, timeout_s: float) -> None:
-        """Let nobody use the copies until the transaction ends. LockTimeoutError: somebody does for too long."""
+        """Prevent any use of the copies until the transaction ends; raise LockTimeoutError if a transaction keeps
+        its locks for too long.
+        """
         ...
 
     async def fill(self) -> None:
-        """Bring tables, if they are not there, and all rows that the Publisher's transaction sees."""
+        """Create missing tables, and copy all rows that the Publisher's transaction sees."""
         ...
 
     async def create_objects(self) -> None:
-        """Make what stands on the tables."""
+        """Create the objects that depend on the tables."""
         ...
 
     async def position(self) -> int:
-        """Up to where everything is delivered."""
+        """Return the position up to which transactions are delivered."""
         ...
 
     async def refuse_prepared(self) -> None:
-        """SubscriptionError: a branch is prepared there."""
+        """Raise SubscriptionError if a branch is prepared at the Subscriber."""
         ...
 
     async def remove(self) -> None:
-        """Take away what is a subscription's; tables and rows stay."""
+        """Remove the subscription's objects; tables and rows stay."""
         ...
 
 
 class CopyStorePort(Protocol):
-    """The distribution database, as whoever copies sees it."""
+    """Interface to the distribution database."""
 
     def kept(self) -> AbstractAsyncContextManager[None]:
-        """Nothing that is stored is removed within the block, whoever has got it.
+        """Return a context in which stored transactions are not removed, even if every Subscriber has received
+        them.
 
-        A subscription that is not active holds nothing by itself, and it is the one that is copied anew.
+        The subscription that is being copied again is not active, and an inactive subscription retains nothing by
+        itself.
         """
         ...
 
     async def unseen(self, moment: CopyMoment) -> tuple[int, UnseenTransaction | None]:
-        """Up to where the log is stored, and the first transaction stored that the copy has not seen."""
+        """Return the position up to which the log is stored, and the first stored transaction that the copy has not
+        seen.
+        """
         ...
 
     async def unseen_call(self, moment: CopyMoment) -> UnseenTransaction | None:
-        """A transaction that the copy has not seen and that is stored as a call alone, where the copy takes calls."""
+        """Return a transaction that the copy has not seen and that is stored as a call alone, if the copy takes
+        calls.
+        """
         ...
 
     async def start(self, after: int, moment: CopyMoment, *, active: bool) -> None:
-        """Let the Subscriber have what comes after a position and is not in the copy, once it is active."""
+        """Set the position after which the Subscriber receives transactions that are not in the copy, once it is
+        active.
+        """
         ...
 
     async def set_active(self) -> None:
-        """Let the Subscriber's agent go on."""
+        """Let the Subscriber's agent continue."""
         ...
 
 
 def start_of(stored: int, unseen: UnseenTransaction | None) -> int:
-    """The position after which a Subscriber gets what its copy has not seen. Pure.
+    """Return the position after which a Subscriber receives the transactions that its copy has not seen. Pure.
 
-    The first of the stored transactions that the copy has not seen is the first that it gets; what is not stored yet
-    comes after everything that is.
+    The first stored transaction that the copy has not seen is the first to be delivered; transactions that are not
+    stored yet come after all stored ones.
     """
     return stored if unseen is None else unseen.seqno - 1
 
 
 class SnapshotAgent:
-    """Makes one Subscriber's copy, replaces its rows, or takes it away.
+    """Makes one Subscriber's copy, replaces its rows, or removes it.
 
     Args:
-        store: None: nothing is distributed.
-        reach: comes by a point of the protocol.
-        timeout_s: how long transactions are waited for that are in the way.
+        store: the distribution database; None if nothing is distributed.
+        reach: called with each protocol point.
+        timeout_s: time to wait for transactions that block the copy.
     """
 
     def __init__(
@@ -184,32 +198,34 @@ class SnapshotAgent:
         async with target.transaction():
             await target.prepare()
             await self._hold()
-            # before the commit: an agent that sees it too soon waits for us, and finds it changed
+            # before the commit: an agent that sees the subscription too soon waits for this transaction, and
+            # finds the position changed
             await self._copy(active=True)
 
     async def reinitialise(self) -> None:
-        """Replace all rows of the copy; the Subscriber's own transactions are waited for.
+        """Replace all rows of the copy, after waiting for the Subscriber's own transactions.
 
         Raises:
-            LockTimeoutError: one of them does not end.
+            LockTimeoutError: a transaction does not end.
             SubscriptionError: see `start`.
         """
         target = self._subscriber
         await self._reach("snapshot.begin")
         async with target.transaction():
-            await self._hold()  # first, as the agent does, or they wait for each other
+            await self._hold()  # first, in the same order as the agent, to avoid a deadlock
             await target.lock_out(self._timeout_s)
             await self.await_branches()
-            # the agent stands still until the copy is committed, or it would skip what this one has
+            # the agent must not run until the copy is committed, or it would skip transactions that this copy
+            # includes
             await self._copy(active=False)
         if self._store is not None:
             await self._store.set_active()
 
     async def remove(self) -> None:
-        """Take the subscription away at the Subscriber; transactions that use its tables are waited for.
+        """Remove the subscription at the Subscriber, after waiting for transactions that use its tables.
 
         Raises:
-            LockTimeoutError: one does not end.
+            LockTimeoutError: a transaction does not end.
             SubscriptionError: a branch is prepared there.
         """
         target = self._subscriber
@@ -222,11 +238,11 @@ class SnapshotAgent:
     async def await_branches(self) -> None:
         """Wait until no branch of the Subscriber's link is prepared at the Publisher.
 
-        A Subscriber's transaction may be over there while its branch here is still to be committed: a copy made now
-        would miss it, and it would never come, being the Subscriber's own.
+        A Subscriber's transaction may have ended while its branch at the Publisher is not committed yet: a copy
+        made now would miss the branch, which would never be delivered, because it is the Subscriber's own.
 
         Raises:
-            LockTimeoutError: one stays (named).
+            LockTimeoutError: a branch stays prepared; the message names it.
         """
         until = self._runtime.time() + self._timeout_s
         while (gid := await self._publisher.prepared()) is not None:
@@ -240,26 +256,27 @@ class SnapshotAgent:
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[CopyMoment]:
-        """See the Publisher as of one moment while inside.
+        """Use one snapshot of the Publisher within the block.
 
-        A branch that was prepared before and is committed afterwards is not in the copy: the snapshot does not see it,
-        and its commit comes after the position.
+        A branch that was prepared before and is committed afterwards is not in the copy: the snapshot does not see
+        it, and its commit comes after the position.
         """
         publisher = self._publisher
         async with publisher.transaction():
             snapshot = await publisher.snapshot()
-            # asked for after the snapshot was taken: whatever it sees has written its commit before
+            # read after the snapshot was taken: the commit records of all transactions that the snapshot sees
+            # come before
             yield CopyMoment(snapshot=snapshot, seqno=await publisher.position())
 
     async def start(self, moment: CopyMoment, *, delivered: int, active: bool) -> None:
-        """Let the Subscriber have what its copy has not seen.
+        """Let the Subscriber receive the transactions that its copy has not seen.
 
         Args:
-            delivered: up to where its agent has come; it does not go back.
+            delivered: position of its agent, which does not go back.
 
         Raises:
-            SubscriptionError: a transaction was delivered, or stored as a call, that the Publisher's own sessions do
-                not see yet: its commit waits for a synchronous standby.
+            SubscriptionError: a transaction was delivered, or stored as a call, that sessions at the Publisher do
+                not see yet, because its commit waits for a synchronous standby.
         """
         store = self._store
         assert store is not None
@@ -276,7 +293,7 @@ class SnapshotAgent:
 
     async def _copy(self, *, active: bool) -> None:
         target, store = self._subscriber, self._store
-        # what the copy has not seen must be there still when it is looked for
+        # transactions that the copy has not seen must still be stored when they are looked for
         async with store.kept() if store is not None else nullcontext():
             async with self.reading() as moment:
                 await self._reach("snapshot.taken")

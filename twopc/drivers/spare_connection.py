@@ -1,6 +1,6 @@
-"""A lean connection that is made when it is needed, and again when it broke.
+"""A lean connection that is opened on demand, and reopened when it breaks.
 
-For what may be said twice. It must not know what is said.
+For commands that may be repeated. This module must not depend on the commands.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from twopc.drivers.lean import Lean
 
 
 class SerialConnection:
-    """Says one thing at a time.
+    """Runs one command at a time.
 
     Args:
-        connect: makes the connection, in autocommit mode.
+        connect: opens the connection, in autocommit mode.
     """
 
     def __init__(self, connect: Callable[[], Awaitable[AsyncConnection[Any]]]) -> None:
@@ -28,11 +28,11 @@ class SerialConnection:
         self._lean: Lean | None = None
 
     async def run(self, command: sql.Composed) -> list[pq.abc.PGresult]:
-        """The results of one message; a refusal is one of them.
+        """Return the results of one message; a refusal is one of them.
 
         Raises:
-            psycopg.OperationalError: the connection does not come about, or broke, and nobody knows whether
-                the command was carried out; or it was, and the synchronous standby was not waited for.
+            psycopg.OperationalError: the connection cannot be opened, or broke, so that it is unknown whether the
+                command was executed; or it was executed, but the wait for the synchronous standby was interrupted.
         """
         lean = self._lean
         if lean is not None and not lean.alive():
@@ -43,7 +43,9 @@ class SerialConnection:
         with cut_after(lean.connection, ANSWER_TIMEOUT_S):
             results = await lean.run(command.as_bytes(lean.connection))
         task = asyncio.current_task()
-        if task is not None and task.cancelling():  # an answer is awaited to its end
+        if (
+            task is not None and task.cancelling()
+        ):  # `Lean.answer` is not interrupted by a cancellation
             raise asyncio.CancelledError
         if lean.lost:
             raise psycopg.OperationalError(lean.lost)
@@ -52,7 +54,7 @@ class SerialConnection:
         return results
 
     async def close(self) -> None:
-        """Close the connection; idempotent. `run` makes another."""
+        """Close the connection; idempotent. `run` opens another."""
         lean, self._lean = self._lean, None
         if lean is not None:
             await lean.close()

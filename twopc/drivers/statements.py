@@ -1,7 +1,7 @@
-"""What a statement of an application does to its transaction, and leaves in its session.
+"""Effects of an application's statement on its transaction, and on its session.
 
-It looks at tokens (`twopc.lexer`): what cannot be seen in a text is noticed when the statement is done, by then
-at the price of the transaction. Pure.
+The module inspects tokens (`twopc.lexer`): an effect that cannot be recognised in the text is detected after the
+statement, when the transaction is lost. Pure.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from psycopg import sql
 from twopc.lexer import SqlToken, statements, transaction_control, words
 
 _WROTE = re.compile(r"(?:INSERT \d+|UPDATE|DELETE|MERGE|COPY) [1-9]")
-#: Most texts need not be read: a command stands at their beginning, or they hold one of each of these.
+#: Most texts need no parsing: a command is at the beginning, or the text contains a match of each of these
+#: patterns.
 _COMMAND = re.compile(r"\b(?:commit|end|abort|rollback|begin|start|prepare)\b", re.IGNORECASE)
 _NOT_FIRST = re.compile(r";|--|/\*")
-#: Without one of these words a statement leaves nothing.
+#: A statement without any of these words leaves no state.
 _TELLTALES = (
     "role", "authorization", "set_config", "advisory_lock", "listen", "hold", "temp", "prepare", "load"
 )  # fmt: skip
@@ -28,7 +29,8 @@ _TELLTALE = re.compile(
     r"|prepare|load)\b"
 )
 _SET_CONFIG = re.compile(r"\bset_config\s*\(")
-#: The same, of another setting than the role, written out; in a string, too, which may be a body.
+#: Calls for a setting other than the role, given as a literal; also within a string, which may be a routine's
+#: body.
 _SET_ANOTHER = re.compile(r"\bset_config\s*\(\s*'(?!(?:role|session_authorization)')")
 _TEMPORARY = frozenset(("temp", "temporary"))
 _LOCKS = frozenset(
@@ -37,20 +39,20 @@ _LOCKS = frozenset(
 
 
 class Trace(IntEnum):
-    """What a statement leaves in its session when its transaction is over."""
+    """State that a statement leaves in its session after the transaction."""
 
     NONE = 0
     DIRT = 1
-    """A role, temporary objects, locks and the like: what a clean-up takes away."""
+    """A role, temporary objects, locks and the like, which can be cleaned up."""
     STAIN = 2
-    """What stays as long as the session does."""
+    """State that lasts as long as the session."""
 
 
 def trace_of(query: object, *, standard_conforming_strings: bool = True) -> Trace:
-    """What a statement may leave in its session besides settings, as far as its own words tell."""
+    """Return the state that a statement may leave in its session besides settings, as far as its text shows."""
     text = _text(query)
     lower = text.lower()
-    for word in _TELLTALES:  # any() costs twice as much, and every statement comes here
+    for word in _TELLTALES:  # any() costs twice as much, and this runs for every statement
         if word in lower:
             break
     else:
@@ -80,7 +82,7 @@ def _trace_of(statement: list[SqlToken]) -> Trace:
 
 
 def _names_role(statement: list[SqlToken]) -> bool:
-    """SET and RESET of the role, or of a setting by a quoted name, which may be any."""
+    """Return whether SET or RESET names the role, or a setting by a quoted name, which may be any."""
     rest = statement[1:]
     while rest[:1] and rest[0].word == "session":
         rest = rest[1:]
@@ -88,7 +90,7 @@ def _names_role(statement: list[SqlToken]) -> bool:
 
 
 def _object_kind(create: list[str]) -> Iterable[str]:
-    """The first word of what CREATE makes that is no word of CREATE's own."""
+    """Return the first word after CREATE and its modifiers."""
     rest = itertools.dropwhile(
         lambda word: word in ("or", "replace", "global", "local"), create[1:]
     )
@@ -96,7 +98,7 @@ def _object_kind(create: list[str]) -> Iterable[str]:
 
 
 def _leaves(token: SqlToken, following: SqlToken) -> bool:
-    """Two tokens of a statement that leaves something, whatever else it does."""
+    """Return whether two adjacent tokens show that a statement leaves state in the session."""
     word = token.word
     return (
         (word == "with" and following.word == "hold")
@@ -107,15 +109,15 @@ def _leaves(token: SqlToken, following: SqlToken) -> bool:
 
 
 def surely_wrote(tag: str) -> bool:
-    """Whether a command's tag says that it changed rows; if it does not, it may have all the same."""
+    """Return whether a command's tag proves that it changed rows; a command may have changed rows without proof."""
     return _WROTE.match(tag) is not None
 
 
 def ending_command(query: object, *, standard_conforming_strings: bool = True) -> str:
-    """The first command in `query` that begins or ends a transaction; empty if none does.
+    """Return the first command in `query` that begins or ends a transaction; empty if there is none.
 
     Args:
-        query: anything that psycopg executes: a text, bytes, or composed SQL.
+        query: any object that psycopg executes: a text, bytes, or composed SQL.
         standard_conforming_strings: the session's setting of that name.
     """
     text = _text(query)

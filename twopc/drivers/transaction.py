@@ -1,7 +1,7 @@
 """A global transaction as the application sees it: execute, commit, roll back.
 
-Statements run on an ordinary psycopg connection to the Subscriber, in a transaction that its triggers
-extend to the Publisher. It must not know how a commit is agreed on.
+Statements run on an ordinary psycopg connection to the Subscriber, in a transaction that its triggers extend to the
+Publisher. This module must not depend on the commit protocol.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _TRANSLATED = frozenset(("40001", "40P01", "55P03"))
 
 
 class TransactionCursor(AsyncCursor[Any]):
-    """A cursor that reports refusals as the errors of this project."""
+    """A cursor that raises the exceptions of this project for refusals."""
 
     transaction: Transaction
 
     async def execute(self, query: Any, params: Any = None, **options: Any) -> Self:
-        """As psycopg's; see `Transaction.execute` for what it raises."""
+        """Execute a statement as psycopg's cursor does; see `Transaction.execute` for the exceptions."""
         self.transaction.check(query)
         try:
             await super().execute(query, params, **options)
@@ -49,7 +49,7 @@ class TransactionCursor(AsyncCursor[Any]):
         return self
 
     async def executemany(self, query: Any, params_seq: Any, **options: Any) -> None:
-        """As psycopg's; see `Transaction.execute` for what it raises."""
+        """Execute a statement repeatedly as psycopg's cursor does; see `Transaction.execute` for the exceptions."""
         self.transaction.check(query)
         try:
             await super().executemany(query, params_seq, **options)
@@ -61,7 +61,7 @@ class TransactionCursor(AsyncCursor[Any]):
 class Transaction:
     """One global transaction; an async context manager that commits, or rolls back on an exception.
 
-    Made by `PostgresCoordinator.transaction`.
+    Created by `PostgresCoordinator.transaction`.
     """
 
     def __init__(self, engine: CoordinatorEngine, plan: TransactionPlan) -> None:
@@ -75,27 +75,27 @@ class Transaction:
         """The global transaction's id, without a branch; empty before it has begun."""
         self.subscriber = plan.subscriber
         self.outcome: Outcome | None = None
-        """How it ended: COMMITTED, ABORTED or IN_DOUBT; None while it is open."""
+        """The transaction's outcome: COMMITTED, ABORTED or IN_DOUBT; None while it is open."""
         self.cycle: tuple[str, ...] = ()
-        """The deadlock that it was made the victim of."""
+        """The deadlock of which the transaction was chosen as victim."""
         self.wrote = False
-        """Some statement surely changed rows."""
+        """Whether a statement has certainly changed rows."""
 
     @property
     def branches(self) -> tuple[str, ...]:
-        """Its branches, the Publisher's first."""
+        """Names of the branches, the Publisher's first."""
         return (self._engine.publisher, self.subscriber)
 
     @property
     def parts(self) -> tuple[Transaction, ...]:
-        """One for each Subscriber; itself, if there is one Subscriber."""
+        """The parts, one for each Subscriber; the transaction itself if there is one Subscriber."""
         return (self,)
 
     def at(self, subscriber: str) -> Transaction:
-        """Its part at a Subscriber, to execute statements there.
+        """Return the part at a Subscriber, on which statements are executed there.
 
         Raises:
-            ConfigurationError: it has none there.
+            ConfigurationError: the transaction has no part at this Subscriber.
         """
         for part in self.parts:
             if part.subscriber == subscriber:
@@ -107,15 +107,15 @@ class Transaction:
 
     @property
     def pid(self) -> int:
-        """The process that serves it at the Subscriber; 0 if it is not open."""
+        """Process id of its backend at the Subscriber; 0 if the transaction is not open."""
         return self._session.pid if self._session is not None else 0
 
     @property
     def session(self) -> LinkedSession:
-        """Its session.
+        """The transaction's session.
 
         Raises:
-            LocalProtocolError: it is not open.
+            LocalProtocolError: the transaction is not open.
         """
         if self._session is None or self._ending:
             state = "ending" if self._session is not None else f"ended: {self.outcome}"
@@ -124,7 +124,7 @@ class Transaction:
         return self._session
 
     async def begin(self) -> Self:
-        """Begin; ``async with`` does it.
+        """Begin; ``async with`` calls this method.
 
         Raises:
             RejectedError: the Subscriber cannot be reached.
@@ -151,7 +151,7 @@ class Transaction:
             await self.rollback()
 
     def cursor(self, *, name: str = "", **options: Any) -> AsyncCursor[Any]:
-        """A cursor on the Subscriber's connection; with a name, one that stays at the server."""
+        """Return a cursor on the Subscriber's connection; with a name, a server-side cursor."""
         connection: AsyncConnection[Any] = self.session.connection
         if name:
             return connection.cursor(name, **options)
@@ -168,25 +168,25 @@ class Transaction:
     async def execute(
         self, query: Any, params: Any = None, *, prepare: bool | None = None, binary: bool = False
     ) -> AsyncCursor[Any]:
-        """Run a statement at the Subscriber; the Publisher follows, unless shipping is lazy.
+        """Run a statement at the Subscriber, which is applied at the Publisher at once unless shipping is lazy.
 
         Raises:
-            RejectedError: the Publisher refused it, or a lock was not to be had; unless it is rolled
-                back to a savepoint, the transaction can only be rolled back.
-            psycopg.Error: the Subscriber refused it.
+            RejectedError: the Publisher refused the change, or a lock could not be obtained; the transaction can
+                only be rolled back, at least to a savepoint.
+            psycopg.Error: the Subscriber refused the statement.
         """
         cursor = self.cursor(binary=binary)
         await cursor.execute(query, params, prepare=prepare)
         return cursor
 
     async def commit(self) -> None:
-        """Commit at both sites or at neither.
+        """Commit at both nodes or at neither.
 
-        Once begun it is not interrupted: a cancellation takes effect when `outcome` is known.
+        Not interrupted once begun: a cancellation takes effect when `outcome` is known.
 
         Raises:
-            RejectedError: it was rolled back at both sites.
-            InDoubtError: the outcome is not known; it will be the same at both sites.
+            RejectedError: the transaction was rolled back at both nodes.
+            InDoubtError: the outcome is not known; it will be the same at both nodes.
         """
         session = self.session
         if not session.lean.lost and not session.in_transaction:
@@ -199,12 +199,12 @@ class Transaction:
             self._session = None
 
     async def rollback(self) -> None:
-        """Roll back at both sites; no effect after its end."""
+        """Roll back at both nodes; no effect after the transaction's end."""
         if self._session is not None and not self._ending:
             self._ending = True
             self.outcome = Outcome.ABORTED
             if not self._session.in_transaction:
-                # What the link has open at the Publisher goes with the session.
+                # The link's transaction at the Publisher ends with the session.
                 self._session.lean.abort("a statement ended the transaction")
             try:
                 await self._engine.roll_back(self, self._session)
@@ -214,12 +214,12 @@ class Transaction:
     # -- for the cursor ----------------------------------------------------------------------------
 
     def attach(self, session: LinkedSession) -> None:
-        """Work in a session that the coordinator has begun, and will end."""
+        """Use a session in which the coordinator has begun the transaction, and will end it."""
         self._session = session
         self._ending = True
 
     def check(self, query: Any) -> None:
-        """Refuse a statement that would end the transaction past its coordinator."""
+        """Raise LocalProtocolError for a statement that would end the transaction without its coordinator."""
         command = ending_command(
             query, standard_conforming_strings=self.session.standard_conforming_strings
         )
@@ -230,10 +230,10 @@ class Transaction:
             )
 
     def note(self, query: Any, tag: str) -> None:
-        """Learn from a statement's command tag.
+        """Record the effect of a statement, given its command tag.
 
         Raises:
-            LocalProtocolError: it has ended the transaction by itself.
+            LocalProtocolError: the statement has ended the transaction by itself.
         """
         session = self.session
         if not self.wrote and surely_wrote(tag):
@@ -250,7 +250,7 @@ class Transaction:
         )
 
     def refusal(self, failure: ServerReport) -> RejectedError | None:
-        """What the application gets for a statement's failure; None: the Subscriber's own error as it is."""
+        """Return the exception for the application after a failed statement; None for the Subscriber's own error."""
         if self.cycle and failure.sqlstate in VICTIM:
             return self.deadlock(failure)
         if self.session.is_lost:
@@ -263,13 +263,13 @@ class Transaction:
         return None
 
     def deadlock(self, result: ServerReport) -> DeadlockError:
-        """What the victim of a deadlock gets."""
+        """Return the exception for the victim of a deadlock."""
         return DeadlockError(
             f"deadlock across servers; this transaction was chosen: {'; '.join(self.cycle)}",
             cycle=self.cycle, gid=self.gid, node=self.subscriber, sqlstate=result.sqlstate,
         )  # fmt: skip
 
     def node_of(self, result: ServerReport) -> str:
-        """Who raised an error."""
+        """Return the node that raised an error."""
         over = result.remote or conflict_facts(result.detail) is not None
         return self._engine.publisher if over else self.subscriber

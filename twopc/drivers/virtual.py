@@ -1,9 +1,8 @@
-"""The drivers in virtual time: `Driver` and `Recovery` as they are, awaited under simpy.
+"""The drivers in virtual time: `Driver` and `Recovery` unchanged, awaited under simpy.
 
-A coroutine that awaits nothing but simpy's events needs no event loop, only somebody who waits for those events
-for it: `steps`. So what is tested in virtual time is the very code that runs against servers.
-
-It must not know what a node is made of.
+A coroutine that awaits only simpy's events needs no event loop, only a process that waits for these events on its
+behalf: `steps`. So tests in virtual time run the same code as on servers. This module must not depend on the
+implementation of a node.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Steps = Generator[simpy.Event, Any, T]
 
 
 class AwaitableSteps(Generic[T]):
-    """Steps, to be awaited by a coroutine that runs as `steps`."""
+    """Steps that can be awaited by a coroutine that runs under `steps`."""
 
     __slots__ = ("_work",)
 
@@ -34,18 +33,18 @@ class AwaitableSteps(Generic[T]):
 
 
 def wait(event: simpy.Event) -> Steps[Any]:
-    """Until an event has come; its value."""
+    """Wait for an event, and return its value."""
     return (yield event)
 
 
 @types.coroutine
 def awaited(event: simpy.Event) -> Steps[Any]:
-    """The same for coroutines, without an `AwaitableSteps` around it."""
+    """Wait for an event and return its value, in a coroutine, without an `AwaitableSteps`."""
     return (yield event)
 
 
 def steps(work: Coroutine[Any, Any, T]) -> Steps[T]:
-    """A coroutine as a simpy process' steps: what it awaits may be `AwaitableSteps` only."""
+    """Return a coroutine as steps of a simpy process; it may await `AwaitableSteps` only."""
     return (yield from work.__await__())
 
 
@@ -53,8 +52,8 @@ class VirtualTime:
     """The `twopc.drivers.runtime.Runtime` of a simpy environment.
 
     Args:
-        now: seconds.
-        delay: an event that comes after so many seconds.
+        now: returns the time in seconds.
+        delay: returns an event that occurs after a number of seconds.
     """
 
     def __init__(self, now: Callable[[], float], delay: Callable[[float], simpy.Event]) -> None:
@@ -62,25 +61,25 @@ class VirtualTime:
         self._delay = delay
 
     async def sleep(self, seconds: float) -> None:
-        """Let other processes go on."""
+        """Let other processes run for a time."""
         await AwaitableSteps(wait(self._delay(seconds)))
 
     async def unbroken(self, work: Coroutine[Any, Any, T]) -> T:
-        """There is nobody who could stop it, but a crash, which stops everything."""
+        """Await the work: only a crash, which ends everything, could interrupt it."""
         return await work
 
     async def together(self, *work: Coroutine[Any, Any, T]) -> list[T]:
-        """One after the other."""
+        """Run the coroutines one after the other."""
         return [await one for one in work]
 
     def cancellations(self) -> int:
-        """See `unbroken`."""
+        """Return 0; see `unbroken`."""
         return 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VirtualReport:
-    """An error as a server reports it."""
+    """An error report of a server."""
 
     sqlstate: str
     message: str
@@ -90,7 +89,7 @@ class VirtualReport:
 
 
 class VirtualResult:
-    """One result of a message: what the readers of votes use of a `psycopg.pq.PGresult`."""
+    """One result of a message, with those parts of a `psycopg.pq.PGresult` that are used to read votes."""
 
     __slots__ = ("_refusal", "_rows", "command_status", "status")
 
@@ -103,7 +102,7 @@ class VirtualResult:
         self._rows = rows
         self._refusal = refusal
         self.command_status = tag.encode() if refusal is None else None
-        """The command's tag; None for an error."""
+        """The command tag; None for an error."""
         self.status = (
             pq.ExecStatus.FATAL_ERROR
             if refusal is not None
@@ -114,16 +113,16 @@ class VirtualResult:
 
     @property
     def ntuples(self) -> int:
-        """How many rows it has."""
+        """Number of rows."""
         return len(self._rows or ())
 
     def get_value(self, row: int, column: int) -> bytes | None:
-        """A value as text; None is NULL, or not there."""
+        """Return a value as text; None for NULL, or if there is no such row."""
         rows = self._rows or ()
         return rows[row][column] if row < len(rows) else None
 
     def error_field(self, field: pq.DiagnosticField) -> bytes | None:
-        """A field of the error; None if it is none."""
+        """Return a field of the error; None if the result is not an error."""
         name = _FIELDS.get(field)
         if name is None or self._refusal is None:
             return None
@@ -131,7 +130,7 @@ class VirtualResult:
         return value.encode() or None
 
     def get_error_message(self, encoding: str = "utf-8") -> str:
-        """The error in a line; empty if it is none."""
+        """Return the error in one line; empty if the result is not an error."""
         return "" if self._refusal is None else f"ERROR:  {self._refusal.message}"
 
 

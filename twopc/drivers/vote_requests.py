@@ -1,6 +1,6 @@
-"""The messages that ask the participants, on the application's session: for their votes, or whether to prepare.
+"""The messages that request the votes, or ask whether a branch changed anything, over the application's session.
 
-It must not know the machine.
+This module must not depend on the machine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _IS_READ_ONLY: Final = b"select pg_current_xact_id_if_assigned() is null"
 
 
 def array(names: Sequence[str]) -> str:
-    """An array literal; names have no characters that would need more than the quotes."""
+    """Return an array literal; names contain no characters that need more than the quotes."""
     return "{" + ",".join(f'"{name}"' for name in names) + "}"
 
 
@@ -32,14 +32,14 @@ def question(
     pid: int,
     branches: Sequence[str] = (),
 ) -> tuple[bytes, bytes]:
-    """What asks the Publisher for its vote, and what asks the Subscriber.
+    """Return the request for the Publisher's vote, and the request for the Subscriber's.
 
     Args:
-        gid: of the global transaction.
-        ballot: who is asked.
+        gid: id of the global transaction.
+        ballot: the branches that vote.
         prove: makes the proof of the vote, which names all branches; see `twopc.proof`.
-        pid: of the session that is asked.
-        branches: all of them, the Publisher's own first; only where there are several Subscribers.
+        pid: process id of the session.
+        branches: all branches, the Publisher's own first; only if there are several Subscribers.
     """
     named = ",".join(branches or (ballot.publisher, ballot.subscriber))
     proof = prove(f"vote {named}", gid, pid)
@@ -53,13 +53,13 @@ def question(
 def ask(
     points: Points, lean: LeanPort, ballot: votes.Ballot, first: bytes, last: bytes
 ) -> Awaitable[list[pq.abc.PGresult]]:
-    """Ask both for their votes in one message; the results.
+    """Request both votes in one message, and return the results.
 
-    The last agent's decision goes with it: the server runs COMMIT only if the procedure before it
-    succeeded, which is the order that the machine wants, and it is told in that order. Its answer counts once what
-    it tells is durable.
+    The last agent's decision is part of the message: the server runs COMMIT only if the procedure before it
+    succeeded, which is the order that the machine requires and in which it gets the events. The agent's answer
+    counts only once its commit is durable.
 
-    Where points are armed there are two messages, so that there is something between them.
+    While points are armed, two messages are sent, so that a fault can strike between them.
     """
     if not points.armed:
         return lean.run(first + last)
@@ -83,7 +83,7 @@ async def _ask_in_turn(
 async def ask_to_decide(
     lean: LeanPort, ballot: votes.Ballot, name: str
 ) -> tuple[e.Event, ServerReport | None]:
-    """Have the only participant commit in one phase; its decision, and the failure behind a refusal."""
+    """Have the only participant commit in one phase; return its decision, and the error report of a refusal."""
     results = await lean.run(b"commit")
     good, failure = votes.first_error(results, lean.lost)
     if good:
@@ -93,9 +93,9 @@ async def ask_to_decide(
 
 
 async def commit_what_read_only(lean: LeanPort) -> tuple[bool, ServerReport | None]:
-    """Commit in one phase what has changed nothing.
+    """Commit in one phase if nothing was changed.
 
-    Returns whether that is over, and why it failed; False if something was changed.
+    Returns whether the transaction has ended, and the error report of a failure; False if something was changed.
     """
     results = await lean.run(_IS_READ_ONLY)
     failure = votes.first_error(results, lean.lost)[1]

@@ -1,7 +1,6 @@
-"""What a message's results say about the votes. A vote is a command tag, and nothing else.
+"""Votes in the results of a message. A vote is a command tag, and nothing else.
 
-``PREPARE TRANSACTION`` of a failed transaction succeeds, prepares nothing, and answers ``ROLLBACK``.
-Pure: results in, events out.
+``PREPARE TRANSACTION`` of a failed transaction succeeds, prepares nothing, and answers ``ROLLBACK``. Pure: results in, events out.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from psycopg import pq
 from twopc.drivers.lean import ServerReport, report
 from twopc.protocol import events as e
 
-#: After these the Publisher may have prepared although its answer, or the link, says otherwise.
+#: SQLSTATE classes after which the Publisher may have prepared although its answer, or the link, reports an error.
 _OPEN_CLASSES: Final = frozenset(("", "08", "53", "57", "58", "XX"))
 _OPEN_STATES: Final = frozenset(("25P03", "25P04"))  # a session was ended by a timeout
 
@@ -29,19 +28,19 @@ aborted = lru_cache(maxsize=1024)(lambda name: e.BranchAborted(participant=name)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ballot:
-    """Who was asked, and how."""
+    """The branches that vote, and the way in which they are asked."""
 
     publisher: str
     subscriber: str
     agent: bool
-    """The Subscriber was asked to commit in one phase: its answer is the decision."""
+    """Whether the Subscriber was asked to commit in one phase, so that its answer is the decision."""
     work_results: int
-    """How many results came before the votes."""
+    """Number of results before the votes."""
 
 
 @lru_cache(maxsize=1024)
 def ballot(publisher: str, subscriber: str, agent: bool, work_results: int) -> Ballot:
-    """That ballot, built once."""
+    """Return the `Ballot` with these fields; it is built once."""
     return Ballot(
         publisher=publisher, subscriber=subscriber, agent=agent, work_results=work_results
     )
@@ -49,22 +48,22 @@ def ballot(publisher: str, subscriber: str, agent: bool, work_results: int) -> B
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Votes:
-    """The votes of both, and the error report behind a refusal."""
+    """The votes of both branches, and the error report of a refusal."""
 
     publisher: e.Event
     subscriber: e.Event
     failure: ServerReport | None
     good: int
-    """How many results came before the failure."""
+    """Number of results before the failure."""
 
     @property
     def is_alone(self) -> bool:
-        """The Subscriber's branch is prepared, and the Publisher has none."""
+        """Whether the Subscriber's branch is prepared, and the Publisher has none."""
         return type(self.publisher) is e.VotedReadOnly and type(self.subscriber) is e.VotedYes
 
 
 def first_error(results: Sequence[pq.abc.PGresult], lost: str) -> tuple[int, ServerReport | None]:
-    """How many results are good, and the error that ended them."""
+    """Return the number of results before the first error, and the error."""
     for place, result in enumerate(results):
         outcome = report(result)
         if outcome is not None:
@@ -73,16 +72,17 @@ def first_error(results: Sequence[pq.abc.PGresult], lost: str) -> tuple[int, Ser
 
 
 def read(ballot: Ballot, results: Sequence[pq.abc.PGresult], *, lost: str, unsynced: bool) -> Votes:
-    """The votes, from the results of ``<work>; CALL prepare_publisher; PREPARE TRANSACTION``, or ``COMMIT; flush_log``.
+    """Return the votes, from the results of ``<work>; CALL prepare_publisher; PREPARE TRANSACTION``, or ``COMMIT;
+    flush_log``.
 
-    A server stops at the first error, so what follows one surely was not run; what follows a lost
+    A server stops at the first error, so commands after an error were certainly not run; commands after a lost
     connection may have been.
 
     Args:
-        ballot: what was sent.
-        results: what arrived.
-        lost: why the connection is lost; empty if it is not.
-        unsynced: the wait for a synchronous standby was cut short.
+        ballot: the ballot of the message.
+        results: the results that arrived.
+        lost: reason why the connection is lost; empty if it is not.
+        unsynced: whether the wait for a synchronous standby was interrupted.
     """
     asked = ballot.work_results
     good, failure = first_error(results, lost)
@@ -93,7 +93,7 @@ def read(ballot: Ballot, results: Sequence[pq.abc.PGresult], *, lost: str, unsyn
             read_only(ballot.publisher) if calls in (None, b"0") else yes(ballot.publisher)
         )
     elif ballot.agent and not refused:
-        # Unknown, but it matters only if the agent has committed, and then it was a yes.
+        # Unknown, but relevant only if the agent has committed, which implies a yes.
         publisher = yes(ballot.publisher)
     elif refused and (good < asked or not _leaves_open(failure)):
         publisher = e.VotedNo(participant=ballot.publisher, reason=str(failure))
@@ -112,7 +112,7 @@ def read(ballot: Ballot, results: Sequence[pq.abc.PGresult], *, lost: str, unsyn
 def tag_vote(
     ballot: Ballot, tag: bytes | None, unsynced: bool
 ) -> tuple[e.Event, ServerReport | None]:
-    """The Subscriber's vote, or the agent's decision, from the command's tag."""
+    """Return the Subscriber's vote, or the agent's decision, from the command tag."""
     name = ballot.subscriber
     if tag != (b"COMMIT" if ballot.agent else b"PREPARE TRANSACTION"):
         failure = ServerReport(
