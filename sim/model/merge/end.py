@@ -130,7 +130,7 @@ class ModelMergeEnd(ModelRanges):
         return outcome
 
     def _touch_mappings(self, parts: Sequence[Slice]) -> None:
-        """``merge_touch_mappings``: have rows that a Subscriber sent leave its partition if they do not belong to it."""
+        """``merge_touch_mappings``: have sent rows leave a Subscriber's partition if they do not belong to it."""
         mappings, partition = self.node.mappings, self.node.neighbours[self._neighbour].partition
         if mappings is None or partition is None:
             return

@@ -263,7 +263,7 @@ class ModelMergeNode:
     def outgoing(
         self, artid: UUID, neighbour: str, after: int, upto: int
     ) -> Sequence[ModelOutgoing]:
-        """``msmerge_enumerate_<artid>``: return the rows changed in these generations that did not come from the neighbour."""
+        """``msmerge_enumerate_<artid>``: return the rows changed in these generations, except the neighbour's."""
         if self.mappings is not None and artid in self.mappings.filters:
             return self.mappings.outgoing(self, artid, neighbour, after, upto)
         low, high = self.generations[after].upto, self.generations[upto].upto

@@ -284,7 +284,9 @@ class PartitionMappings:
         *,
         comes_again: bool,
     ) -> None:
-        """``merge_touch_partition``: have rows that do not belong to a partition leave it again with the next generation.
+        """``merge_touch_partition``: have rows leave a partition to which they do not belong.
+
+        The rows leave with the next generation.
 
         Args:
             newest: the newest closed generation.
@@ -375,10 +377,13 @@ def leave(
     rowguids: Collection[UUID],
     without: Set[MergeProtection] = NOTHING_LEFT_OUT,
 ) -> tuple[int, list[UUID]]:
-    """``msmerge_leave_<artid>``: remove rows that left the Subscriber's partition; return their number, and deferred ones.
+    """``msmerge_leave_<artid>``: remove rows that left the Subscriber's partition.
 
     Args:
         without: protections that are switched off.
+
+    Returns:
+        The number of removed rows, and the rows that are deferred.
     """
     peer = node.neighbours[neighbour]
     confirmed = node.generations[peer.sent].upto

@@ -59,7 +59,7 @@ class CaptureTriggers:
     def write_back(
         self, tx: OpenTx, article: ModelArticle, stored: Iterable[Values]
     ) -> Steps[None]:
-        """``trg_mssync_back_<table>``: store the rows that the Publisher stored with other values, in the replica role."""
+        """``trg_mssync_back_<table>``: take over rows stored with other values, in the replica role."""
         taken = self.behaviour.write_back(list(stored))
         if not taken:
             return

@@ -176,7 +176,10 @@ class Link:
     def resend(
         self, error: SqlError | RequestLostError, message: Sequence[Order], *, first: bool
     ) -> Steps[list[StatementResult]]:
-        """``msrepl.ship_again``: repeat the first message of a transaction over a new connection; explain other failures."""
+        """``msrepl.ship_again``: repeat the first message of a transaction over a new connection.
+
+        The error for any other failure is explained and raised.
+        """
         if not first or not self.lost(error):
             raise (yield from self.explained(error, message))
         yield from self.open()

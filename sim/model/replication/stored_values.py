@@ -63,7 +63,7 @@ class StoredProcedures:
 
 
 class Witness:
-    """``sp_mssync_witness_<table>``: sees changes of published rows by triggers while a Subscriber's change is applied."""
+    """``sp_mssync_witness_<table>``: sees what triggers change while a Subscriber's change is applied."""
 
     when = "after row"
     operations = frozenset({"ins", "upd", "del"})
