@@ -36,14 +36,14 @@ def atomic(records: Sequence[HistoryRecord], settings: Settings = NONE) -> list[
             if node_of(each) in nodes and not left.intersection(each.split("/"))
         }
         if missing:
-            broken.append(f"{gid} took effect at {_words(sites)} and not at {_words(missing)}")
+            broken.append(f"{gid} took effect at {_joined(sites)} and not at {_joined(missing)}")
     report = {record.gid for record in records if (record.data or {}).get("committed")}
     refused_for_nothing = committed.keys() - report
     nowhere = {gid for gid in wrote.keys() - committed.keys() if not wrote[gid] & left}
     for record in records:
         who = f"{record.session} ({record.step})"
         if record.kind in ("rejected", "rolled_back") and record.gid in refused_for_nothing:
-            at = _words(committed[record.gid])
+            at = _joined(committed[record.gid])
             broken.append(f"{record.gid} was refused to {who} and yet took effect at {at}")
         if (record.data or {}).get("committed") and record.gid in nowhere:
             broken.append(f"{record.gid} was committed for {who} and took effect nowhere")
@@ -104,5 +104,5 @@ def prepared_left(records: Sequence[HistoryRecord], settings: Settings = NONE) -
     ]
 
 
-def _words(nodes: Sequence[str] | set[str] | Mapping[str, Any]) -> str:
+def _joined(nodes: Sequence[str] | set[str] | Mapping[str, Any]) -> str:
     return " and ".join(sorted(nodes))

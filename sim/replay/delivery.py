@@ -43,7 +43,7 @@ def delivering(address: TopologyAddress) -> Iterator[Callable[[], object]]:
     Raises:
         ConfigurationError: a node cannot be reached, or there is no subscription.
     """
-    if asyncio.run(_reads_somebody(address)):
+    if asyncio.run(_is_log_read(address)):
         yield partial(deliver, address)
         return
     with blocking(asyncio.run(address.attach())) as topology:
@@ -51,7 +51,7 @@ def delivering(address: TopologyAddress) -> Iterator[Callable[[], object]]:
         yield topology.sync
 
 
-async def _reads_somebody(address: TopologyAddress) -> bool:
+async def _is_log_read(address: TopologyAddress) -> bool:
     async with await address.attach() as topology:
         return await runs_elsewhere(topology)
 

@@ -144,12 +144,12 @@ class KernelBench:
         """Run a coroutine as a process of the kernel."""
         if self._quiet.triggered and self._failure is None:
             self._quiet = self._kernel.event()
-        process = self._kernel.spawn(self._noted(work), name)
+        process = self._kernel.spawn(self._keeping_failure(work), name)
         self._running[process] = name
         assert process.callbacks is not None
         process.callbacks.append(self._done)
 
-    def _noted(self, work: Coroutine[Any, Any, None]) -> Steps[None]:
+    def _keeping_failure(self, work: Coroutine[Any, Any, None]) -> Steps[None]:
         """Run a coroutine, and keep its failure: a failure is a defect of this program and ends the whole load."""
         try:
             yield from steps(work)

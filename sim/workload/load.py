@@ -99,10 +99,10 @@ class Load:
         self._began_s = self._bench.time()
         for happening in self._workload.during:
             if happening.fault is not None and not happening.at_ms:
-                await self._turn(happening, on=True)  # before any client can reach the point
+                await self._switch(happening, on=True)  # before any client can reach the point
                 if happening.every_ms is None:
                     continue
-            self._bench.spawn(self._befall(happening), "what happens")
+            self._bench.spawn(self._run_event(happening), "what happens")
         if self._workload.sync_ms:
             self._bench.spawn(self._keep_syncing(self._workload.sync_ms / 1000), "agents")
         await self._begin()
@@ -126,7 +126,7 @@ class Load:
         """Return whether the file limits the duration of the load."""
         return self._workload.for_ms is not None
 
-    def _lives(self, until_s: float) -> None:
+    def _note_progress(self, until_s: float) -> None:
         """Note that the load makes progress, or pauses, until this time."""
         if not self._is_timed():
             self._alive_s = max(self._alive_s, until_s)
@@ -169,14 +169,14 @@ class Load:
             self.figures.started(intended_s)
             await self._carry_out(name, node, client, deed, intended_s)
             if self._workload.think is not None:
-                await self._rest(drawing.seconds(self._workload.think, of))
+                await self._pause(drawing.seconds(self._workload.think, of))
         self._busy -= 1
         self._is_over = self._busy == 0
 
-    async def _rest(self, seconds: float) -> None:
+    async def _pause(self, seconds: float) -> None:
         """Sleep for this long, but not past the moment after which no transaction begins."""
         left_s = inf if self._workload.for_ms is None else self._workload.for_ms / 1000 - self.now()
-        self._lives(self.now() + seconds)
+        self._note_progress(self.now() + seconds)
         await self._bench.sleep(max(0.0, min(seconds, left_s)))
 
     async def _arrive(self, rate: float) -> None:
@@ -185,7 +185,7 @@ class Load:
         at_s = 0.0
         names, weights = [*self._nodes], [*self._nodes.values()]
         while self._may_begin(at_s := at_s + of.expovariate(rate)):
-            self._lives(at_s)
+            self._note_progress(at_s)
             if at_s > self.now():
                 await self._bench.sleep(at_s - self.now())
             self._number += 1
@@ -196,10 +196,10 @@ class Load:
             self.figures.started(at_s, dropped=dropped)
             if not dropped:
                 self._busy += 1
-                self._bench.spawn(self._arrived(node, deed, at_s), f"transaction {deed.number}")
+                self._bench.spawn(self._run_arrival(node, deed, at_s), f"transaction {deed.number}")
         self._is_over = True
 
-    async def _arrived(self, node: str, deed: ClientTransaction, at_s: float) -> None:
+    async def _run_arrival(self, node: str, deed: ClientTransaction, at_s: float) -> None:
         free = self._clients[node]
         name = f"transaction {deed.number}"
         client = free.pop() if free else await self._connect(name, node)
@@ -227,7 +227,7 @@ class Load:
             if not repeated:
                 return
             pause_s = drawing.backoff(text.backoff, of)
-            self._lives(self.now() + pause_s)
+            self._note_progress(self.now() + pause_s)
             await self._bench.sleep(pause_s)
             if text.after == "sync" and node in self._subscribers:
                 await self.syncing.sync(node)
@@ -249,7 +249,7 @@ class Load:
         is_retry: bool,
     ) -> None:
         now_s = self.now()
-        self._lives(now_s)
+        self._note_progress(now_s)
         self.figures.attempt(
             ended, intended_s=intended_s, began_s=began_s, now_s=now_s, is_retry=is_retry
         )
@@ -283,7 +283,7 @@ class Load:
             await self.syncing.sync(*self._subscribers)
             await self._until(self.now() + every_s)
 
-    async def _befall(self, happening: LoadEvent) -> None:
+    async def _run_event(self, happening: LoadEvent) -> None:
         """Make an event of a load happen, once or repeatedly until the load is over."""
         at_s = happening.at_ms / 1000
         if happening.fault is not None and not at_s:
@@ -293,12 +293,12 @@ class Load:
             await self._until(at_s)
             if self._is_over:
                 return
-            await self._turn(happening, on=True)
+            await self._switch(happening, on=True)
             if happening.fault is None:
                 await self._until(
                     inf if happening.for_ms is None else at_s + happening.for_ms / 1000
                 )
-                await self._turn(happening, on=False)
+                await self._switch(happening, on=False)
             if happening.every_ms is None:
                 return
             at_s += happening.every_ms / 1000
@@ -308,7 +308,7 @@ class Load:
         while not self._is_over and (left_s := at_s - self.now()) > 0:
             await self._bench.sleep(min(LOOK_EVERY_S, left_s))
 
-    async def _turn(self, happening: LoadEvent, *, on: bool) -> None:
+    async def _switch(self, happening: LoadEvent, *, on: bool) -> None:
         if happening.cut is not None:
             await self._bench.outage(happening.cut, on=on)
             self._write("outage", node=happening.cut, data={"on": on})

@@ -344,12 +344,12 @@ class SnapshotProcess(Process):
             runtime=VirtualTime(
                 lambda: self.kernel.now, lambda seconds: self.sleep(seconds, "wait for a branch")
             ),
-            reach=self._come_by,
+            reach=self._reach,
             timeout_s=self._timeout_s,
         )
         return agent, source
 
-    async def _come_by(self, point: str) -> None:
+    async def _reach(self, point: str) -> None:
         await AwaitableSteps(self.reach(point))
 
 

@@ -20,7 +20,7 @@ from twopc.subscriber.distribution_agent.loads import DecodedCommand
 from twopc.subscriber.distribution_agent.planner import ArticleTerms, OwnCommands
 
 #: Greatest number of commands shown for one transaction.
-_TOLD = 5
+_SHOWN_MAX = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ def deliveries(
                     seqno=lsn_text(each.seqno),
                     origin=origin(number),
                     gid=gids.get(each.xid, ""),
-                    commands=_words(articles, routines, commands),
+                    commands=_command_texts(articles, routines, commands),
                     calls=sum(one.type == CALL_TYPE for one in commands),
                     definitions=sum(one.type == DEFINITION_TYPE for one in commands),
                     suppressed=all(own.has(number, one.article_id) for one in commands),
@@ -85,18 +85,18 @@ def deliveries(
     return results
 
 
-def _words(
+def _command_texts(
     articles: Mapping[int, DistributedArticle],
     routines: Mapping[int, ProcArticle],
     commands: Sequence[DecodedCommand],
 ) -> tuple[str, ...]:
-    lines = [_word(articles, routines, each) for each in commands]
-    if len(lines) > _TOLD:
-        lines[_TOLD:] = [f"{len(lines) - _TOLD} more"]
+    lines = [_command_text(articles, routines, each) for each in commands]
+    if len(lines) > _SHOWN_MAX:
+        lines[_SHOWN_MAX:] = [f"{len(lines) - _SHOWN_MAX} more"]
     return tuple(lines)
 
 
-def _word(
+def _command_text(
     articles: Mapping[int, DistributedArticle],
     routines: Mapping[int, ProcArticle],
     each: DecodedCommand,

@@ -146,12 +146,14 @@ class Distribution:
 
     def bring(self, subscriber: str, seen: Seen = nobody) -> Steps[None]:
         """Make the copy of an announced Subscriber. SubscriptionError, SqlError, LostError"""
-        yield from self._copying(subscriber, seen).run(lambda agent, _: agent.bring())
+        yield from self._snapshot_process(subscriber, seen).run(lambda agent, _: agent.bring())
 
     def reinitialise(self, subscriber: str, seen: Seen = nobody) -> Steps[None]:
         """Replace the copies of a Subscriber while other work goes on. LockTimeoutError, SubscriptionError"""
         self._dismiss(subscriber)
-        yield from self._copying(subscriber, seen).run(lambda agent, _: agent.reinitialise())
+        yield from self._snapshot_process(subscriber, seen).run(
+            lambda agent, _: agent.reinitialise()
+        )
 
     def close_down(self, subscriber: str, seen: Seen, remove: Callable[[], None]) -> Steps[None]:
         """End all subscriptions of a Subscriber. LockTimeoutError, SubscriptionError
@@ -166,10 +168,10 @@ class Distribution:
             remove()
             await publisher.forget()
 
-        yield from self._copying(subscriber, seen).run(leave)
+        yield from self._snapshot_process(subscriber, seen).run(leave)
         self.forget(subscriber)
 
-    def _copying(self, subscriber: str, seen: Seen) -> SnapshotProcess:
+    def _snapshot_process(self, subscriber: str, seen: Seen) -> SnapshotProcess:
         if not self.registry.subscriptions.get(subscriber):
             raise SubscriptionError(f"{subscriber!r} does not subscribe: subscribe it first")
         return SnapshotProcess(
@@ -291,7 +293,7 @@ class Distribution:
 
     async def delivered(self, subscriber: str) -> int:
         """See `AgentsPort`."""
-        return self._seen(subscriber)
+        return self._delivered_to(subscriber)
 
     async def check(self, subscribers: Sequence[str]) -> None:
         """See `AgentsPort`; a killed process is no failure, as it is restarted."""
@@ -344,7 +346,7 @@ class Distribution:
         for seat in self.seats.values():
             seat.start()
 
-    def _seen(self, subscriber: str) -> int:
+    def _delivered_to(self, subscriber: str) -> int:
         agent = self.seats[subscriber].process
         return max(
             self.position(subscriber), agent.engine.seen if agent is not None and agent.alive else 0
@@ -362,7 +364,7 @@ class Distribution:
         if any(seat.process is not None and seat.process.failed is not None for seat in seats):
             return True
         last = self._stored(self.publisher.wal.end)
-        return last is not None and all(self._seen(name) >= last for name in self.seats)
+        return last is not None and all(self._delivered_to(name) >= last for name in self.seats)
 
     def digest(self) -> tuple[Any, ...]:
         """Return a digest of the relevant state: stored transactions, and the progress of each Subscriber, by

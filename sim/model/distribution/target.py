@@ -99,7 +99,7 @@ class ModelAgentSession:
 
     def send(self, *steps: s.Step) -> ModelPendingGroup:
         self._process.check_alive()
-        what = _called(steps)
+        what = _label_of(steps)
         work = self._perform(self._before, steps, what)
         self._before = self._process.spawn(outcome(work), what)
         return ModelPendingGroup(self._before)
@@ -153,7 +153,7 @@ class ModelAgentSession:
                 yield from session.execute(f"{verb} prepared '{step.gid}'")
 
 
-def _called(steps: Sequence[s.Step]) -> str:
+def _label_of(steps: Sequence[s.Step]) -> str:
     """Return a label for a group."""
     last = steps[-1]
     match last:

@@ -23,8 +23,8 @@ def atomic(evidence: Evidence) -> list[str]:
         for gid, others in evidence.participants.items()
         if gid in committed
         for other in others
-        if other not in committed and other not in _alone(evidence, gid)
-        if not _confessed(evidence, (gid, other))
+        if other not in committed and other not in _read_only(evidence, gid)
+        if not _has_damage(evidence, (gid, other))
     ]
     damage = [one for one in evidence.damage if one.gid not in evidence.by_hand]
     return [
@@ -33,13 +33,13 @@ def atomic(evidence: Evidence) -> list[str]:
     ]
 
 
-def _confessed(evidence: Evidence, gids: tuple[str, ...]) -> bool:
+def _has_damage(evidence: Evidence, gids: tuple[str, ...]) -> bool:
     """Return whether an operator has finished one of these branches, and the coordinator has recorded the damage."""
     noted = {one.gid for one in evidence.damage}
     return any(gid in noted for gid in gids if gid in evidence.by_hand)
 
 
-def _alone(evidence: Evidence, gid: str) -> set[str]:
+def _read_only(evidence: Evidence, gid: str) -> set[str]:
     """Return the branches that ended with a read-only vote."""
     return {
         f"{note.gid}:{note.what.participant}"

@@ -145,7 +145,7 @@ class ScriptRun:
             self.kernel.watch(f"what {name} knows", True)
             label = Label(actor=name, cause=Cause.LAUNCH, what=f"{step}: {text}", touches=touches)
             yield self.kernel.delay(0.0, label)
-            self._asks()
+            self._read_coordinators()
             if refused and text != "begin":
                 continue
             refused = False
@@ -186,7 +186,7 @@ class ScriptRun:
         self.kernel.watch(f"what {name} knows", True)
         yield from session.close()
 
-    def _asks(self) -> None:
+    def _read_coordinators(self) -> None:
         """Report to the search that a step reads the state of the coordinators' processes."""
         assert self.kernel.watch is not None
         for seat in self.system.coordinators().values():

@@ -123,10 +123,10 @@ class Search:
         """Follow all runs within exactly these bounds (all runs if sleeping); return False if the budget is used
         up.
         """
-        with _swept() as sweep:
-            return self._walked(faults, deviations, sweep, sleeping=sleeping)
+        with _collecting_garbage() as sweep:
+            return self._walk_points(faults, deviations, sweep, sleeping=sleeping)
 
-    def _walked(
+    def _walk_points(
         self, faults: int, deviations: int, sweep: Callable[[], None], *, sleeping: bool
     ) -> bool:
         budget, points, self._past = self._budget, list[_Point](), EventLog()
@@ -269,7 +269,7 @@ class Search:
 
 
 @contextmanager
-def _swept() -> Generator[Callable[[], None]]:
+def _collecting_garbage() -> Generator[Callable[[], None]]:
     """Collect garbage only occasionally within the block.
 
     Each run creates much garbage, and automatic collection would take half of the time. The yielded function must

@@ -32,7 +32,7 @@ FAULTS: Mapping[str, str] = {
 
 _TRAVELS = frozenset((Cause.MESSAGE, Cause.REPLY))
 #: Readers of prepared branches: see `twopc.sim.model.node.prepared_transactions.PreparedTransaction.changed`.
-_LOOKED = "branches "
+_BRANCHES = "branches "
 #: Names of the decision log in labels and in connections.
 _OF_LOG = ("node log", f"node {LOG}")
 
@@ -49,7 +49,7 @@ def _memory_of(actor: str, name: str) -> Absorbs:
             return False  # a session began or ended: this changes the numbers of later ones
         return event.label.cause in _TRAVELS and all(
             what in own
-            or what.startswith((f"actor {actor}:", _LOOKED))
+            or what.startswith((f"actor {actor}:", _BRANCHES))
             or what.endswith(f" of {actor}")
             for what, how in seen.items()
             if how == WRITE

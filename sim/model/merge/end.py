@@ -155,7 +155,7 @@ class ModelMergeEnd(ModelRanges):
             judgement = Judgement() if judge is None else judged(judge, [encounter])
             ruling = judgement.resolutions.get(row.rowguid, Resolution())
             fault = judgement.faults.get(row.rowguid)
-            if self._is_strange(part.artid, row.rowguid):
+            if self._is_foreign(part.artid, row.rowguid):
                 if row.version.gone:  # the Subscriber deleted a row of its own
                     held = self.node.take(part.artid, self._neighbour, row, Side.HELD)
                     decisions[row.rowguid] = held
@@ -186,7 +186,7 @@ class ModelMergeEnd(ModelRanges):
             failed=failed,
         )
 
-    def _is_strange(self, artid: UUID, rowguid: UUID) -> bool:
+    def _is_foreign(self, artid: UUID, rowguid: UUID) -> bool:
         peer, mappings = self.node.neighbours[self._neighbour], self.node.mappings
         if mappings is None or peer.is_publisher or peer.partition is None:
             return False

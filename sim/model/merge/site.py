@@ -155,7 +155,7 @@ class MergeSite:
         self.tables = tables
         self._artids = {table.name: artid for artid, table in tables.items()}
         self._guid_at = {artid: table.at[rowguids[artid]] for artid, table in tables.items()}
-        self._travelling = {
+        self._sent_places = {
             artid: travelling(table, rowguids[artid]) for artid, table in tables.items()
         }
         """Places of the columns that are sent."""
@@ -168,7 +168,7 @@ class MergeSite:
     def reshape(self, artid: UUID) -> None:
         """Adapt to changed columns of a table."""
         table, article = self.tables[artid], self.knowledge.articles[artid]
-        self._travelling[artid] = tuple(table.at[name] for name in article.names)
+        self._sent_places[artid] = tuple(table.at[name] for name in article.names)
         self.knowledge.rows[artid] = {
             self.rowguid(artid, row): self.values(artid, row) for row in table.rows()
         }
@@ -204,7 +204,7 @@ class MergeSite:
         columns = self.tables[artid].columns
         return tuple(
             row[place] if isinstance(row[place], _PLAIN) else columns[place].type.text(row[place])
-            for place in self._travelling[artid]
+            for place in self._sent_places[artid]
         )
 
     def row(self, artid: UUID, rowguid: UUID, values: MergeValues) -> Values:
@@ -212,7 +212,7 @@ class MergeSite:
         table = self.tables[artid]
         row: list[Any] = [None] * len(table.columns)
         row[self._guid_at[artid]] = rowguid
-        for place, value in zip(self._travelling[artid], values, strict=True):
+        for place, value in zip(self._sent_places[artid], values, strict=True):
             row[place] = table.columns[place].type.store(value)  # the type may be narrower here
         return self.node.generated(table, tuple(row))
 

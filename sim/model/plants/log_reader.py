@@ -51,7 +51,7 @@ class ForgetsMark(LogPlanner):
         super().__init__(**{**given, "read_to": 0})
 
 
-class _SeenBySight(Writers):
+class _AlwaysSeen(Writers):
     def sees_all(self, *_: Any) -> bool:
         return True
 
@@ -61,7 +61,7 @@ class SendsUnseen(LogPlanner):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        self._brackets.writers = _SeenBySight(given["horizon"])
+        self._brackets.writers = _AlwaysSeen(given["horizon"])
 
 
 # -- order of actions --------------------------------------------------------------------------------

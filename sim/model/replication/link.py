@@ -215,10 +215,10 @@ class Link:
                 hint="Its branch was prepared already, or reset_link was called: roll back and try again.",
             )  # fmt: skip
         if error.sqlstate == "55P03" and not error.detail:
-            return (yield from self._who_holds(error, first))
+            return (yield from self._lock_error(error, first))
         return _remote(error)
 
-    def _who_holds(self, error: SqlError, first: Order) -> Steps[SqlError]:
+    def _lock_error(self, error: SqlError, first: Order) -> Steps[SqlError]:
         """Return the error for a lock that was not granted, with the table and the holders of its locks."""
         publisher, me = self._publisher, self._wire.served if self._wire is not None else None
         relation = error.context

@@ -124,7 +124,7 @@ def calls(
 ) -> list[SyncCall]:
     """``msrepl.send_held``: return the calls to send, in the order that foreign keys require."""
     nets = net_effect(rows)
-    above = _above({net.article for net in nets}, articles)
+    above = _parents_of({net.article for net in nets}, articles)
     groups: dict[tuple[str, Operation, int, bool], list[_Net]] = {}
     for net in nets:
         up = above[net.article]
@@ -168,7 +168,7 @@ def _call(article: ModelArticle, operation: Operation, nets: Sequence[_Net]) -> 
     )  # fmt: skip
 
 
-def _above(changed: set[str], articles: Mapping[str, ModelArticle]) -> dict[str, set[str]]:
+def _parents_of(changed: set[str], articles: Mapping[str, ModelArticle]) -> dict[str, set[str]]:
     """Return, for each changed table, the other changed tables to which it refers directly or indirectly."""
     direct = {
         name: {key.parent.name for key in articles[name].references} & changed
