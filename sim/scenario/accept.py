@@ -1,9 +1,8 @@
 """Acceptance of results as expectations: edits a scenario's text in place, and keeps its comments.
 
 The functions are pure: they take a document and failures, and return text. Only what differs is rewritten. Results
-that
-must not become expectations (of an invariant, a twin, a count over many orders, a hang, or in doubt) are refused
-with the reason.
+that must not become expectations (of an invariant, a twin, a count over many orders, a hang, or in doubt) are
+refused with the reason.
 """
 
 from __future__ import annotations

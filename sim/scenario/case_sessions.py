@@ -1,8 +1,7 @@
 """Waiting for sessions without fixed delays: until all are quiet, or until one has ended.
 
 The code waits for the end of a step, and reads the wait graph whenever no step has ended for a few milliseconds.
-When
-steps are launched is decided elsewhere.
+When steps are launched is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -160,8 +159,7 @@ class CaseSessions:
         """Start the first queued step whose session is free. Return False if there is none.
 
         As with any other step, all earlier steps must have ended or be provably blocked: the commit that has
-        released the
-        session may have completed at its node before its result arrives here.
+        released the session may have completed at its node before its result arrives here.
         """
         if any(lane.wait is None for lane in self._busy):
             return False
@@ -275,8 +273,7 @@ class CaseSessions:
         """Return whether a wait may last until another item of the order ends it.
 
         isolationtester does not detect a wait for a prepared transaction. Without a timeout of the session itself,
-        it would wait
-        for its limit of a step, which is never intended.
+        it would wait for its limit of a step, which is never intended.
         """
         if not self._as_tester or wait.on in self._lanes:
             return True
@@ -324,8 +321,7 @@ class CaseSessions:
         """Return whether a wait may end without another item of the order.
 
         That is so if the scenario expects a timeout or a deadlock to end it, if a plain session sets a timeout of
-        its own, if a
-        server will break a cycle, or if a session outside of the scenario holds the lock.
+        its own, if a server will break a cycle, or if a session outside of the scenario holds the lock.
         """
         if self._cyclic or (lane.wait is not None and lane.wait.on not in self._lanes):
             return True

@@ -1,9 +1,9 @@
 """From a file to a scenario that can be played, or to all of its errors.
 
-One document passes through several stages: YAML (`text`), included files (`sources`), shapes (`model`),
-meaning (`meaning`), and the last two again for each cell of a matrix (`matrix`). Each stage records problems with
-their places. A part of a wrong shape is replaced by a hole and the rest is checked, so that all errors are
-reported at once. This module does not depend on how a scenario is played.
+One document passes through several stages: YAML (`text`), included files (`sources`), shapes (`model`), meaning
+(`meaning`), and the last two again for each cell of a matrix (`matrix`). Each stage records problems with their
+places. A part of a wrong shape is replaced by a hole and the rest is checked, so that all errors are reported at
+once. This module does not depend on how a scenario is played.
 """
 
 from __future__ import annotations

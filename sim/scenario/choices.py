@@ -2,10 +2,8 @@
 transaction is refused.
 
 The victim of a deadlock is the session that checks first after `deadlock_timeout`, a matter of milliseconds. Which
-of
-several serializable transactions is refused, and at which statement, also depends on query plans. Two runs that
-differ
-only in these choices agree. The functions are pure and take records.
+of several serializable transactions is refused, and at which statement, also depends on query plans. Two runs that
+differ only in these choices agree. The functions are pure and take records.
 """
 
 from __future__ import annotations

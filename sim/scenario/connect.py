@@ -1,8 +1,7 @@
 """Checks of a scenario's statements by servers, without playing: a statement that a server refuses is an error.
 
 The tables are created, published and subscribed as for playing. Objects that the scenario's statements create do
-not
-exist, so only plain reads and writes of rows are checked, and scripts are not.
+not exist, so only plain reads and writes of rows are checked, and scripts are not.
 """
 
 from __future__ import annotations

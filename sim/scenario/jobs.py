@@ -1,8 +1,7 @@
 """Runs the cases of a run: group by group, optionally several at a time, and repeatedly.
 
 All cases run in one event loop, each on its own stage. Their outcomes are reported in the order in which the cases
-were
-started, not in that of their ends.
+were started, not in that of their ends.
 """
 
 from __future__ import annotations

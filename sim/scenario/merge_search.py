@@ -1,8 +1,7 @@
 """Search of all orders of a merging scenario's steps on the model, with merge sessions interrupted at every point.
 
 A step is played completely, or until it is blocked. Of orders that differ only in the sequence of independent
-steps, one
-is played: a statement affects its own node, and a merge session its two nodes
+steps, one is played: a statement affects its own node, and a merge session its two nodes
 (`twopc.sim.scenario.ordering.footprint`).
 """
 

@@ -1,8 +1,7 @@
 """Stage for merge replication on real servers: a new `twopc.sim.merge.MergeTopology` for each case.
 
 See `twopc.sim.scenario.stage.Stage`. Merge replication has no branches or branch markers, and its agents run only
-in
-sync steps.
+in sync steps.
 """
 
 from __future__ import annotations

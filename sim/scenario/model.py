@@ -150,7 +150,8 @@ class OrderItem(Part):
     rollback: str | None = None
     """Session whose open transaction is rolled back."""
     wait: Annotated[str, pattern(_WAIT.pattern.replace("?P<notices>", ""))] | None = None
-    """``step blocked`` fails unless the step is blocked. ``step done`` and ``step notices 2`` wait for that condition.
+    """``step blocked`` fails unless the step is blocked. ``step done`` and ``step notices 2`` wait for that
+    condition.
     """
     sync: Texts | None = None
     """Subscribers to which all changes are delivered."""
@@ -302,9 +303,9 @@ class Scenario(Part):
     faults: tuple[Fault, ...] = ()
     """Faults at named protocol points, which orders can arm."""
     runner: Literal["twopc", "isolationtester"] = "twopc"
-    """Whose rules orders are played by. With `isolationtester`, those of PostgreSQL's isolationtester: an order
-    waits for the session of its next step, only sessions of the file count as holders of locks, and `teardown`
-    runs while transactions are still open.
+    """Rules by which orders are played. With `isolationtester`, those of PostgreSQL's isolationtester: an order
+    waits for the session of its next step, only sessions of the file count as holders of locks, and `teardown` runs
+    while transactions are still open.
     """
     orders: tuple[Order, ...] = ()
     """Orders in which the steps are played, with their expected results."""
@@ -382,8 +383,7 @@ class Scenario(Part):
         """Return the isolation level of sessions at `node`.
 
         A branch at the Publisher runs at the level of its Subscriber. If only the Publisher has a level,
-        Subscribers
-        therefore use the same one.
+        Subscribers therefore use the same one.
         """
         for levels in (order.isolation, self.topology.isolation):
             for name in (node, EVERY_NODE, self.topology.publisher):

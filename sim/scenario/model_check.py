@@ -1,8 +1,7 @@
 """Checks of a scenario for parts that the model does not support, with their places, before it is played.
 
 A model is built, and each statement of the scenario is parsed by its node. Objects that the scenario's own
-statements
-create do not exist yet, so that not all errors are found; a run reports the others.
+statements create do not exist yet, so that not all errors are found; a run reports the others.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Uncommitted changes of open transactions, read by each session itself, as no other session sees them.
 
 They are read only if a user plays an order step by step. A transaction is not queried if that could change its
-result: a
-serializable one, one without a change so far, one in a role, or one that was refused.
+result: a serializable one, one without a change so far, one in a role, or one that was refused.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Player of a case, one item at a time: each as soon as the one before it has ended or is provably blocked.
 
 It writes a history and does not judge. Its state between two items can be queried, so that a user can play a case
-step
-by step.
+step by step.
 """
 
 from __future__ import annotations

@@ -58,8 +58,8 @@ class PostgresTheatre:
         pg: the server to use or to start otherwise, as in `twopc.server.choose`.
         keep: whether to keep each order's databases for inspection until the theatre is closed.
         ahead: the early start of the server for all cases; `pg` then states which one it starts.
-        rewinds: whether to restore the initial state for the next case of a scenario where possible,
-            instead of creating new databases.
+        rewinds: whether to restore the initial state for the next case of a scenario where possible, instead of
+            creating new databases.
 
     Raises:
         ConfigurationError: each node is to have its own server, but `pg` is not the embedded one.

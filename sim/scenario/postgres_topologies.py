@@ -1,8 +1,7 @@
 """Topologies with a scenario's tables: created once, and rewound before each further case.
 
 Creating a topology takes ten times as long as rewinding it. If a case may have left anything that rewinding does
-not
-restore, the next case gets a new topology.
+not restore, the next case gets a new topology.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Checks that tables named in SQL exist, and exist in time.
 
 Part of `twopc.sim.scenario.meaning`; records problems in the `Document` and changes nothing else. The checks use
-tokens:
-any object that a text of the file may create is assumed to exist.
+tokens: any object that a text of the file may create is assumed to exist.
 """
 
 from __future__ import annotations

@@ -12,8 +12,7 @@ class Runner:
     """Player of one case on one stage.
 
     Its only clock is that of the running loop, and its only source of waits is the stage: on a loop with a virtual
-    clock,
-    it plays in virtual time.
+    clock, it plays in virtual time.
     """
 
     def __init__(

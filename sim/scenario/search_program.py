@@ -1,8 +1,7 @@
 """Conversion of a scenario to a program for the search, and of a found order to an order of the scenario.
 
 The search chooses its own orders; it uses the topology, the tables and the sessions of a file. This module does not
-depend
-on the algorithm of the search.
+depend on the algorithm of the search.
 """
 
 from __future__ import annotations

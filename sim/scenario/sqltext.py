@@ -150,8 +150,7 @@ def tables(text: str, known: Collection[str]) -> tuple[frozenset[str], frozenset
     """Return which of the `known` tables `text` may read, and which it may write or lock; None if that is unknown.
 
     The result is conservative: a column with the name of a table counts as the table. The result is None for
-    anything
-    but plain reads and writes of known tables, such as other relations or user-defined functions.
+    anything but plain reads and writes of known tables, such as other relations or user-defined functions.
     """
     reads: set[str] = set()
     writes: set[str] = set()

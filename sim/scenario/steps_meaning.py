@@ -143,7 +143,7 @@ def _further_subscribers(
 
 
 def _committer(document: Document, scenario: Scenario, at: Path, session: Session) -> None:
-    """Record the errors of the choice of who commits a session's transactions."""
+    """Record the errors of a session's `way`."""
     if not session.any_client:
         return
     mark = document.mark((*at, "way"), key=True)

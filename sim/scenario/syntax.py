@@ -1,8 +1,7 @@
 """Diagnosis of files that are not YAML: what was probably intended, at the place of the error.
 
 The parser reports an error where it cannot continue, often lines later: a missing quote at the next quote, a
-missing
-colon at the colon of the next key. This module knows YAML only, not the content of scenarios.
+missing colon at the colon of the next key. This module knows YAML only, not the content of scenarios.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Scenario files as text: reading of YAML 1.2 into plain values with their places.
 
 Every mapping and list holds the line and column of its keys and values, so that errors found later can be reported
-at
-their place; a duplicate key is an error. This module knows YAML only, not the content of scenarios.
+at their place; a duplicate key is an error. This module knows YAML only, not the content of scenarios.
 """
 
 from __future__ import annotations
@@ -213,7 +212,7 @@ class Document:
 
         Args:
             beside: whether the result stands beside another place: without the column, and only the line for this
-            file.
+                file.
         """
         if beside:
             return f"{mark.path}:{mark.line}" if mark.path else f"line {mark.line}"

@@ -332,8 +332,8 @@ class Replay(Part):
     blank: ClassVar[dict[str, Any]] = {"sync": "commit", "expect": {"divergence": Number("0")}}
     sync: Literal["commit", "rows", "session", "off"] = "rows"
     """`commit`, `rows`: transactions are repeated in the order of their commits, each after its Subscriber has
-    received all earlier changes. `session`: each session repeats its transactions in order, concurrently with
-    the others. `off`: in no order. With the last two, no changes are delivered meanwhile.
+    received all earlier changes. `session`: each session repeats its transactions in order, concurrently with the
+    others. `off`: in no order. With the last two, no changes are delivered meanwhile.
     """
     expect: ReplayExpect
     """Expected result."""

@@ -1,8 +1,7 @@
 """Judgement of a played case: the scenario's expectations against the history.
 
 The functions are pure: they take a case and records, and return failures with their places. Cases are judged after
-they
-have been played; the runner does not call `judge`.
+they have been played; the runner does not call `judge`.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ def courses(scenario: Scenario, order: Order, *, seed: int = 0, how: str = "") -
         scenario: with the values of its cell.
         order: one of the scenario's orders; a listed one has a single course.
         seed: for `how`; a sample in the file has its own seed.
-        how: for a generated order, replaces the file's choice: ``all`` (every order, without reduction or
-            limit) or ``sample:N``.
+        how: for a generated order, replaces the file's choice: ``all`` (every order, without reduction or limit) or
+            ``sample:N``.
     """
     return listed(order) if order.generate is None else GeneratedCourses(scenario, order, seed, how)
 

@@ -74,8 +74,7 @@ class GeneratedCourses:
         """Return the next course to run.
 
         None is returned if the limit is reached, if there are no more courses, or if the result of a course that is
-        being
-        played may make the next one unnecessary.
+        being played may make the next one unnecessary.
         """
         if self._is_full():
             if self._all_known and self._peeked is None:

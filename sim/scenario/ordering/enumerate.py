@@ -25,8 +25,7 @@ class Space:
         together: steps that follow each other immediately, as listed.
 
     Orders are sorted by the order of `sessions`: where several sessions could continue, the one listed first
-    continues
-    first. Ranks count from 1.
+    continues first. Ranks count from 1.
     """
 
     def __init__(
@@ -105,8 +104,7 @@ class Space:
         """Return the number of orders that continue from `places`.
 
         The orders of the sessions with constraints are counted step by step. The steps of each other session are
-        then
-        inserted into them, but not between steps that must follow each other immediately.
+        then inserted into them, but not between steps that must follow each other immediately.
         """
         left = [len(steps) - place for steps, place in zip(self.sessions, places, strict=True)]
         bound = tuple(place if n in self._bound else 0 for n, place in enumerate(places))

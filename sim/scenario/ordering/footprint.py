@@ -83,9 +83,8 @@ class Dependence:
     """Relation of steps that may affect each other, directly or through other steps.
 
     A step can end a wait: by ending its transaction, or by failing and thereby releasing its locks. Blocked steps
-    of
-    other sessions then continue, and so do steps that wait for those. The effects of a step therefore include the
-    effects of all of these; and the next steps of their sessions can only come after it.
+    of other sessions then continue, and so do steps that wait for those. The effects of a step therefore include
+    the effects of all of these; and the next steps of their sessions can only come after it.
     """
 
     def __init__(self, scenario: Scenario, order: Order) -> None:
@@ -252,8 +251,7 @@ class _FootprintReader:
         """Return what a step reads implicitly above read committed.
 
         The first statement of a transaction takes its snapshot at its node, the first change its snapshot at the
-        Publisher.
-        A serialization failure may depend on anything that was read there.
+        Publisher. A serialization failure may depend on anything that was read there.
         """
         level = self._scenario.level(self._order, node)
         if level == "read committed":

@@ -1,8 +1,7 @@
 """Classes of equivalent orders, which differ only in the order of independent steps; one order of each is played.
 
 The functions are pure: they take names and a relation. Two dependent steps keep their order in all orders of a
-class
-(a trace in concurrency theory), so that all of these have the same behaviour.
+class (a trace in concurrency theory), so that all of these have the same behaviour.
 """
 
 from __future__ import annotations
@@ -37,8 +36,7 @@ class Classes:
     """Equivalence classes of a space's orders.
 
     A step that the space puts before another is treated as dependent on it, so that either all orders of a class
-    are
-    in the space or none.
+    are in the space or none.
     """
 
     def __init__(
@@ -117,8 +115,7 @@ class Classes:
         by several that must follow each other immediately.
 
         The search uses sleep sets: after all orders that begin with a step have been produced, that step need not
-        come
-        next again until a step on which it depends has been played.
+        come next again until a step on which it depends has been played.
         """
         asleep = beginning.asleep
         for block, after in self._space.blocks(beginning.places):

@@ -19,9 +19,8 @@ class OrderSearch:
     """The first order of each class of a space, without those that are known to be infeasible.
 
     Where a session is known to be blocked, no prefix is examined in which it continues. Where a session is only
-    assumed
-    to be blocked, the prefix is deferred: other orders may prove that the session is blocked, so that it need not
-    be tried.
+    assumed to be blocked, the prefix is deferred: other orders may prove that the session is blocked, so that it
+    need not be tried.
     """
 
     def __init__(self, scenario: Scenario, order: Order, space: Space) -> None:

@@ -1,9 +1,9 @@
 """Conversion of an isolationtester spec to a scenario: one Publisher, plain sessions, and permutations as orders.
 
-The scenario states how isolationtester behaves differently: no step is launched while its session is busy
-(`runner: isolationtester`), and there is no lock timeout. A step that occurs twice in a permutation, or not in its
-session's order, becomes two steps with the same SQL. A blocker, which delays the report that a step has completed,
-becomes a `wait` before the next step of its session.
+The scenario states how isolationtester behaves differently: no step is launched while its session is busy (`runner:
+isolationtester`), and there is no lock timeout. A step that occurs twice in a permutation, or not in its session's
+order, becomes two steps with the same SQL. A blocker, which delays the report that a step has completed, becomes a
+`wait` before the next step of its session.
 """
 
 from __future__ import annotations

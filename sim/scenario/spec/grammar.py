@@ -1,8 +1,7 @@
 """Parser of isolationtester specs, equivalent to PostgreSQL's specparse.y and the checks that follow it.
 
 After an error the parser continues at the next keyword that begins a part of the spec, so that all errors are
-reported at
-once. This module does not depend on scenarios.
+reported at once. This module does not depend on scenarios.
 """
 
 from __future__ import annotations

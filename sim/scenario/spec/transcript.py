@@ -1,8 +1,7 @@
 """Derivation of isolationtester's output from the history of a played order.
 
 isolationtester checks the session of each step that it launches, and then the waiting steps in the order in which
-they
-began to wait: `_Tester` applies its `run_permutation` and `try_complete_step` to the records of the history.
+they began to wait: `_Tester` applies its `run_permutation` and `try_complete_step` to the records of the history.
 """
 
 from __future__ import annotations
