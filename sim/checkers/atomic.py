@@ -68,9 +68,7 @@ def _missing(sites: Mapping[str, Mapping[str, Any]], wrote: set[str]) -> set[str
 
 
 def _sender(branch: str, names: Sequence[str]) -> str:
-    """Return the Subscriber whose changes are in a Publisher's branch; the branch itself if it cannot be
-    determined.
-    """
+    """Return the Subscriber whose changes are in a Publisher's branch, or else the branch itself."""
     _, slash, of = branch.partition("/")
     alone = (
         name
@@ -81,8 +79,9 @@ def _sender(branch: str, names: Sequence[str]) -> str:
 
 
 def _wrote(records: Sequence[HistoryRecord]) -> dict[str, set[str]]:
-    """Return the nodes at which rows were changed, by global transaction, without transactions that rolled back
-    anything.
+    """Return the nodes at which rows were changed, by global transaction.
+
+    Transactions that rolled back anything are left out.
     """
     wrote: dict[str, set[str]] = {}
     done = [record for record in of_kind(records, "ok") if record.gid]

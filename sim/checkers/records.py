@@ -34,9 +34,7 @@ def states(records: Sequence[HistoryRecord]) -> Iterator[tuple[str, str, str, Hi
 
 
 def left_by(records: Sequence[HistoryRecord]) -> set[str]:
-    """Return the Subscribers that unsubscribed during the order; the markers of their branches were removed with
-    them.
-    """
+    """Return the Subscribers that unsubscribed, and whose branches therefore have no markers left."""
     lines = {record.node for record in of_kind(records, "ok") if record.tag == "UNSUBSCRIBE"}
     # the session that unsubscribed may have timed out although it took effect; the last state shows that
     last = {record.node: record.data or {} for record in of_kind(records, "state")}

@@ -77,8 +77,7 @@ def mixed_place(name: str) -> int:
 
 
 def units(touches: Iterable[tuple[int, int]]) -> dict[int, int]:
-    """Return the unit of each transaction; transactions that share rows, directly or indirectly, have the same
-    unit.
+    """Return the unit of each transaction: transactions that share rows, directly or indirectly, form a unit.
 
     Args:
         touches: pairs of a transaction and a row, both as numbers.
@@ -104,8 +103,7 @@ def units(touches: Iterable[tuple[int, int]]) -> dict[int, int]:
 
 
 def spread(sizes: Mapping[int, int], count: int) -> list[list[int]]:
-    """Distribute units over lanes, the largest first, each to the shortest lane; return the lanes that are not
-    empty.
+    """Distribute units over lanes, the largest first, each to the shortest lane; return the lanes in use.
 
     Args:
         sizes: the number of transactions of each unit.

@@ -90,9 +90,7 @@ def begun(calls: Sequence[Mapping[str, Any]], *, speed: float = 1.0) -> list[Loa
 def redistributed(
     transactions: Sequence[LoadTransaction], subscribers: Sequence[str], publisher: str
 ) -> list[LoadTransaction]:
-    """Return the transactions with their sessions distributed in turn over other Subscribers; the Publisher's
-    sessions stay.
-    """
+    """Return the transactions with Subscribers' sessions distributed in turn over other Subscribers."""
     taken: dict[str, str] = {}
     for each in transactions:
         if each.node != publisher and each.session not in taken:

@@ -38,9 +38,7 @@ class RunReplay:
     """One of `twopc.sim.scenario.theatres.THEATRES`."""
     sync: Sync = Sync.rows
     speed: float | None = None
-    """Multiple of the recorded pace at which steps begin; None to begin a step once the one before has ended or
-    provably waits.
-    """
+    """Multiple of the recorded pace of steps; None to begin each when the one before has ended or provably waits."""
     place: TheatreOptions = field(default_factory=TheatreOptions, repr=False)
     """Servers to use, and existing nodes that replace databases made for the replay."""
 

@@ -84,9 +84,7 @@ class TransactionOutcome:
     outcome: str
     message: str = ""
     in_the_way: bool = False
-    """Whether the transaction was refused only because of another session's lock or commit, so that it can be
-    retried at once.
-    """
+    """Whether only another session's lock or commit caused the refusal, so that a retry at once may succeed."""
     counts: tuple[tuple[str, tuple[str | None, ...], int], ...] = ()
     """Article, key and row count of the commands that did not affect exactly one row."""
 

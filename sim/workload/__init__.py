@@ -1,5 +1,4 @@
-"""Load: many concurrent clients at all nodes, the figures of their transactions, and the comparison with
-thresholds.
+"""Load: many concurrent clients at all nodes, the figures of their transactions, and thresholds.
 
 The package is imported only for scenario files that have a workload.
 """

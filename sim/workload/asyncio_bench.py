@@ -69,7 +69,7 @@ class AsyncioBench:
             self._quiet.set()
 
     async def all_over(self, patience_s: Callable[[], float]) -> list[str]:
-        """Wait for every task; if a task fails, which is a defect of this program, cancel the others and raise its
+        """Wait for every task; if one fails, which is a defect of this program, cancel the others and raise its
         error.
         """
         while not self._quiet.is_set() and (left_s := patience_s()) > 0:

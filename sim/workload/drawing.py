@@ -1,5 +1,4 @@
-"""Random choices of a load: which transaction a client executes, with which values, at which node, after which
-pause.
+"""Random choices of a load: transactions, values, nodes, and pauses.
 
 Every random source is seeded with the run's seed and a name, so that a load can be repeated.
 """
@@ -109,9 +108,7 @@ class Drawer:
         )
 
     def _other(self, key: int, of: random.Random) -> int:
-        """Return a different key from the same distribution, or a neighbouring key if the distribution yields only
-        one.
-        """
+        """Return a different key from the same distribution, or a neighbouring key if only one is ever drawn."""
         for _ in range(8):
             result = self.picker.pick(of)
             if result != key:

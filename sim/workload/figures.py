@@ -120,7 +120,7 @@ class Figures:
         }
 
     def series(self) -> list[dict[str, float]]:
-        """Return the figures of each interval of the load: its start, and the number, outcomes and latencies of
+        """Return the figures of each interval of the load: its start, and counts, outcomes and latencies of
         attempts.
         """
         end_s = max((at for at, *_ in self._points), default=0.0)
@@ -137,9 +137,7 @@ class Figures:
         ]
 
     def measure(self, metric: str, unit: str) -> float | None:
-        """Return a figure by its name in a threshold, in the given unit; None if there is nothing to compute it
-        from.
-        """
+        """Return a figure by its name in a threshold, in the given unit; None if there are no data."""
         *name, last = metric.split(".")
         if len(name) > 1 and name[1] == "latency":
             # pN.N is split at its dot

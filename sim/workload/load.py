@@ -347,9 +347,7 @@ class SyncQueue:
         """Subscribers whose agents are paused: they are left out."""
 
     async def sync(self, *subscribers: str) -> None:
-        """Return when Subscribers have received what was committed before this call, or when the attempt has
-        failed.
-        """
+        """Return when Subscribers have received all earlier commits, or when the attempt has failed."""
         requested = [name for name in subscribers if name not in self.paused]
         if not requested:
             return

@@ -172,8 +172,7 @@ def drawn(case: Case, seed: int) -> dict[str, Any]:
 
 
 class BranchTimes:
-    """An observer of a coordinator's machines that times each branch from its vote until the coordinator learns its
-    end.
+    """An observer of a coordinator's machines that times each branch from its vote to its acknowledged end.
 
     A branch that is finished by another process, because this coordinator died or lost the connection, is not
     timed.

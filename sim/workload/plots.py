@@ -31,9 +31,7 @@ def is_drawable() -> bool:
 
 
 def write_plots(records: Sequence[HistoryRecord], directory: Path) -> list[Path]:
-    """Write a plot of each load of a run as ``load.png``, ``load-2.png`` …, and ``loads.png`` that compares all of
-    them.
-    """
+    """Write a plot of each load of a run, ``load.png``, ``load-2.png`` …, and ``loads.png``, which compares them."""
     loads = [(name, text) for name, each in by_order(records) if (text := of(each))]
     drawn = [(name, report) for name, report in loads if report["series"]]
     written = []

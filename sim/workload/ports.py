@@ -41,9 +41,7 @@ class AttemptOutcome:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the node was unreachable or the connection was lost: no conflict, and an immediate retry is
-        pointless.
-        """
+        """Whether the node or the connection was lost: no conflict, and an immediate retry is pointless."""
         return self.why == "publisher_unreachable" or self.why[:2] in ("08", "57", "")
 
 

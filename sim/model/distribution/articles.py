@@ -1,7 +1,6 @@
-"""Articles, subscriptions and originators, as the distribution database holds them. Values, built from the nodes'
-tables.
+"""Articles, subscriptions and originators, as the distribution database holds them.
 
-Independent of positions and of the processing of changes.
+The values are built from the nodes' tables, independent of positions and of the processing of changes.
 """
 
 from __future__ import annotations
@@ -256,9 +255,7 @@ class Registry:
     def _of_routines(
         self, subscriber: str, tables: Sequence[ArticleTerms]
     ) -> Iterator[ArticleTerms]:
-        """Yield terms for calls, for read-only Subscribers, instead of the rows beside them; for definitions, for
-        all.
-        """
+        """Yield the terms for routines: calls for read-only Subscribers, instead of rows; definitions for all."""
         calls = subscriber in self.read_only
         for each in tables:
             if not calls:

@@ -1,7 +1,7 @@
-"""A stored call, read with the types of the target table. Without side effects, except on sequences of identity
-columns.
+"""A stored call, read with the types of the target table.
 
-Independent of where the call was stored and of how the row is applied.
+Reading has no side effects, except on sequences of identity columns. Independent of where the call was stored and
+of how the row is applied.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Distribution of one system: log reader, distribution database and agents, driven to a position or running by
-themselves.
+"""Distribution of one system: log reader, distribution database and agents.
 
-Implements the ports of `Synchronisation`. Waits depend on the work of processes, not on elapsed time.
+They are driven to a position, or run by themselves. This module implements the ports of `Synchronisation`. Waits
+depend on the work of processes, not on elapsed time.
 """
 
 from __future__ import annotations
@@ -367,9 +367,7 @@ class Distribution:
         return last is not None and all(self._delivered_to(name) >= last for name in self.seats)
 
     def digest(self) -> tuple[Any, ...]:
-        """Return a digest of the relevant state: stored transactions, and the progress of each Subscriber, by
-        number.
-        """
+        """Return a digest of the relevant state: stored transactions, and the progress of each Subscriber."""
         stored = self.store.transactions
         place = {each.seqno: at for at, each in enumerate(stored, 1)}
         return (

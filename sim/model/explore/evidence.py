@@ -1,5 +1,4 @@
-"""Evidence of a run: outcomes reported to applications, actions of coordinators, and the nodes' state at every
-moment.
+"""Evidence of a run: outcomes reported to applications, actions of coordinators, and states of nodes.
 
 The evidence contains no judgement.
 """

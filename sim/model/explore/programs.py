@@ -42,8 +42,9 @@ _APART = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptClient:
-    """A session and its steps: statements, ``commit``, ``rollback``, ``sync``, ``reinitialise``. The first
-    statement begins a transaction.
+    """A session and its steps: statements, ``commit``, ``rollback``, ``sync``, ``reinitialise``.
+
+    The first statement begins a transaction.
     """
 
     node: str

@@ -18,9 +18,7 @@ class Budget:
     of: tuple[str, ...] = ("coordinator",)
     """Kinds of faults: see `twopc.sim.model.explore.strikes.FAULTS`."""
     deviations: int = 2
-    """Number of events that may be delayed until all other possible events have happened. Only for a search by
-    bounds.
-    """
+    """Number of events that may be delayed until all others have happened. Only for a search by bounds."""
     depth: int = 1500
     """Number of choices after which a run counts as endless."""
     runs: int = 1_000_000

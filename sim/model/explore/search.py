@@ -120,9 +120,7 @@ class Search:
     # -- walking -----------------------------------------------------------------------------------
 
     def _walk(self, faults: int, deviations: int, *, sleeping: bool) -> bool:
-        """Follow all runs within exactly these bounds (all runs if sleeping); return False if the budget is used
-        up.
-        """
+        """Follow all runs within exactly these bounds (all runs if sleeping); return False if the budget is spent."""
         with _collecting_garbage() as sweep:
             return self._walk_points(faults, deviations, sweep, sleeping=sleeping)
 

@@ -75,8 +75,7 @@ class _Moment:
 def join_condition(
     text: str, child: HeapTable, parent: HeapTable, plans: Any
 ) -> tuple[Callable[[Values, Values], bool], bool]:
-    """Return whether a row of `child` belongs to one of `parent`, as a function; and whether the filter is a
-    foreign key.
+    """Return a join filter's condition on a row of `child` and one of `parent`, and whether it is a foreign key.
 
     Raises:
         SqlError: a server would refuse the filter.

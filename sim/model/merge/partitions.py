@@ -360,9 +360,7 @@ class PartitionMappings:
             del self.concerned[number]
 
     def wrong(self, node: ModelMergeNode) -> list[tuple[UUID, Mapped]]:
-        """Return where the mappings differ from an evaluation of the filters on all rows, as of the newest
-        generation.
-        """
+        """Return where the mappings differ from the filters' result for all rows, as of the newest generation."""
         return [
             (artid, mapped)
             for artid, current in self.current.items()

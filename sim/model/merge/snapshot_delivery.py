@@ -32,9 +32,7 @@ class ModelSnapshot:
         return above.knows(begun) and above.cleaned <= begun.number
 
     def files(self, articles: Sequence[UUID]) -> list[tuple[SnapshotKind, UUID]]:
-        """Return the files in the order of delivery: one of each kind for each table; no data file for an empty
-        table.
-        """
+        """Return the files in the order of delivery: one of each kind for each table, but no data of empty tables."""
         return [
             (kind, artid)
             for kind in SnapshotKind

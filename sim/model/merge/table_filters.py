@@ -105,8 +105,7 @@ def _of_both(
 def guard_partition(
     site: MergeSite, tables: Mapping[UUID, ModelMergedTable], values: tuple[str, str]
 ) -> None:
-    """Refuse changes at a Subscriber that would move a row outside its partition, if the partition option requires
-    it.
+    """Refuse changes at a Subscriber that move a row outside its partition, if the partition option says so.
 
     Args:
         values: its host name, and its login.

@@ -1,5 +1,5 @@
-"""Bugs of the log reader, each planted in the product's engine or planner: originators, stored content, and moves
-of the slot.
+"""Bugs of the log reader, planted in the product's engine or planner: originators, stored content, moves of the
+slot.
 """
 
 from __future__ import annotations

@@ -94,9 +94,7 @@ class LooksOnce(Recovery):
 
 
 class ListsWholeServer(Recovery):
-    """A recovery that tries to finish branches in the wrong database, as pg_prepared_xacts lists those of all
-    databases.
-    """
+    """A recovery that finishes branches in the wrong database, as pg_prepared_xacts lists those of all."""
 
     async def _prepared(
         self, participants: Iterable[ParticipantPort], seen: Any

@@ -1,6 +1,4 @@
-"""Bugs of immediate updating and of distribution: changes that are not compared, marked, rolled back, or in one
-commit.
-"""
+"""Bugs of immediate updating and of distribution: changes that are not compared, marked, or rolled back."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Bugs of the resolver for transactions of any client: wrong assumptions about decisions and dead sessions, and
-missed commits.
-"""
+"""Bugs of the resolver for transactions of any client: wrong assumptions, and missed commits."""
 
 from __future__ import annotations
 

@@ -95,9 +95,7 @@ class Behaviour:
     partition_check: Callable[[], bool] = always
     """() → whether rows outside the article's filter are refused."""
     children_check: Callable[[], bool] = always
-    """() → whether a change is refused if a referential action at the Publisher would change rows that were not
-    sent.
-    """
+    """() → whether changes are refused whose referential actions would change rows that were not sent."""
     witness: Callable[[], bool] = always
     """() → whether changes of other rows by the Publisher's triggers are refused."""
     write_back: Callable[[Sequence[Values]], Sequence[Values]] = taken_back

@@ -152,9 +152,7 @@ class Checks:
         )  # fmt: skip
 
     def clash(self, tx: OpenTx, article: ModelArticle, call: SyncCall, error: SqlError) -> SqlError:
-        """Return the error for a violated unique key: with the conflicting row, and all constraints that it
-        violates.
-        """
+        """Return the error for a violated unique key: with the conflicting row, and all violated constraints."""
         result = self._clashes(tx, article, call)
         best = max(result.values(), key=lambda one: len(one[0]), default=None)
         names, key, sent, held, image = best or ([error.constraint], None, None, None, None)

@@ -82,7 +82,7 @@ class Link:
     # -- messages ------------------------------------------------------------------------------------
 
     def send(self, message: Sequence[Order]) -> Steps[list[StatementResult]]:
-        """Send a message, and return the results of its statements. SqlError, LostError; 57014 if the caller is
+        """Send a message, and return its statements' results. SqlError, LostError; 57014 if the caller is
         cancelled.
         """
         wire = self._wire
@@ -138,9 +138,7 @@ class Link:
             self.close()
 
     def _waiting(self, work: Steps[Any]) -> Steps[Any]:
-        """Wait in a separate process, so that a cut of the link is not mistaken for one of the session's
-        connection.
-        """
+        """Wait in a separate process, so that a cut of the link does not count as one of the session's connection."""
         session = self._session
         self._interrupted = False
         done = self._network.kernel.spawn(_caught(work), self._actor)
