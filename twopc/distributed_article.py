@@ -108,7 +108,7 @@ def default_procedures(schema: str, table: str, *, apart: bool = False) -> dict[
     }
 
 
-# -- commands, readable ---------------------------------------------------------------------------
+# -- readable commands ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

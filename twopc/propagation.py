@@ -205,7 +205,7 @@ def changed_columns(mask: bytes) -> list[int]:
     return [place for place in range(len(mask) * 8) if mask[place >> 3] >> (place & 7) & 1]
 
 
-# -- what is stored of a call ---------------------------------------------------------------------
+# -- stored form of a call ------------------------------------------------------------------------
 
 
 def record_text(values: Sequence[bytes | None]) -> bytes:

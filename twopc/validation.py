@@ -148,9 +148,8 @@ def touched_keys(article: DistributedArticle, command_type: int, command: str) -
     form = article.propagation.method(operation).format
     values = record_values(command.encode())
     expected = parameters(article.article, operation, form)
-    if len(expected) != len(
-        values
-    ):  # made before the article was regenerated: its keys are unknown
+    if len(expected) != len(values):
+        # made before the article was regenerated: its keys are unknown
         return set()
     images: dict[str, dict[str, bytes | None]] = {}
     for parameter, value in zip(expected, values, strict=True):
@@ -162,7 +161,7 @@ def touched_keys(article: DistributedArticle, command_type: int, command: str) -
     if before:
         keys.append([before.get(name) for name in names])
     if "new" in images:
-        # SCALL leaves out what has not changed
+        # SCALL leaves out unchanged columns
         new = images["new"]
         keys.append([before.get(n) if new.get(n) is None else new.get(n) for n in names])
     return {tuple(v.decode() for v in key if v is not None) for key in keys if None not in key}

@@ -210,9 +210,8 @@ class ServerParticipant:
             unsynced: list[bool] = []
 
             def notice(diagnostic: psycopg.errors.Diagnostic) -> None:
-                unsynced.append(
-                    is_unsynced(diagnostic)
-                )  # the diagnostic is valid during this call only
+                # the diagnostic is valid during this call only
+                unsynced.append(is_unsynced(diagnostic))
 
             connection.add_notice_handler(notice)
             try:

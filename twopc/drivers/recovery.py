@@ -234,9 +234,8 @@ class Recovery:
         settings = Settings(variant=variant, answer_early=True)
         machine = self.machine(settings)
         effects = rebuild_coordinator(machine, settings, (record,), 0.0)
-        if (
-            effects is None
-        ):  # presumed commit: branches on PostgreSQL do not inquire, so the commit is sent
+        if effects is None:
+            # presumed commit: branches on PostgreSQL do not inquire, so the commit is sent
             effects = machine.resume(Outcome.COMMITTED, record.participants, 0.0)
         queue, damaged = [*effects], False
         while queue:

@@ -76,9 +76,8 @@ class ServerLock:
             except psycopg.Error as error:
                 _log.warning("resolver does not hear", reason=" ".join(str(error).split()))
             except Exception:
-                _log.exception(
-                    "resolver does not hear"
-                )  # a programming error must not end the watch
+                # a programming error must not end the watch
+                _log.exception("resolver does not hear")
             await self.close()
             await asyncio.sleep(_RETRY_S)
 

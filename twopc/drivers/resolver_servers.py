@@ -320,9 +320,8 @@ class ServerResolver(Resolver):
             try:
                 await self.keep_sweeping(lambda: True)
             except Exception:
-                _log.exception(
-                    "resolver cannot look"
-                )  # a programming error must not end the sweeps
+                # a programming error must not end the sweeps
+                _log.exception("resolver cannot look")
 
 
 def _rows(results: list[pq.abc.PGresult]) -> list[list[str]]:

@@ -43,9 +43,8 @@ class SerialConnection:
         with cut_after(lean.connection, ANSWER_TIMEOUT_S):
             results = await lean.run(command.as_bytes(lean.connection))
         task = asyncio.current_task()
-        if (
-            task is not None and task.cancelling()
-        ):  # `Lean.answer` is not interrupted by a cancellation
+        if task is not None and task.cancelling():
+            # `Lean.answer` is not interrupted by a cancellation
             raise asyncio.CancelledError
         if lean.lost:
             raise psycopg.OperationalError(lean.lost)

@@ -64,9 +64,8 @@ class Coordinator(Finishing, table=COORDINATOR):
     def _collected(self, event: e.Logged, now: float) -> _Effects:
         self._check(event)
         self._log_holds = True
-        if (
-            self.outcome is Outcome.ABORTED
-        ):  # the application gave up while the record was being written
+        if self.outcome is Outcome.ABORTED:
+            # the application gave up while the record was being written
             return self._abort(self.reason, now)
         return self._ask_votes(now)
 

@@ -192,7 +192,7 @@ class Participant(Machine, table=PARTICIPANT):
         self._state = _P.PREPARED
         return (self._inquiry_timer(now),)
 
-    # -- told early, or again ----------------------------------------------------------------------
+    # -- early and repeated messages ---------------------------------------------------------------
 
     def _fence(self, event: e.FenceTold, now: float) -> _Effects:
         self._fenced = True

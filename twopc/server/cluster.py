@@ -156,9 +156,8 @@ def _build(cluster: CachedCluster, build: Callable[[Path, FileLock], None], lock
     partial.mkdir(mode=0o700)
     try:
         build(partial, lock)
-        _flush(
-            partial
-        )  # otherwise a crash of the machine could leave an incomplete cluster in the cache
+        # otherwise a crash of the machine could leave an incomplete cluster in the cache
+        _flush(partial)
         partial.rename(cluster.directory)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)

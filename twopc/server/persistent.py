@@ -152,9 +152,8 @@ class LastingServer:
             ServerError: the server does not start; the message gives the reason.
         """
         if self.pid is None:
-            _end(
-                self.data
-            )  # children of a killed postmaster may live on, and prevent a new one from starting
+            # children of a killed postmaster may live on, and prevent a new one from starting
+            _end(self.data)
             remove_shared_memory(self.data)
             # No process works in the directory, but the recorded process id may now be a zombie's, or another
             # program's, which PostgreSQL would take for a running server.

@@ -75,9 +75,8 @@ def same_value(column: Column, left: sql.Composable, right: sql.Composable) -> s
 
     IS NOT DISTINCT FROM is not used, because it looks its operator up by the search path.
     """
-    if (
-        not column.comparable
-    ):  # the text of a row uses the types' output functions; a cast could call the owner's function
+    if not column.comparable:
+        # the text of a row uses the types' output functions; a cast could call the owner's function
         left, right = sql.SQL("row({})::text").format(left), sql.SQL("row({})::text").format(right)
     return sql.SQL("({} or {} is null and {} is null)").format(equal(left, right), left, right)
 

@@ -232,9 +232,8 @@ class SessionTexts(TrackingTexts):
             for column, value in pairs
             if column.identity != "a"
         ]
-        if (
-            not assignments
-        ):  # a table with identity columns only: an update changes nothing, but must be counted
+        if not assignments:
+            # a table with identity columns only: an update changes nothing, but must be counted
             assignments = [sql.SQL("{0} = t.{0}").format(self.rowguid)]
         identities = [
             sql.SQL("t.{} <> {}").format(sql.Identifier(column.name), value)

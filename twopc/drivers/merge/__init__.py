@@ -1,1 +1,1 @@
-"""Merge replication on servers: what is installed in a database, and the engine of a session above its ports."""
+"""Merge replication on servers: installation in a database, and the engine of a session above its ports."""

@@ -1,4 +1,4 @@
-"""The resolver that an article names, ready to be asked; a user's own are imported in the agent's process."""
+"""The resolver that an article names, ready to be called; users' own resolvers are imported in the agent's process."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from twopc.merge.resolvers import PYTHON, SQL, MergeResolver, OwnResolver, answe
 
 
 def resolver_of(text: str, where: str) -> MergeResolver:
-    """The resolver of that name.
+    """Return the resolver of that name.
 
     Args:
-        text: as an article names it.
+        text: the name, in the form that an article uses.
         where: the article, for messages.
 
     Raises:
-        ArticleError: there is none (20020), or its module cannot be imported.
+        ArticleError: the resolver does not exist (20020), or its module cannot be imported.
     """
     if text.startswith(SQL):
         return OwnResolver(function=answered)

@@ -1,4 +1,4 @@
-"""What is wrong at a node of merge replication that sessions would not notice, or not explain.
+"""Checks for errors at nodes of merge replication that sessions would not detect, or not explain.
 
 Every function takes an administrator's connection (a superuser's).
 """
@@ -24,7 +24,8 @@ select r.system_identifier <> s.system_identifier or r.database <> d.oid
 from msrepl.msmerge_replica as r, pg_control_system() as s, pg_database as d
 where d.datname = current_database()
 """
-#: Columns that take values, with what a node says of each: whether it travels, its type, and how many schema changes it has made.
+#: Columns that take values: whether the column is merged, its type, and the number of schema changes that the node
+#: has performed.
 _COLUMNS = """
 select a.artid, a.source_schema, a.source_object, b.attname::text, b.attname = any (a.columns), format_type(b.atttypid, b.atttypmod),
        (select count(*) from msrepl.sysmergeschemachange)
@@ -42,16 +43,18 @@ _SUBSCRIBERS = "select subscriber_server from msrepl.sysmergesubscriptions where
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeFinding:
-    """Something that is wrong."""
+    """An error that a check has found."""
 
     node: str
     what: str
-    """The object, and what is wrong with it."""
+    """The object, and the error."""
     remedy: str
 
 
 async def check_node(connection: Connection, node: str) -> list[MergeFinding]:
-    """What is wrong at one node by itself: triggers, keys, metadata, and whether it is a copy of another."""
+    """Return the errors of one node by itself: triggers, keys, metadata, and whether the database is a copy of
+    another.
+    """
     [(is_copied,)] = await _rows(connection, _COPIED)
     findings = []
     if is_copied:
@@ -75,10 +78,10 @@ async def check_node(connection: Connection, node: str) -> list[MergeFinding]:
 
 
 async def check_nodes(connections: Mapping[str, Connection]) -> list[MergeFinding]:
-    """What is wrong at nodes, each by itself and with the others.
+    """Return the errors of nodes, each by itself and in relation to the others.
 
     Args:
-        connections: administrators', by node.
+        connections: administrators' connections, by node.
     """
     findings: list[MergeFinding] = []
     replicas: dict[int, str] = {}
@@ -127,7 +130,7 @@ async def check_nodes(connections: Mapping[str, Connection]) -> list[MergeFindin
 
 
 async def _check_columns(connections: Mapping[str, Connection]) -> list[MergeFinding]:
-    """Columns that somebody has added or widened by hand: at one node alone, so that values are lost or do not fit."""
+    """Find columns that were added or altered manually, at one node alone, so that values are lost or do not fit."""
     findings: list[MergeFinding] = []
     types: dict[tuple[Any, ...], tuple[str, str]] = {}
     for node, connection in connections.items():
@@ -156,10 +159,10 @@ async def _check_columns(connections: Mapping[str, Connection]) -> list[MergeFin
 
 
 def _check_ranges(status: RangeStatus, publisher: str | None) -> Iterator[MergeFinding]:
-    """Identity values that are nearly used up, or that nobody gets.
+    """Yield findings about identity values that are nearly used up, or are not allotted.
 
     Args:
-        publisher: at which the node subscribes; None: at none.
+        publisher: the Publisher of the node; None if it has none.
     """
     column = f"table {status.table}: column {status.column!r}"
     values = f"{status.left} identity value{'s' * (status.left != 1)}"

@@ -1,8 +1,8 @@
-"""A merge session: what a Subscriber has changed goes up, what the Publisher then has goes down (seed 001).
+"""The engine of a merge session: the Subscriber's changes are uploaded, then the Publisher's downloaded (seed 001).
 
-One text for servers and for virtual time: it stands above `MergeEndPort`. Each slice is a commit of its own at the
-end that receives it. A session that ends anywhere is continued by the next, which begins at the lower of the marks;
-what arrives twice is known by its lineage.
+The same code for servers and for virtual time, above `MergeEndPort`. Each slice is one commit at the node that
+receives it. A session that ends early is continued by the next, which begins at the lower of the marks; a row that
+arrives twice is recognised by its lineage.
 """
 
 from __future__ import annotations
@@ -50,40 +50,44 @@ _LOST = "08006"
 Ask = Callable[
     [MergeEncounter, Resolution | None], Resolution | Awaitable[Resolution | None] | None
 ]
-"""Is shown a conflict, and what handler or resolver propose (None: the default); says what becomes of it, or None."""
+"""Callback that gets a conflict, and the resolution proposed by handler or resolver (None for the default); returns
+the resolution, or None.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeReport:
-    """What a session has done, in total."""
+    """Totals of a session."""
 
     uploaded: int = 0
     """Rows written at the Publisher."""
     downloaded: int = 0
     """Rows written at the Subscriber."""
     conflicts: int = 0
-    """Conflicts found, and resolved at the Publisher."""
+    """Conflicts detected, and resolved at the Publisher."""
     deferred: int = 0
-    """Rows left at the Subscriber, because it has changed them since its upload; they go up in the next session. Rows
-    that are left because their change has failed at the Publisher are in `retried`."""
+    """Rows deferred at the Subscriber, because it has changed them since its upload; the next session uploads them.
+    Rows deferred because their change has failed at the Publisher are in `retried`.
+    """
     retried: int = 0
-    """Rows that could not be written, at either end; the next session tries them again."""
+    """Rows that could not be written, at either node; the next session retries them."""
     resumed: bool = False
-    """A session before this one was cut off."""
+    """Whether an earlier session was interrupted."""
     rejected: int = 0
-    """Changes that were not taken, and are undone where they were made: by a resolver or a handler, or because they
-    failed and the article compensates for that."""
+    """Changes that were rejected, and are undone where they were made: by a resolver or a handler, or because they
+    failed and the article compensates for failures.
+    """
     anew: bool = False
-    """An end was restored from a backup, so everything that was ever changed was compared."""
+    """Whether a node was restored from a backup, so that all rows ever changed were compared."""
 
 
 class MergeSession:
     """One session between a Publisher and one of its Subscribers.
 
     Args:
-        handlers: what is asked about each row on its way, by the article's name.
-        ask: is asked about each conflict, while no transaction is open.
-        only_upload: nothing goes down; a session that does brings it later.
+        handlers: the handler of each article, by the article's name.
+        ask: called for each conflict, while no transaction is open.
+        only_upload: whether to omit the download; a later session makes up for it.
         without: protections that are left out.
     """
 
@@ -112,15 +116,15 @@ class MergeSession:
         self._order: tuple[UUID, ...] = ()
         self._tally = SessionTally()
         self._refused: Collection[UUID] = ()
-        """What the Publisher could not write: the Subscriber's rows stay as they are."""
+        """Rows that the Publisher could not write: the Subscriber's rows stay as they are."""
 
     async def run(self) -> MergeReport:
-        """Upload, then download, unless it is to upload only.
+        """Upload, then download, unless only an upload is requested.
 
         Raises:
-            MergeError: another agent works for this subscription (21036), it has expired (21072), an end has
-                forgotten what the other must know (21333), or the two are not those that have merged before; or an
-                end could not be reached, or refused, and the next session continues.
+            MergeError: another agent works for this subscription (21036), it has expired (21072), a node has
+                removed metadata that the other needs (21333), or the two are not those that have merged before; or
+                a node could not be reached, or raised an error, and the next session continues.
         """
         publisher, subscriber = self._publisher, self._subscriber
         is_open = False
@@ -174,9 +178,9 @@ class MergeSession:
         )
 
     async def _greet(self) -> tuple[Marks, Marks]:
-        """The marks of Publisher and Subscriber, who are those that have met before.
+        """Return the marks of Publisher and Subscriber, after checking that the two have merged before.
 
-        If one knows a generation of the other that this does not know itself, it was restored from a backup.
+        A node that does not know one of its own generations which the other knows was restored from a backup.
         """
         ends = (self._publisher, self._subscriber)
         above, below = await together(*[end.marks() for end in ends])
@@ -226,7 +230,9 @@ class MergeSession:
         return above, below
 
     async def _has_forgotten_ranges(self) -> bool:
-        """Whether the Publisher was restored from before it allotted a range that the Subscriber has."""
+        """Return whether the Publisher was restored from a backup made before it allotted a range that the
+        Subscriber has.
+        """
         if MergeProtection.GUID_CHECK in self._without or not self._has_ranges:
             return False
         held = await self._subscriber.ranges()
@@ -234,7 +240,7 @@ class MergeSession:
         return await self._publisher.knows_ranges(newest) is False
 
     async def _refill_ranges(self) -> None:
-        """Have the Subscriber draw identity values from further ranges, where few are left of those that it has."""
+        """Allot further ranges to the Subscriber for identity columns with few values left."""
         if not self._has_ranges:
             return
         publisher, subscriber = self._publisher, self._subscriber
@@ -248,7 +254,7 @@ class MergeSession:
             await publisher.note_ranges()
         for artid, held in (await subscriber.ranges()).items():
             left = held
-            while left.missing:  # twice if what comes first was there already
+            while left.missing:  # repeated if the first allotment had been received already
                 allotted = await publisher.allot_ranges(artid, left)
                 await self._reach("ranges_allotted")
                 if not allotted:
@@ -258,7 +264,7 @@ class MergeSession:
                 left = (await subscriber.ranges())[artid]
 
     async def _bring_schema(self, above: SchemaMark, below: SchemaMark) -> None:
-        """Have the Subscriber make the schema changes that it lacks, each in a commit, before any row travels."""
+        """Perform schema changes that the Subscriber lacks, each in one commit, before any row is sent."""
         publisher, subscriber = self._publisher, self._subscriber
         if above == below or MergeProtection.SCHEMA in self._without:
             return
@@ -270,7 +276,9 @@ class MergeSession:
     async def _carry(
         self, sender: MergeEndPort, receiver: MergeEndPort, sent: Marks, received: Marks, way: str
     ) -> tuple[SliceOutcome, Generation]:
-        """One direction of the session: what became of its rows, and the generation that the receiver has then."""
+        """Propagate changes in one direction; return the outcome of the rows, and the generation that the receiver
+        then has.
+        """
         after = start(sent, received)
         is_upload = way == "upload"
         travelling = [
@@ -306,7 +314,7 @@ class MergeSession:
         }
         repeated = tuple(in_order(travelling, repeats))
         if MergeProtection.SCHEMA in self._without:
-            judges = {}  # nobody can look at rows of another shape
+            judges = {}  # rows of another shape cannot be judged
         last = await self._repeat(partial(receiver.receive, generation, repeated, judges))
         await self._reach(f"{way}_received")
         for artid, rows in failed.items():
@@ -319,7 +327,9 @@ class MergeSession:
         return total + last, generation
 
     async def _hand_over_conflicts(self) -> None:
-        """Have those on record at the Subscriber that belong there; what is cut off, the next session does again."""
+        """Record at the Subscriber the conflicts that belong there; the next session repeats an interrupted
+        transfer.
+        """
         logging = {article.options.conflict_logging for article in self._articles.values()}
         if logging <= {Logging.PUBLISHER}:
             return
@@ -328,7 +338,7 @@ class MergeSession:
             await self._publisher.release_conflicts([record.id for record in records])
 
     async def _show(self, part: Slice, judge: Judge, ask: Ask) -> None:
-        """Have somebody decide about the conflicts of a slice, as they are now."""
+        """Pass the present conflicts of a slice to the `ask` callback."""
         for encounter in await self._publisher.encounters(part, is_upload=True):
             if encounter.conflict is None:
                 continue
@@ -349,7 +359,7 @@ class MergeSession:
         )
 
     async def _repeat(self, step: Callable[[], Awaitable[T]]) -> T:
-        """A step that is one commit, again where only time was against it."""
+        """Run a step that is one commit, and retry it after transient errors."""
         attempts = 0
         while True:
             attempts += 1
@@ -365,6 +375,8 @@ class MergeSession:
 
 
 def _is_cut(sent: Marks, received: Marks) -> bool:
-    """A session was cut off in this direction: a generation has arrived in part, or was not acknowledged."""
+    """Return whether a session was interrupted in this direction: a generation has arrived in part, or was not
+    acknowledged.
+    """
     arrived = received.received.number if received.received is not None else 0
     return received.coming is not None or arrived != sent.sent

@@ -1,4 +1,4 @@
-"""Who merges with whom: the rows of ``sysmergesubscriptions``, and the role of the agent for each neighbour.
+"""Neighbours of a node: the rows of ``sysmergesubscriptions``, and the role of the agent for each neighbour.
 
 Every function takes an administrator's connection (a superuser's).
 """
@@ -24,33 +24,33 @@ Connection = AsyncConnection[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeNeighbour:
-    """A node that merges with another, as that one knows it."""
+    """A neighbour of a node, as the node records it."""
 
     name: str
     replica: int
     is_publisher: bool
-    """It is the Publisher of the two."""
+    """Whether the neighbour is the Publisher of the two."""
     is_server: bool = False
-    """It is a server subscription, with a priority of its own."""
+    """Whether the neighbour has a server subscription, with a priority of its own."""
     priority: float = 0.0
     received: Generation | None = None
-    """Its generation that the node begins with."""
+    """The neighbour's generation with which the node begins."""
     sent: Generation | None = None
-    """The node's generation that it begins with."""
+    """The node's generation with which the neighbour begins."""
     partition: int | None = None
-    """A Subscriber's, of a filtered publication."""
+    """A Subscriber's partition, if the publication is filtered."""
 
 
 def agent_role(database: str, neighbour: str) -> str:
-    """The role in whose name an agent works in a database for one neighbour."""
+    """Return the role with which an agent works in a database for one neighbour."""
     return names.role("merge", database, neighbour)
 
 
 async def name_self(connection: Connection, name: str, *, priority: float | None = 100) -> int:
-    """Let a node know its own name; its replica. Idempotent.
+    """Record a node's own name in its database, and return its replica. Idempotent.
 
     Args:
-        priority: of its own changes; None: it has a client subscription.
+        priority: priority of its own changes; None if it has a client subscription.
     """
     cursor = await connection.execute(
         "insert into msrepl.sysmergesubscriptions (subscriber_server, replnickname, is_self, subscriber_type, priority)"
@@ -65,10 +65,10 @@ async def name_self(connection: Connection, name: str, *, priority: float | None
 
 
 async def make_agent(connection: Connection, neighbour: str, password: str) -> None:
-    """Make the role of the agent that works here for a neighbour; one that is there gets the password.
+    """Create the role of the agent that works here for a neighbour; an existing role gets the password.
 
-    In transactions of its own: who may set a parameter is one row for all databases of a server, for which the
-    transaction of another database would wait.
+    Runs in transactions of its own: the right to set a parameter is one row for all databases of a server, so a
+    transaction in another database would have to wait.
     """
     role = agent_role(connection.info.dbname, neighbour)
     roles = await connection.execute("select from pg_roles where rolname = %s", (role,))
@@ -82,7 +82,7 @@ async def make_agent(connection: Connection, neighbour: str, password: str) -> N
 
 
 async def admit(connection: Connection, neighbour: MergeNeighbour) -> None:
-    """Enter a neighbour, and let its agent do what it does here."""
+    """Record a neighbour, and grant its agent the rights that it needs here."""
     role = agent_role(connection.info.dbname, neighbour.name)
     name = sql.Identifier(role)
     await connection.execute(compose("twopc", "merge_agent_rights", agent=name))
@@ -118,7 +118,7 @@ async def admit(connection: Connection, neighbour: MergeNeighbour) -> None:
 
 
 async def dismiss(connection: Connection, name: str) -> None:
-    """Forget a neighbour, and drop the role of its agent; harmless if it is not known."""
+    """Remove a neighbour, and drop the role of its agent; no effect if the neighbour is unknown."""
     await connection.execute(
         "delete from msrepl.sysmergesubscriptions where subscriber_server = %s and not is_self",
         (name,),
@@ -127,9 +127,9 @@ async def dismiss(connection: Connection, name: str) -> None:
 
 
 async def drop_agent(connection: Connection, neighbour: str) -> None:
-    """Drop the role of the agent that works here for a neighbour; harmless if there is none.
+    """Drop the role of the agent that works here for a neighbour; no effect if the role does not exist.
 
-    One that has rights in another database, which is a copy of this, stays, and cannot log in.
+    A role with rights in another database, which is a copy of this one, stays, and can no longer log in.
     """
     role = agent_role(connection.info.dbname, neighbour)
     roles = await connection.execute("select from pg_roles where rolname = %s", (role,))
@@ -144,7 +144,7 @@ async def drop_agent(connection: Connection, neighbour: str) -> None:
 
 
 async def publisher_name(connection: Connection) -> str | None:
-    """The node at which this one subscribes; None: at none, or it is being initialised."""
+    """Return the node to which this one subscribes; None if it does not subscribe, or is being initialised."""
     [(exists,)] = await (
         await connection.execute("select to_regclass('msrepl.sysmergesubscriptions') is not null")
     ).fetchall()
@@ -158,7 +158,7 @@ async def publisher_name(connection: Connection) -> str | None:
 
 
 async def subscriber_names(connection: Connection) -> list[str]:
-    """Those that subscribe here, by name; without those whose subscription was dropped."""
+    """Return the Subscribers of this node, by name, without those whose subscription was dropped."""
     cursor = await connection.execute(
         "select subscriber_server from msrepl.sysmergesubscriptions"
         " where login is not null and not is_publisher and status = 1 order by 1"
@@ -167,7 +167,7 @@ async def subscriber_names(connection: Connection) -> list[str]:
 
 
 async def agent_processes(connection: Connection, neighbour: str) -> list[int]:
-    """The server processes that work here as the agent for a neighbour."""
+    """Return the pids of the backends that work here as the agent for a neighbour."""
     role = agent_role(connection.info.dbname, neighbour)
     cursor = await connection.execute(
         "select pid from pg_stat_activity where usename = %s order by pid", (role,)
@@ -176,7 +176,7 @@ async def agent_processes(connection: Connection, neighbour: str) -> list[int]:
 
 
 async def close_generation(connection: Connection) -> Generation:
-    """Close a generation in a transaction that has begun with nothing but REPEATABLE READ; see ``merge_close``."""
+    """Close a generation in a transaction in which only REPEATABLE READ was set; see ``merge_close``."""
     await connection.execute("lock table msrepl.msmerge_genhistory in share row exclusive mode")
     cursor = await connection.execute("select * from msrepl.merge_close()")
     row = await cursor.fetchone()

@@ -1,6 +1,7 @@
-"""Rows of a slice as PostgreSQL's arrays, in binary: they go from one end to the other, and nobody looks into them.
+"""Rows of a slice as binary PostgreSQL arrays, which are passed from one node to the other without being decoded.
 
-To make objects of a row, cut them into slices and make arrays again costs an agent half of what applying the row costs.
+Decoding each row, cutting the rows into slices and encoding arrays again costs an agent half as much as applying
+the row.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from psycopg.pq import Format
 
 from twopc.merge.plan import BYTES_MAX, MergeRow, Slice, slices
 
-#: Of guids, gones, lineages, column versions, writers and rows.
+#: Types of guids, gones, lineages, column versions, writers and rows.
 _TYPES = ("uuid", "bool", "text", "text", "int8", "text")
 _OIDS = tuple(postgres.types[name].array_oid for name in _TYPES)
 
 
 class PackedArray(bytes):
-    """An array, as a server has sent it and another reads it."""
+    """An array as one server has sent it and another reads it."""
 
 
 class _PackedArrayDumper(Dumper):
-    """As it is; the query says of which type it is."""
+    """Passes the array unchanged; the query names its type."""
 
     format = Format.BINARY
 
@@ -35,11 +36,11 @@ class _PackedArrayDumper(Dumper):
 
 
 class PackedRows(Sequence[MergeRow]):
-    """Rows as arrays, which are read when somebody asks for a row.
+    """Rows as arrays, which are decoded when a row is accessed.
 
     Args:
         arrays: guids, gones, lineages, column versions, writers and rows.
-        leaves: see `MergeRow`, of all of them.
+        leaves: see `MergeRow`; applies to all rows.
     """
 
     def __init__(self, arrays: Sequence[PackedArray], *, leaves: bool) -> None:
@@ -67,7 +68,7 @@ class PackedRows(Sequence[MergeRow]):
         )
 
     def __len__(self) -> int:
-        return int.from_bytes(self.arrays[0][12:16])  # behind dimensions, flags and type
+        return int.from_bytes(self.arrays[0][12:16])  # after dimensions, flags and type
 
     def __iter__(self) -> Iterator[MergeRow]:
         return iter(self._rows)
@@ -81,12 +82,14 @@ class PackedRows(Sequence[MergeRow]):
 
 
 def adapt_packed(connection: AsyncConnection[Any]) -> None:
-    """Let a connection take packed arrays as parameters."""
+    """Allow packed arrays as parameters of a connection."""
     connection.adapters.register_dumper(PackedArray, _PackedArrayDumper)
 
 
 def packed_slices(artid: UUID, cursor: AsyncCursor[Any]) -> list[Slice]:
-    """Slices of an article, from a result in binary: whether they are gone, whether they leave, and the arrays."""
+    """Return the slices of an article from a binary result: whether the rows are deletions, whether they leave the
+    partition, and the arrays.
+    """
     result = cursor.pgresult
     assert result is not None
     parts: list[Slice] = []
@@ -97,9 +100,8 @@ def packed_slices(artid: UUID, cursor: AsyncCursor[Any]) -> list[Slice]:
             for column in range(2, 2 + len(_OIDS))
         ]
         rows = PackedRows(arrays, leaves=leaves)
-        if (
-            sum(map(len, arrays)) > 2 * BYTES_MAX
-        ):  # the server has cut behind the row that was too much
+        if sum(map(len, arrays)) > 2 * BYTES_MAX:
+            # the server ends a slice after the row that exceeds the limit
             parts += slices(artid, rows)
         else:
             parts.append(Slice(artid=artid, gone=gone, leaves=leaves, rows=rows))
@@ -107,7 +109,7 @@ def packed_slices(artid: UUID, cursor: AsyncCursor[Any]) -> list[Slice]:
 
 
 def arrays(rows: Sequence[MergeRow]) -> Sequence[Any]:
-    """Guids, gones, lineages, column versions, writers and rows, as parameters."""
+    """Return guids, gones, lineages, column versions, writers and rows, as parameters."""
     if isinstance(rows, PackedRows):
         return rows.arrays
     return (

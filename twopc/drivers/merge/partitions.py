@@ -61,7 +61,7 @@ full join (select * from msrepl.msmerge_current_partition_mappings as m where m.
     on c.rowguid = f.rowguid and c.partition_id = f.partition_id
 where f.rowguid is null or c.rowguid is null order by 1, 2
 """
-#: Rows that belong to several partitions though the partition option says that none does.
+#: Rows that belong to several partitions against the partition option.
 _SHARED: LiteralString = """
 select c.rowguid, max(c.partition_id), 'belongs to others, too'
 from msrepl.sysmergepartitioninfo as i
@@ -87,35 +87,35 @@ class FilteredArticle:
     artid: UUID
     name: str
     condition: str | None
-    """Its row filter, as PostgreSQL prints it."""
+    """The row filter, as PostgreSQL prints it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergePartition:
-    """The rows that Subscribers get whose filters have these values."""
+    """A partition: the rows for Subscribers whose filters have these values."""
 
     number: int
     host_name: str | None
-    """None: no filter looks at it."""
+    """The host name; None if no filter uses it."""
     login: str | None
     subscribers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrongMapping:
-    """A row whose partition is not what the filters, or the partition option, say."""
+    """A row whose mappings contradict the filters, or the partition option."""
 
     table: str
     rowguid: UUID
     partition: int | None
-    """None: a filter fails of it, so it belongs nowhere."""
+    """The partition; None if a filter fails for the row, so that it belongs to no partition."""
     reason: str
-    """``belongs`` or ``does not belong``, by the filters, while the mappings say otherwise; ``belongs to others, too``,
-    against the partition option; or how a filter fails."""
+    """``belongs`` or ``does not belong``, according to the filters, if the mappings contradict; ``belongs to others, too``, against the partition option; or the error of a filter.
+    """
 
 
 async def filtered_articles(connection: Connection) -> list[FilteredArticle]:
-    """The filtered articles of a database, parents before their children."""
+    """Return the filtered articles of a database, parents before their children."""
     rows = await (await connection.execute(_FILTERED)).fetchall()
     return [
         FilteredArticle(
@@ -129,7 +129,7 @@ async def filtered_articles(connection: Connection) -> list[FilteredArticle]:
 
 
 async def stored_filter(connection: Connection, artid: UUID) -> MergeFilter | None:
-    """The filters of an article, as they were published; None: it has none."""
+    """Return the filters of an article, as they were published; None if it has none."""
     cursor = await connection.execute(
         "select subset_filterclause, use_partition_groups, filters_on_time, partition_options,"
         " allow_partition_realignment from msrepl.sysmergepartitioninfo where artid = %s",
@@ -163,7 +163,7 @@ async def stored_filter(connection: Connection, artid: UUID) -> MergeFilter | No
 
 
 async def partitions(connection: Connection) -> list[MergePartition]:
-    """The partitions that there are, with those who subscribe to each."""
+    """Return the existing partitions, with the Subscribers of each."""
     rows = await (await connection.execute(_PARTITIONS)).fetchall()
     return [
         MergePartition(
@@ -174,10 +174,10 @@ async def partitions(connection: Connection) -> list[MergePartition]:
 
 
 async def find_partition(connection: Connection, number: int) -> MergePartition:
-    """The partition of that number.
+    """Return the partition of that number.
 
     Raises:
-        MergeError: there is none (20629).
+        MergeError: the partition does not exist (20629).
     """
     for each in await partitions(connection):
         if each.number == number:
@@ -190,7 +190,9 @@ async def find_partition(connection: Connection, number: int) -> MergePartition:
 
 
 async def partition_of(connection: Connection, host_name: str, login: str) -> int | None:
-    """The partition of a Subscriber with these values, which is made if it is not there; None: nothing is filtered."""
+    """Return the partition of a Subscriber with these values, which is created if necessary; None if nothing is
+    filtered.
+    """
     used = await values_used(connection)
     if used is None:
         return None
@@ -204,7 +206,7 @@ async def partition_of(connection: Connection, host_name: str, login: str) -> in
 
 
 async def values(connection: Connection, partition: int | None) -> tuple[str, str]:
-    """Host name and login of a partition; empty where no filter looks at them."""
+    """Return host name and login of a partition; empty if no filter uses them."""
     cursor = await connection.execute(
         "select coalesce(host_name_fn, ''), coalesce(suser_sname_fn, '') from msrepl.msmerge_partition_groups"
         " where partition_id = %s",
@@ -215,7 +217,9 @@ async def values(connection: Connection, partition: int | None) -> tuple[str, st
 
 
 async def drop_others(connection: Connection, partition: int, subscriber: str) -> list[str]:
-    """Drop the subscriptions of others to a partition that has one Subscriber alone (partition option 3); their names."""
+    """Drop other subscriptions to a partition that may have only one Subscriber (partition option 3); return their
+    names.
+    """
     cursor = await connection.execute(
         "update msrepl.sysmergesubscriptions as s set status = 2"
         " where s.partition_id = %s and s.subscriber_server <> %s and s.status = 1"
@@ -227,7 +231,7 @@ async def drop_others(connection: Connection, partition: int, subscriber: str) -
 
 
 async def values_used(connection: Connection) -> set[str] | None:
-    """Which values of a Subscriber the filters look at; None: nothing is filtered."""
+    """Return the names of a Subscriber's values that the filters use; None if nothing is filtered."""
     filtered = await filtered_articles(connection)
     if not filtered:
         return None
@@ -235,7 +239,7 @@ async def values_used(connection: Connection) -> set[str] | None:
 
 
 async def part(connection: Connection, article: MergeArticle, subscriber: str) -> sql.Composable:
-    """The condition under which a Subscriber gets a row ``t`` of an article, as the filters say now."""
+    """Return the condition by which a Subscriber gets a row ``t`` of an article, according to the present filters."""
     cursor = await connection.execute(_SUBSCRIBER, (subscriber, article.artid))
     row = await cursor.fetchone()
     if row is None:
@@ -252,9 +256,9 @@ async def part(connection: Connection, article: MergeArticle, subscriber: str) -
 async def delivered(
     connection: Connection, article: MergeArticle, subscriber: str
 ) -> tuple[sql.Composable, list[str]]:
-    """The condition under which a Subscriber was given a row ``t`` of an article, and rows that are on their way.
+    """Return the condition by which a Subscriber was given a row ``t`` of an article, and the rows in transit.
 
-    These have come into its partition, or left it, with a generation that it does not have yet.
+    Rows in transit have entered its partition, or left it, in a generation that the Subscriber does not have yet.
     """
     cursor = await connection.execute(_SUBSCRIBER, (subscriber, article.artid))
     row = await cursor.fetchone()
@@ -277,7 +281,9 @@ async def delivered(
 
 
 async def left_behind(connection: Connection, article: MergeArticle, subscriber: str) -> list[UUID]:
-    """Rows of an article that have left a Subscriber's partition and stay there, because the article does not realign."""
+    """Return rows of an article that have left a Subscriber's partition and stay there, because the article does
+    not realign.
+    """
     cursor = await connection.execute(_LEFT_BEHIND, (subscriber, article.artid))
     return [rowguid for (rowguid,) in await cursor.fetchall()]
 
@@ -285,7 +291,7 @@ async def left_behind(connection: Connection, article: MergeArticle, subscriber:
 async def touch_partition(
     connection: Connection, article: MergeArticle, subscriber: str, rowguids: Sequence[UUID]
 ) -> None:
-    """Have a Subscriber hear once more which of these rows do not belong to it, and get the others again."""
+    """Send a Subscriber again which of these rows do not belong to it, and the other rows."""
     row = await (await connection.execute(_SUBSCRIBER, (subscriber, article.artid))).fetchone()
     if row is not None:
         await connection.execute(
@@ -297,10 +303,10 @@ async def touch_partition(
 async def add_partition(
     connection: Connection, host_name: str | None, login: str | None
 ) -> MergePartition:
-    """Make a partition before anybody subscribes to it (sp_addmergepartition); one that is there is returned.
+    """Create a partition before its first subscription (sp_addmergepartition), or return the existing one.
 
     Raises:
-        SubscriptionError: nothing is filtered by a value of a Subscriber (20674); see `check_named`.
+        SubscriptionError: no filter uses a value of a Subscriber (20674); see `check_named`.
     """
     used = await values_used(connection)
     if not used:
@@ -319,7 +325,7 @@ async def add_partition(
 
 
 async def map_new(connection: Connection, partition: int, generation: Generation) -> None:
-    """Work out the rows of a partition that was just made, in the transaction that has closed the generation."""
+    """Evaluate the rows of a new partition, in the transaction that has closed the generation."""
     cursor = await connection.execute(
         "update msrepl.msmerge_partition_groups as p set maxgen_whenadded = %s"
         " where p.partition_id = %s and p.maxgen_whenadded is null",
@@ -334,7 +340,7 @@ async def map_new(connection: Connection, partition: int, generation: Generation
 
 
 async def mapped_rows(connection: Connection, partition: int) -> AsyncIterator[bytes]:
-    """Nickname and rowguid of each row of a partition, as COPY text."""
+    """Yield nickname and rowguid of each row of a partition, as COPY text."""
     command = sql.SQL(
         "copy (select tablenick, rowguid from msrepl.msmerge_current_partition_mappings where partition_id = {})"
         " to stdout"
@@ -345,9 +351,10 @@ async def mapped_rows(connection: Connection, partition: int) -> AsyncIterator[b
 
 
 async def wrong_mappings(connection: Connection) -> list[WrongMapping]:
-    """Where the mappings differ from what the filters say of all rows, as of the newest generation.
+    """Return the differences between the mappings and the filters of all rows, as of the newest generation.
 
-    In a transaction that has just closed it: what applications change afterwards is no difference.
+    Must run in the transaction that has just closed the generation, so that later changes of applications are not
+    reported.
     """
     wrong = []
     for each in await filtered_articles(connection):

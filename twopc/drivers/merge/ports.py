@@ -1,6 +1,6 @@
-"""What a merge session needs of each of its two ends, whichever world they are in.
+"""Interfaces to the two nodes of a merge session, on servers and in the model.
 
-Every method may raise `psycopg.Error`, where nobody answers or the end refuses.
+Every method may raise `psycopg.Error`, if the node does not answer or refuses.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from twopc.merge.schema_changes import SchemaChange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionArticle:
-    """What a session needs to know of an article."""
+    """Properties of an article that a session needs."""
 
     name: str
     parents: tuple[UUID, ...]
-    """The articles that it refers to."""
+    """The articles that it references."""
     columns: tuple[str, ...]
-    """In the order of a row's values."""
+    """The columns in the order of a row's values."""
     column_tracking: bool
     numbers: tuple[int, ...] = ()
-    """Of each column, which of the column versions is its own; empty: as they stand."""
+    """For each column the number of its column version; empty if the numbers follow the order of the columns."""
     options: MergeOptions = DEFAULT_OPTIONS
     is_filtered: bool = False
-    """At the Publisher: not every Subscriber gets every row."""
+    """At the Publisher: whether some Subscribers get only some of the rows."""
     has_ranges: bool = False
-    """Values of its identity column are drawn from ranges."""
+    """Whether values of its identity column are drawn from ranges."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConflictRecord:
-    """A conflict on its way from a Publisher's records to a Subscriber's; only the ends look into it."""
+    """A conflict sent from a Publisher's records to a Subscriber's; only the nodes interpret its content."""
 
     id: UUID
     artid: UUID
@@ -49,31 +49,31 @@ class ConflictRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutgoingChanges:
-    """What a range of one end's generations has changed, read in the snapshot that ends it."""
+    """Changes of a range of generations of one node, read in the snapshot that ends the range."""
 
     generation: Generation
     slices: Mapping[UUID, Sequence[Slice]]
-    """By article, each in the order of `rowguid`."""
+    """Slices by article, each in the order of `rowguid`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceOutcome:
-    """What became of a slice."""
+    """Outcome of the rows of a slice."""
 
     applied: int = 0
     """Rows that were written."""
     skipped: int = 0
-    """Rows of which all was known."""
+    """Rows whose changes were already known."""
     conflicts: int = 0
     deferred: Sequence[UUID] = ()
-    """Rows that were left, because they have a change that must go up first."""
+    """Rows that were not applied, because a change of them must be uploaded first."""
     rejected: int = 0
-    """Rows that were not taken, and whose change is undone at the other end."""
+    """Rows that were rejected, and whose change is undone at the other node."""
     failed: Mapping[UUID, str] = field(default_factory=dict)
     """Rows that could not be written, each with the reason."""
 
     def __add__(self, later: SliceOutcome) -> SliceOutcome:
-        """What became of both; what has failed at first is tried again, and only what fails later counts."""
+        """Return the outcome of both; rows that failed first are retried, so only later failures count."""
         return SliceOutcome(
             applied=self.applied + later.applied,
             skipped=self.skipped + later.skipped,
@@ -86,14 +86,14 @@ class SliceOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArticleCounts:
-    """What a session has done to one article, in one direction."""
+    """Counts of a session for one article, in one direction."""
 
     artid: UUID
     is_upload: bool
     rows: int = 0
     """Rows that were written."""
     deletes: int = 0
-    """Those of them that went."""
+    """Rows that were deleted, included in `rows`."""
     conflicts: int = 0
     deferred: int = 0
     retried: int = 0
@@ -108,61 +108,66 @@ class SessionRecord:
     resumed: bool
     anew: bool
     error: str | None = None
-    """Why it has failed."""
+    """The error with which the session failed; None if it did not."""
 
 
 class MergeRangePort(Protocol):
-    """One end of a session, as far as identity ranges go; only articles that have them are named."""
+    """Interface to one node of a session for identity ranges; only articles that have ranges are named."""
 
     async def ranges(self) -> Mapping[UUID, RangesHeld]:
-        """At the Subscriber: what it has, by article."""
+        """At the Subscriber: return the state of its ranges, by article."""
         ...
 
     async def knows_ranges(self, newest: Mapping[UUID, int]) -> bool | None:
-        """At the Publisher: whether it has allotted these ranges to the neighbour, by article and first value.
+        """At the Publisher: return whether it has allotted these ranges to the neighbour, given by article and
+        first value.
 
         Returns:
-            False if not: it was restored from a backup. None: that is known already, and the neighbour has not told yet
-            what it holds.
+            False if not, because it was restored from a backup. None if that is already known, and the neighbour
+            has not reported its ranges yet.
         """
         ...
 
     async def ranges_held(self) -> Mapping[UUID, HeldValues]:
-        """At the Subscriber: the values that it draws from, by article, and the highest that it has seen."""
+        """At the Subscriber: return the ranges from which it draws, by article, and the highest value that it has
+        seen.
+        """
         ...
 
     async def learn_ranges(
         self, held: Mapping[UUID, HeldValues]
     ) -> Mapping[UUID, Sequence[AllottedRange] | None]:
-        """At the Publisher: enter ranges that it has allotted to the neighbour, and give no value that is among them.
+        """At the Publisher: record ranges that it has allotted to the neighbour, and never use their values.
 
         Returns:
-            By article the ranges as it numbers them now; None: it has allotted some to another since it was restored.
+            The ranges by article with their new numbers; None for an article of which it has allotted some to
+            another Subscriber since it was restored.
         """
         ...
 
     async def note_ranges(self) -> None:
-        """At the Publisher: the neighbour has told its ranges, and knows them by their present numbers."""
+        """At the Publisher: record that the neighbour has reported its ranges, and knows their new numbers."""
         ...
 
     async def withdraw_ranges(self, artid: UUID) -> None:
-        """At the Subscriber: draw from the ranges that it has no more."""
+        """At the Subscriber: stop drawing from its present ranges."""
         ...
 
     async def allot_ranges(self, artid: UUID, held: RangesHeld) -> Sequence[AllottedRange]:
-        """At the Publisher: allot what is missing, in one commit, or repeat what has not arrived.
+        """At the Publisher: allot missing ranges, in one commit, or return allotments that were not received.
 
-        None are allotted while the Publisher does not know what its Subscribers hold: it was restored from a backup.
+        No ranges are allotted while the Publisher does not know its Subscribers' ranges, because it was restored
+        from a backup.
         """
         ...
 
     async def receive_ranges(self, artid: UUID, allotted: Sequence[AllottedRange]) -> None:
-        """At the Subscriber: take ranges that were allotted to it; idempotent."""
+        """At the Subscriber: add ranges that were allotted to it; idempotent."""
         ...
 
 
 class MergeEndPort(MergeRangePort, Protocol):
-    """One end of a session: a database, as an agent for one neighbour sees it."""
+    """Interface to one node of a session, as an agent for one neighbour sees it."""
 
     name: str
 
@@ -170,121 +175,128 @@ class MergeEndPort(MergeRangePort, Protocol):
         """Connect.
 
         Args:
-            alone: no other agent may work for this neighbour (MergeError 21036 if one does).
+            alone: whether no other agent may work for this neighbour (MergeError 21036 if one does).
         """
         ...
 
     async def close(self) -> None:
-        """Idempotent."""
+        """Close the connection; idempotent."""
         ...
 
     async def marks(self) -> Marks:
-        """How far it is with the neighbour."""
+        """Return its marks about the neighbour."""
         ...
 
     async def knows(self, generation: Generation) -> bool:
-        """Whether it has closed that generation."""
+        """Return whether it has closed that generation."""
         ...
 
     async def rewind(self) -> None:
-        """Take another number: this end was restored from a backup, and its neighbour knows what it has forgotten.
+        """Take another replica number: this node was restored from a backup, and its neighbour knows versions that
+        it has lost.
 
-        What it has changed since the neighbour last confirmed anything may have versions that it has given before,
-        to other changes: it is changed once more, by the new number. Its marks about the neighbour begin anew.
+        Rows that it has changed since the neighbour's last confirmation may have versions that it had used before,
+        for other changes: these rows are changed once more, by the new number. Its marks about the neighbour are
+        reset.
         """
         ...
 
     async def begin_anew(self, neighbour: int, cleaned: int) -> None:
-        """Forget how far it is with the neighbour, which has this number now, and what came from there.
+        """Reset the marks about the neighbour, which has this replica number now, and the sources of rows that came
+        from it.
 
-        Everything that was ever changed is compared in the session that follows, but for what the neighbour has
-        forgotten: up to its generation `cleaned`, which this end had before.
+        The following session compares all rows ever changed, except those of which the neighbour has removed
+        metadata: up to its generation `cleaned`, which this node had received before.
         """
         ...
 
     async def introduce(self, servers: Sequence[ServerSubscription]) -> None:
-        """At the Publisher: enter server subscriptions below the neighbour, in place of those entered before.
+        """At the Publisher: record server subscriptions below the neighbour, replacing those recorded before.
 
-        None is believed to have a higher priority than the neighbour.
+        Their priorities are limited to the neighbour's.
         """
         ...
 
     async def schema_changes(self) -> Sequence[SchemaChange]:
-        """The schema changes that it has made, in order; rows travel from now on in the shape after the last."""
+        """Return the schema changes that it has performed, in order; from now on rows are sent in the shape after
+        the last.
+        """
         ...
 
     async def alter(self, change: SchemaChange) -> None:
-        """At the Subscriber: make the Publisher's next schema change in one commit, which also notes it."""
+        """At the Subscriber: perform the Publisher's next schema change in one commit, which also records it."""
         ...
 
     async def articles(self) -> Mapping[UUID, SessionArticle]:
-        """Its articles."""
+        """Return its articles."""
         ...
 
     async def read(self, after: int, articles: Sequence[UUID]) -> OutgoingChanges:
-        """Close a generation, and read what the neighbour does not have, in one transaction."""
+        """Close a generation, and read the changes that the neighbour does not have, in one transaction."""
         ...
 
     async def encounters(self, part: Slice, *, is_upload: bool) -> Sequence[MergeEncounter]:
-        """The rows of a slice, and what is held of them, by themselves: nothing is locked afterwards."""
+        """Return the rows of a slice with the held rows, without keeping locks."""
         ...
 
     async def apply(
         self, part: Slice, coming: Generation, judge: Judge | None = None
     ) -> SliceOutcome:
-        """Apply rows of the neighbour's generation in one commit, which also notes that it has begun to arrive.
+        """Apply rows of the neighbour's generation in one commit, which also records that the generation has begun
+        to arrive.
 
         Args:
-            judge: is asked about every row, once it is locked; None: nobody is, and priorities decide.
+            judge: judges every row once it is locked; None to decide by priorities.
         """
         ...
 
     async def receive(
         self, generation: Generation, repeated: Sequence[Slice], judges: Mapping[UUID, Judge]
     ) -> SliceOutcome:
-        """Note that the neighbour's generation is here; in the same commit, try once more what has failed.
+        """Record that the neighbour's generation is complete; in the same commit, retry rows that have failed.
 
-        What fails again is recorded as a conflict of type 5 to 10, and is undone at its origin if a judge says so.
+        A row that fails again is recorded as a conflict of type 5 to 10, and is undone at its origin if a judge
+        decides so.
 
         Args:
-            judges: of articles that have one.
+            judges: judges by article, for articles that have one.
         """
         ...
 
     async def outgoing_conflicts(self) -> Sequence[ConflictRecord]:
-        """Conflicts that are to be on record at the neighbour, a Subscriber, and are not yet."""
+        """Return conflicts that must be recorded at the neighbour, a Subscriber, and are not yet."""
         ...
 
     async def log_conflicts(self, records: Sequence[ConflictRecord]) -> None:
-        """Put them on record; idempotent."""
+        """Record the conflicts; idempotent."""
         ...
 
     async def release_conflicts(self, ids: Sequence[UUID]) -> None:
-        """Note that they are on record at the neighbour; idempotent."""
+        """Record that the neighbour has recorded these conflicts; idempotent."""
         ...
 
     async def acknowledge(
         self, generation: Generation, missing: Mapping[UUID, Collection[UUID]]
     ) -> None:
-        """Note that the neighbour has this end's generation, but for rows that failed there, or were left.
+        """Record that the neighbour has this node's generation, except for rows that failed there or were deferred.
 
-        Those are sent again, and their metadata is not removed before the neighbour has them.
+        Those rows are sent again, and their metadata is kept until the neighbour has them.
         """
         ...
 
     async def end(self, record: SessionRecord) -> int:
-        """At the Publisher: record a session; unless it has failed, forget what nobody needs any more.
+        """At the Publisher: record a session; unless it has failed, remove metadata that is no longer needed.
 
         Returns:
-            The generation up to which is forgotten what its generations have changed.
+            The generation up to which metadata was removed.
         """
         ...
 
     async def settle(self, generation: Generation, cleaned: int) -> None:
-        """At the Subscriber, when a session is over: forget what the Publisher has forgotten.
+        """At the Subscriber, when a session has ended: remove metadata that the Publisher has removed.
 
         Args:
-            generation: the Publisher's, which holds all that this end had sent before.
-            cleaned: that up to which the Publisher has forgotten.
+            generation: the Publisher's generation, which includes all changes that this node had sent before.
+            cleaned: the generation up to which the Publisher has removed metadata.
         """
         ...

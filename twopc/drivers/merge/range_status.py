@@ -1,4 +1,4 @@
-"""Which values of identity columns each node holds, and how many are left of them.
+"""Status of identity ranges: the values that each node holds, and how many are left.
 
 Functions take an administrator's connection (a superuser's).
 """
@@ -15,7 +15,7 @@ from twopc.merge.ranges import RANGES, AllottedRange, RangesHeld
 
 Connection = AsyncConnection[Any]
 
-#: One row for each article with ranges: what this node draws from, and what comes next.
+#: Query with one row for each article with ranges: the ranges from which this node draws, and the next value.
 _ARTICLES = """
 select a.artid, a.source_schema, a.source_object, a.identity_column, msrepl.merge_identity_left(a.artid),
        case when case when a.created_table then s.subscriber_type = 1 else exists (
@@ -34,7 +34,7 @@ left join msrepl.sysmergesubscriptions as s on s.is_self
 where a.identity_column is not null
 order by a.nickname
 """
-#: Those that this node draws from have places; the others it has allotted.
+#: Ranges from which this node draws have places; it has allotted the others.
 _RANGES = """
 select r.artid, r.place_end is not null, r.subscriber_server, coalesce(r.allotment, r.id), r.range_begin, r.range_end
 from msrepl.msmerge_identity_range as r
@@ -58,29 +58,35 @@ class RangeStatus:
     table: str
     column: str
     is_own: bool
-    """It draws from ranges that were allotted to it; else from the table's own sequence."""
+    """Whether the node draws from ranges that were allotted to it; if not, from the table's own sequence."""
     left: int
-    """How many values it can still draw."""
+    """Number of values that the node can still draw."""
     next: int | None
-    """The next one; None: there is none."""
+    """The next value; None if there is none."""
     size: int
-    """How many values a range has: of those that it gets or, if it gets none, of the largest that it allots now."""
+    """Number of values in a range: of the ranges that the node gets or, if it gets none, of the largest that it
+    allots now.
+    """
     threshold_percent: int
     drawn_from: tuple[AllottedRange, ...]
-    """Its own ranges that are not used up, in the order in which it draws from them."""
+    """The node's own ranges that are not used up, in the order in which it draws from them."""
     allotted: tuple[tuple[str, AllottedRange], ...]
-    """What it has allotted to others, by Subscriber, in the order of allotment; also to those that subscribe no more."""
+    """Ranges that the node has allotted, with their Subscribers, in the order of allotment; including former
+    Subscribers.
+    """
     waits_for: tuple[str, ...]
-    """It was restored, and allots none before a session with each of these."""
+    """Subscribers with each of which a restored node must have a session before it allots ranges."""
 
     @property
     def due(self) -> int:
-        """How many values a session would bring now."""
+        """Number of values that a session would allot now."""
         return self._held.missing if self.is_own else 0
 
     @property
     def is_short(self) -> bool:
-        """Few are left: of a Subscriber's, sessions that should have brought others did not; else of the type's."""
+        """Whether few values are left: at a Subscriber because sessions did not bring further ranges, otherwise
+        because of the type.
+        """
         return self._held.is_short if self.is_own else self.left < RANGES * self.size
 
     @property
@@ -95,7 +101,7 @@ class RangeStatus:
 
 
 async def read_ranges(connection: Connection, node: str) -> list[RangeStatus]:
-    """The identity values of each merged table that has ranges, at one node."""
+    """Return the status of each merged table that has ranges, at one node."""
     async with connection.transaction():
         await connection.execute("set local transaction isolation level repeatable read")
         articles = await (await connection.execute(_ARTICLES)).fetchall()

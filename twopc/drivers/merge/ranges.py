@@ -1,6 +1,6 @@
-"""Identity ranges on servers: what a table needs for them, and how a session allots further ones.
+"""Identity ranges on servers: the objects that a table needs, and the first ranges of a Subscriber.
 
-Functions take an administrator's connection (a superuser's), unless they say otherwise.
+Functions take an administrator's connection (a superuser's), unless stated otherwise.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _RECEIVE = "select msrepl.merge_receive_ranges(%s, %s::int8[], %s::int8[], %s::i
 async def identity_of(
     connection: Connection, table: Table, where: str, ranges: IdentityRanges
 ) -> MergeIdentity:
-    """The column of a table whose values are to be drawn from ranges.
+    """Return the column of a table whose values are to be drawn from ranges.
 
     Raises:
-        ArticleError: there is none, or more than one, or it does not count upwards, or values are beyond its
-            sequence.
+        ArticleError: the table has no such column, or more than one, or the column does not count upwards, or has
+            values beyond its sequence.
     """
     ranges.check(where)
     name = qualified(table.schema, table.name)
@@ -83,11 +83,11 @@ async def identity_of(
 async def install_ranges(
     connection: Connection, article: MergeArticle, owner: str, *, is_copy: bool
 ) -> None:
-    """Have a tracked table give its identity values out of ranges, and refuse others.
+    """Install the objects by which a tracked table draws its identity values from ranges, and refuses others.
 
     Args:
         owner: the role that owns our objects in the database.
-        is_copy: it is at a Subscriber.
+        is_copy: whether the table is at a Subscriber.
     """
     identity = article.identity
     assert identity is not None
@@ -128,10 +128,11 @@ async def begin_ranges(
     subscriber: str,
     without: Set[MergeProtection] = NOTHING_LEFT_OUT,
 ) -> None:
-    """Give a Subscriber that begins its ranges. It is entered at the Publisher, inside a transaction of both.
+    """Give a new Subscriber its ranges. The Subscriber must be recorded at the Publisher; called inside a
+    transaction of both.
 
     Args:
-        without: protections that are left out, to show what they protect from.
+        without: protections that are left out, to show the errors that they prevent.
     """
     for artid, size in await (await above.execute(_SIZES, (subscriber,))).fetchall():
         if MergeProtection.IDENTITY_RANGES in without:

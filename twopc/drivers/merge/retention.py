@@ -1,4 +1,4 @@
-"""How long a database keeps metadata of changed rows, and its clean-up.
+"""Retention of the metadata of changed rows in a database, and its clean-up.
 
 Every function takes an administrator's connection (a superuser's).
 """
@@ -15,12 +15,12 @@ from twopc.sql import path
 
 Connection = AsyncConnection[Any]
 
-#: Subscriptions that have expired, and to which generations are missing that were forgotten since.
+#: Expired subscriptions that lack generations whose metadata was removed since.
 _LEFT_BEHIND = """
 select s.subscriber_server from msrepl.sysmergesubscriptions as s, msrepl.msmerge_replica as r
 where s.login is not null and not s.is_publisher and s.sentgen < r.cleaned order by 1
 """
-#: Every date that a node has stored.
+#: All columns with times that a node has recorded.
 _DATES = (
     ("msmerge_genhistory", "coldate"),
     ("sysmergesubscriptions", "last_sync_date"),
@@ -32,7 +32,7 @@ _DATES = (
 
 
 async def read_retention(connection: Connection) -> int:
-    """The retention of this node's publication, in days; 0: for ever."""
+    """Return the retention of this node's publication, in days; 0 for ever."""
     cursor = await connection.execute("select min(retention) from msrepl.sysmergepublications")
     row = await cursor.fetchone()
     return RETENTION_DAYS if row is None or row[0] is None else int(row[0])
@@ -42,14 +42,14 @@ async def set_retention(connection: Connection, days: int) -> str | None:
     """Set the retention of this node's publication.
 
     Args:
-        days: 0: metadata is kept for ever, and no subscription expires.
+        days: number of days; with 0, metadata is kept for ever, and no subscription expires.
 
     Returns:
-        What an administrator should know of it, if anything.
+        A warning for the administrator, if there is one.
 
     Raises:
-        ConfigurationError: it is negative; or it is raised, and a subscription that has expired would seem not to
-            have, although what it misses is forgotten.
+        ConfigurationError: the number is negative; or it is raised, and an expired subscription would seem active
+            again although the metadata that it needs was removed.
     """
     if days < 0:
         raise ConfigurationError(f"retention of {days} days: use 0, for ever, or more")
@@ -72,9 +72,9 @@ async def set_retention(connection: Connection, days: int) -> str | None:
 
 
 async def clean_up(connection: Connection) -> int:
-    """Remove metadata that no node needs any more, as each session does; of how many rows it was.
+    """Remove metadata that no node needs any more, as each session does; return the number of rows concerned.
 
-    A Subscriber removes what its Publisher had removed by the last session.
+    A Subscriber removes metadata that its Publisher had removed by the last session.
     """
     cursor = await connection.execute("select msrepl.merge_clean_up()")
     row = await cursor.fetchone()
@@ -83,7 +83,7 @@ async def clean_up(connection: Connection) -> int:
 
 
 async def age(connection: Connection, days: float) -> None:
-    """Make everything that a node has noted older, as if so many days had passed. For tests and lessons."""
+    """Shift all times that a node has recorded back by a number of days. For tests and lessons."""
     async with connection.transaction():
         await connection.execute(path.SET_LOCAL)
         for table, column in _DATES:

@@ -1,4 +1,6 @@
-"""Rows of an article between the text of a record, as they travel, and values by column, as somebody is asked."""
+"""Conversion of an article's rows between the text of a record, as sent, and values by column, for handlers and
+resolvers.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +23,14 @@ Texts = tuple[str | None, ...]
 _JSON = {postgres.types[name].oid for name in ("json", "jsonb")}
 _JSON_ARRAYS = {postgres.types[name].array_oid for name in ("json", "jsonb")}
 _INTERVAL = postgres.types["interval"].oid
-#: Of different lengths: a `timedelta` has none of them.
+#: Units of varying length, which a `timedelta` cannot represent.
 _MONTHS = re.compile(r"mon|year")
-#: Escapes that json takes and jsonb may not: of NUL, and of surrogates.
+#: Escapes that json accepts and jsonb may not: of NUL, and of surrogates.
 _NO_JSONB = re.compile(r"\\u(0000|d[89a-f])", re.IGNORECASE)
 
 
 class RowTexts:
-    """Of the rows of one article.
+    """Converts the rows of one article.
 
     Args:
         types: OIDs of the columns' types.
@@ -42,21 +44,21 @@ class RowTexts:
         self._adapters = Transformer(connection)
 
     def split(self, row: str) -> Texts:
-        """The text of each column's value."""
+        """Return the text of each column's value."""
         texts = RecordLoader(0, self._adapters.connection).load(row.encode())
         return texts or (None,)
 
     def joined(self, texts: Texts) -> str:
-        """The record of them."""
+        """Return the record of these texts."""
         return bytes(TupleDumper(tuple, self._adapters).dump(texts) or b"").decode()
 
     def values(self, texts: Texts) -> dict[str, Any]:
-        """The values by column."""
+        """Return the values by column."""
         triples = zip(self._columns, self._types, texts, strict=True)
         return {column: self._value(oid, text) for column, oid, text in triples}
 
     def _value(self, oid: int, text: str | None) -> Any:
-        """A value; its text where Python has none for it."""
+        """Return a value; its text if Python cannot represent it."""
         if text is None or (oid == _INTERVAL and _MONTHS.search(text)):
             return text
         try:
@@ -67,9 +69,10 @@ class RowTexts:
             return text
 
     def with_values(self, texts: Texts, row: Mapping[str, Any]) -> Texts:
-        """The row's texts with other values; of a value that is the same, the text stays.
+        """Return the row's texts with other values; the text of an unchanged value stays.
 
-        Not by what the values were read to before: somebody who was asked may have changed them.
+        The original values are read again from the texts, because the caller of a handler may have changed the
+        values read before.
 
         Raises:
             ValueError: a value has no text.
@@ -100,7 +103,9 @@ class RowTexts:
         return None if dumped is None else bytes(dumped).decode()
 
     def document(self, texts: Texts) -> str:
-        """The row as a JSON object: numbers, booleans and arrays as they are, all else as PostgreSQL prints it."""
+        """Return the row as a JSON object: numbers, booleans and arrays as such, all other values as PostgreSQL
+        prints them.
+        """
         triples = zip(self._columns, self._types, texts, strict=True)
         pairs = [
             f"{json.dumps(column)}: {self._fragment(oid, text)}" for column, oid, text in triples
@@ -115,13 +120,13 @@ class RowTexts:
 
 
 def _number(text: str) -> float | Decimal:
-    """A number of a document that has a fraction or an exponent: as a decimal where a float would be another number."""
+    """Return a number of a document with a fraction or an exponent: a decimal if a float would be another number."""
     value = float(text)
     return value if Decimal(repr(value)) == Decimal(text) else Decimal(text)
 
 
 def _json(value: Any) -> str:
-    """A document's text."""
+    """Return a document's text."""
     if isinstance(value, Decimal):
         return str(value)
     if isinstance(value, Mapping):
@@ -132,5 +137,7 @@ def _json(value: Any) -> str:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Whether two values are the same: 1, 1.0 and True are equal and are not, NaN is not equal and is."""
+    """Return whether two values are the same: 1, 1.0 and True are equal but not the same, NaN is the same but not
+    equal.
+    """
     return repr(one) == repr(other)

@@ -1,4 +1,4 @@
-"""A row of a merged table at one node: its metadata there, and a change that changes nothing.
+"""Rows of merged tables at one node: their metadata, and changes without new values.
 
 Every function takes an administrator's connection (a superuser's).
 """
@@ -33,15 +33,15 @@ _REPLICAS = """
 select s.subscriber_server, n.replica
 from msrepl.sysmergesubscriptions as s, unnest(s.former || s.replnickname) as n(replica)
 """
-#: Columns whose types nobody but PostgreSQL has operators, casts and functions for.
+#: Columns of built-in types, whose operators, casts and functions are all PostgreSQL's.
 _BUILT_IN = """
 select a.attname::text from pg_attribute as a join pg_type as t on t.oid = a.atttypid
 where a.attrelid = %s::text::regclass and a.attnum > 0 and t.typnamespace = 'pg_catalog'::regnamespace
 """
 _EQUAL = sql.SQL("t.{} operator(pg_catalog.=) %s")
-#: Of other types, by what their output functions print.
+#: Comparison of other types by the text of their output functions.
 _SAME = sql.SQL("row(t.{})::text operator(pg_catalog.=) row(%s::text)::text")
-#: A row of which nothing is known goes on above what is forgotten.
+#: A row without metadata gets a version above all removed ones.
 _TOUCH = """
 insert into {metadata} as m (tablenick, rowguid, xid, gone, own, top, colv)
 select {nickname}, g.rowguid, pg_current_xact_id(), t.{rowguid} is null, f.last_value + 1, f.last_value + 1,
@@ -58,33 +58,33 @@ set xid = excluded.xid, gone = excluded.gone, own = m.top + 1, top = m.top + 1,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowReplica:
-    """A row at one node (sp_showrowreplicainfo). Nodes that are not known by name stand as numbers."""
+    """A row at one node (sp_showrowreplicainfo). Nodes without a known name are given as numbers."""
 
     node: str
     table: str
     rowguid: UUID
     state: str
-    """``contents``: it was changed; ``tombstone``: it was deleted; ``unchanged``: nothing is known of it, it has not
-    been changed for longer than the retention, or never; ``absent``: nor is it there."""
+    """``contents``: the row was changed; ``tombstone``: it was deleted; ``unchanged``: it has no metadata, because it was not changed within the retention, or never; ``absent``: as ``unchanged``, and the row does not exist.
+    """
     lineage: Mapping[str, int]
-    """For each node that has changed it, the version that this row stands on."""
+    """For each node that has changed the row, the version that the row includes."""
     columns: Mapping[str, tuple[str, int]] = field(default_factory=dict)
-    """With column tracking, for each column who changed it last, and the version."""
+    """With column tracking, for each column the node that changed it last, and the version."""
     generation: int | None = None
-    """The node's generation that the change is in."""
+    """The node's generation that includes the change."""
     source: str | None = None
-    """The neighbour that it came from as it is; None: it was made here."""
+    """The neighbour from which the row's present version came; None if it was made at this node."""
     writer: str | None = None
-    """Who has made the row what it is."""
+    """The node that made the row's present version."""
     row: Mapping[str, Any] | None = None
-    """Its values; None if it is not there."""
+    """The row's values; None if it does not exist."""
 
 
 async def article_named(connection: Connection, table: str) -> StoredMergeArticle:
-    """The article of a table: its name, or ``schema.name``.
+    """Return the article of a table, given as name or ``schema.name``.
 
     Raises:
-        ArticleError: it is not merged.
+        ArticleError: the table is not merged.
     """
     stored = await stored_articles(connection)
     for each in stored:
@@ -95,20 +95,22 @@ async def article_named(connection: Connection, table: str) -> StoredMergeArticl
 
 
 async def replica_names(connection: Connection) -> dict[int, str]:
-    """Who is which replica, as a node knows it; with those that nodes have been before they were restored."""
+    """Return the names of replicas as a node knows them, including numbers that nodes had before they were
+    restored.
+    """
     cursor = await connection.execute(_REPLICAS)
     return {replica: name for name, replica in await cursor.fetchall()}
 
 
 async def find_row(connection: Connection, table: str, key: Mapping[str, Any]) -> UUID | None:
-    """By what its row is known everywhere; None: no row has these values.
+    """Return the rowguid of a row; None if no row has these values.
 
     Args:
         key: column to value, of one row.
 
     Raises:
         ArticleError: the table is not merged.
-        MergeError: several rows have them.
+        MergeError: several rows have these values.
     """
     stored = await article_named(connection, table)
     described = await describe(connection, stored.source_schema, stored.source_object)
@@ -141,7 +143,7 @@ async def find_row(connection: Connection, table: str, key: Mapping[str, Any]) -
 async def read_row(
     connection: Connection, node: str, table: str, rowguid: UUID, replicas: Mapping[int, str]
 ) -> RowReplica:
-    """What a node knows of a row.
+    """Return a row with its metadata at a node.
 
     Args:
         replicas: the names of replicas.
@@ -185,7 +187,8 @@ async def read_row(
 
 
 async def touch_rows(connection: Connection, table: str, rowguids: Collection[UUID]) -> None:
-    """Have rows travel again as they are, as if each had been changed now; one that is not there, as a deletion.
+    """Have rows sent again unchanged, as if each had been changed now; a row that does not exist is sent as a
+    deletion.
 
     Raises:
         ArticleError: the table is not merged.
@@ -212,11 +215,11 @@ async def touch_rows(connection: Connection, table: str, rowguids: Collection[UU
 
 
 async def dummy_update(connection: Connection, table: str, rowguid: UUID) -> None:
-    """Have a row travel again (sp_mergedummyupdate): its values stay.
+    """Have a row sent again unchanged (sp_mergedummyupdate).
 
     Raises:
         ArticleError: the table is not merged.
-        MergeError: there is no such row, and nothing is known of one (20513).
+        MergeError: the row does not exist and has no metadata (20513).
     """
     row = await read_row(connection, "", table, rowguid, {})
     if row.state == "absent":

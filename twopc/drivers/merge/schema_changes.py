@@ -1,6 +1,7 @@
-"""Make a schema change at one node: alter the table, make what hangs on its columns again, and note the change, in one commit.
+"""Schema changes at one node: alter the table, regenerate the objects that depend on its columns, and record the
+change, in one commit.
 
-Which changes there may be is `twopc.publisher.merge.schema_changes`'s business. Every function takes an administrator's
+`twopc.publisher.merge.schema_changes` decides which changes are allowed. Every function takes an administrator's
 connection (a superuser's).
 """
 
@@ -24,7 +25,7 @@ from twopc.sql.render import render
 
 Connection = AsyncConnection[Any]
 
-#: Agents that read wait for the first, those that write for the second.
+#: Agents that read wait for the first lock, agents that write for the second.
 _LOCK = (
     "lock table msrepl.msmerge_genhistory in share row exclusive mode",
     "lock table msrepl.sysmergeschemachange in access exclusive mode",
@@ -42,7 +43,7 @@ _OWNER = """
 select r.rolname::text from msrepl.sysmergearticles as a join pg_class as c on c.oid = a.objid
 join pg_roles as r on r.oid = c.relowner where a.artid = %s
 """
-#: A type by the name that its user knows it by; none that somebody has made, whose functions are code of theirs.
+#: Name of a built-in type; user-defined types are excluded, because their functions are code of other roles.
 _TYPE = """
 select format_type(t.oid, %(modifier)s) from pg_type as t
 where t.oid = to_regtype(%(name)s) and t.typnamespace = 'pg_catalog'::regnamespace and t.typtype in ('b', 'r', 'm')
@@ -63,18 +64,18 @@ _COLUMNS = {
         " column_numbers = array_remove(column_numbers, %(number)s) where artid = %(artid)s"
     ),
 }
-#: Rows on record have no value of a column that comes later.
+#: Recorded rows have no value of a column that is added later.
 _NOTE_MISSING = """
 update msrepl.msmerge_conflicts_info set missing_columns = missing_columns || %s::integer where tablenick = %s
 """
-#: Two changes of a column that is no more are no conflict.
+#: Two changes of a dropped column are no conflict.
 _FORGET_VERSIONS = (
     "update {} as m set colv[%(number)s] = 0 where coalesce(m.colv[%(number)s], 0) <> 0"
 )
 
 
 def changes_of(rows: Iterable[Sequence[Any]]) -> list[SchemaChange]:
-    """Schema changes as a node's list has them."""
+    """Return schema changes from rows of a node's list."""
     return [
         SchemaChange(
             version=version,
@@ -91,28 +92,28 @@ def changes_of(rows: Iterable[Sequence[Any]]) -> list[SchemaChange]:
 
 
 async def schema_changes(connection: Connection) -> list[SchemaChange]:
-    """The schema changes that a node has made, in order."""
+    """Return the schema changes that a node has performed, in order."""
     return changes_of(await (await connection.execute(_CHANGES)).fetchall())
 
 
 async def adopt(connection: Connection, changes: Iterable[SchemaChange]) -> None:
-    """Note changes after which a node's tables were made."""
+    """Record changes that a node's tables already include."""
     for change in changes:
         await _note(connection, change)
 
 
 async def lock(connection: Connection) -> SchemaMark:
-    """Have sessions wait until the transaction ends, and schema changes; the last that the node has made."""
+    """Block sessions and schema changes until the transaction ends, and return the mark of the node's last change."""
     for statement in _LOCK:
         await connection.execute(statement.encode())
     return mark_of(await schema_changes(connection))
 
 
 async def own_type(connection: Connection, written: str) -> str | None:
-    """A type as this server calls it (`format_type`); None if it is none of PostgreSQL's own.
+    """Return a type by this server's name (`format_type`); None if it is not a built-in type.
 
     Raises:
-        psycopg.Error: the text is no type; the transaction goes on.
+        psycopg.Error: the text is not a type; the transaction can continue.
     """
     async with connection.transaction():
         [(modifier,)] = await (await connection.execute(_MODIFIER, (written,))).fetchall()
@@ -122,10 +123,10 @@ async def own_type(connection: Connection, written: str) -> str | None:
 
 
 async def replay(connection: Connection, change: SchemaChange, *, lock_timeout_ms: int) -> None:
-    """Make a Publisher's change at a Subscriber, which is not there yet.
+    """Perform a Publisher's change at a Subscriber that has not performed it yet.
 
     Raises:
-        MergeError: it is not the next one there; nothing is changed.
+        MergeError: the change is not the next one for the Subscriber; nothing is changed.
     """
     async with connection.transaction():
         await connection.execute(
@@ -141,11 +142,11 @@ async def replay(connection: Connection, change: SchemaChange, *, lock_timeout_m
 
 
 async def make(connection: Connection, change: SchemaChange) -> None:
-    """Alter the table, and note it, in a transaction that has `lock`.
+    """Alter the table, and record the change, in a transaction that has called `lock`.
 
     Raises:
-        psycopg.Error: the table cannot be altered so.
-        MergeError: there is no such article, or the column cannot have that type.
+        psycopg.Error: the table cannot be altered in this way.
+        MergeError: the article does not exist, or the column cannot have that type.
     """
     stored = next(
         (each for each in await tracking.stored_articles(connection) if each.artid == change.artid),
@@ -175,7 +176,7 @@ async def make(connection: Connection, change: SchemaChange) -> None:
 async def _check_type(
     connection: Connection, stored: StoredMergeArticle, change: SchemaChange, type_: str
 ) -> None:
-    """Take no text for a type but the name by which this server knows one: it becomes part of a statement."""
+    """Check that the text of a type is this server's name of a built-in type, since it becomes part of a statement."""
     where = f"schema change {change.version} of table {stored.source_schema}.{stored.source_object}"
     try:
         name = await own_type(connection, type_)
@@ -197,7 +198,7 @@ async def _check_type(
 
 
 async def _alter(connection: Connection, stored: StoredMergeArticle, change: SchemaChange) -> None:
-    """The article's table in its owner's name, and its conflict table in ours."""
+    """Alter the article's table as its owner, and its conflict table as ours."""
     [(owner,)] = await (await connection.execute(_OWNER, (stored.artid,))).fetchall()
     function = sql.Identifier(names.SCHEMA, names.merge_object("alter", stored.artid))
     table = qualified(stored.source_schema, stored.source_object)
@@ -222,10 +223,11 @@ async def _alter(connection: Connection, stored: StoredMergeArticle, change: Sch
 def _statement(
     table: sql.Identifier, change: SchemaChange, *, of_losers: bool = False
 ) -> sql.Composed:
-    """The DDL of a change.
+    """Return the DDL of a change.
 
     Args:
-        of_losers: for the table of rows that have lost conflicts, where an added column of earlier ones is NULL.
+        of_losers: whether the table is the one of rows that lost conflicts, where an added column of earlier rows
+            is NULL.
     """
     column = sql.Identifier(change.column)
     if change.kind is SchemaChangeKind.DROP:
@@ -242,7 +244,7 @@ def _statement(
 
 
 async def _regenerate(connection: Connection, change: SchemaChange) -> None:
-    """What hangs on the columns of the table, as they are now."""
+    """Regenerate the objects that depend on the table's columns."""
     owner = tracking.owner_role(connection.info.dbname)
     [stored] = [
         each for each in await tracking.stored_articles(connection) if each.artid == change.artid

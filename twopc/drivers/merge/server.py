@@ -1,6 +1,6 @@
-"""One end of a merge session on a server; see `twopc.drivers.merge.ports.MergeEndPort`.
+"""One node of a merge session on a server; see `twopc.drivers.merge.ports.MergeEndPort`.
 
-It logs in as the role that an agent has there for one neighbour, which may execute a few functions and nothing else.
+Connects with the role of the agent for one neighbour, which may execute a few functions and nothing else.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ from twopc.sql.exclusive import free_key, others
 _OURS = "a.usename = session_user"
 _NAME = "'msrepl merge agent of ' || session_user"
 _LOCK = "select pg_try_advisory_lock(%s, %s)"
-#: What code of a table's owner has set comes back with a commit.
+#: Begins a transaction; settings made by code of a table's owner end with the commit.
 _BEGIN = "begin; reset all; set constraints all immediate"
-#: In one round trip: nobody else closes a generation meanwhile.
+#: In one round trip, so that no other session closes a generation meanwhile.
 _CLOSE = (
     "begin isolation level repeatable read; reset all;"
     " lock table msrepl.msmerge_genhistory in share row exclusive mode; {}; select * from msrepl.merge_close()"
@@ -77,11 +77,11 @@ class ServerMergeEnd(ServerRanges):
     """See `MergeEndPort`.
 
     Args:
-        name: the node's.
-        connect: logs in there as the agent's role for the neighbour, in autocommit mode, with these settings and
-            this ``application_name``.
-        release: takes the connection back at the end of the session, which has left nothing in it.
-        make_change: makes the Publisher's schema changes here, which the agent's role may not.
+        name: name of the node.
+        connect: connects with the agent's role for the neighbour, in autocommit mode, with these settings and this
+            ``application_name``.
+        release: takes the connection back at the end of the session, which has left no state in it.
+        make_change: performs the Publisher's schema changes at this node, for which the agent's role has no rights.
         lock_timeout_ms: how long a slice may wait for an application's lock.
     """
 
@@ -130,13 +130,12 @@ class ServerMergeEnd(ServerRanges):
         connection, self._connection = self._connection, None
         if connection is None:
             return
-        try:  # a server process that ends a moment later keeps the next agent out
+        try:  # a backend that ends with a delay would block the next agent
             await connection.execute("rollback")
-            await connection.execute("discard all")  # plans, too: tables may grow
+            await connection.execute("discard all")  # cached plans, too: tables may grow
             await self._release(connection)
-        except (
-            BaseException
-        ) as error:  # a cancellation, too, must leave no server process that keeps others out
+        except BaseException as error:
+            # also a cancellation must not leave a backend that blocks others
             await connection.close()
             if not isinstance(error, psycopg.Error):
                 raise
@@ -155,7 +154,8 @@ class ServerMergeEnd(ServerRanges):
         except psycopg.errors.ObjectNotInPrerequisiteState as error:
             why = f"{self.name}: {error.diag.message_primary}: {error.diag.message_hint}"
             raise MergeError(why, node=self.name, sqlstate=error.sqlstate or "") from error
-        except psycopg.errors.InsufficientPrivilege as error:  # granted once all rows are there
+        except psycopg.errors.InsufficientPrivilege as error:
+            # the right is granted once all rows are delivered
             why = being_initialised(self.name)
             raise MergeError(why, node=self.name, sqlstate=error.sqlstate or "") from error
         (
@@ -209,7 +209,7 @@ class ServerMergeEnd(ServerRanges):
         return changes
 
     def _shape(self, schema: SchemaMark) -> SchemaMark:
-        """Have rows travel in the shape after a change, or not at all."""
+        """Set the schema change in whose shape rows are sent; a transaction fails if the node has another."""
         self._check_schema = f"select msrepl.merge_check_schema({schema.version})"
         return schema
 
@@ -285,7 +285,7 @@ class ServerMergeEnd(ServerRanges):
         return outcome
 
     async def _apply_at_once(self, part: Slice, coming: Generation) -> SliceOutcome:
-        """All statements of the commit together: nobody looks at what one came to before the next."""
+        """Send all statements of the commit together: none depends on the result of another."""
         connection = self._connection
         assert connection is not None
         try:
@@ -326,7 +326,7 @@ class ServerMergeEnd(ServerRanges):
     async def _apply_deferred(
         self, parts: Sequence[Slice], judges: Mapping[UUID, Judge]
     ) -> SliceOutcome:
-        """Rows that failed for lack of one another succeed together, where their constraints can be deferred."""
+        """Apply rows that depend on each other together, with deferred constraints where possible."""
         await self._rows("savepoint each_by_itself; set constraints all deferred")
         outcome, left = await self._apply_in_turns(parts, judges)
         try:
@@ -346,7 +346,7 @@ class ServerMergeEnd(ServerRanges):
     async def _apply_in_turns(
         self, parts: Sequence[Slice], judges: Mapping[UUID, Judge]
     ) -> tuple[SliceOutcome, list[Slice]]:
-        """Apply slices until no turn brings one more row; what then is left."""
+        """Apply slices until a round applies no further row; return the outcome, and the remaining slices."""
         total = SliceOutcome()
         left = list(parts)
         while left:

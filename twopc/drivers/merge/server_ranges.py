@@ -1,4 +1,4 @@
-"""Identity ranges at one end of a merge session on a server; see `twopc.drivers.merge.ports.MergeRangePort`."""
+"""Identity ranges at one node of a merge session on a server; see `twopc.drivers.merge.ports.MergeRangePort`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Rows of a slice about which somebody is asked, at an end on a server.
+"""Rows of a slice that are judged, at a node on a server.
 
-All of it happens in the transaction that writes them: rows are locked, encounters made, the judge is asked, and what
-it says is done. A row that fails with it is rolled back by itself.
+All steps happen in the transaction that writes the rows: rows are locked, encounters made and judged, and the
+resolutions performed. A row that fails is rolled back by itself.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from twopc.merge.resolvers import SQL
 
 Query = Callable[..., Awaitable[list[tuple[Any, ...]]]]
 
-#: Binary: as text, arrays cost more to write than to apply.
+#: Binary, because arrays as text cost more to write than to apply.
 APPLY: LiteralString = (
     "select * from msrepl.merge_apply(%s, %b::uuid[], %b::boolean[], %b::text[], %b::text[], %b::int8[], %b::text[],"
     " %s, %s::text[])"
@@ -47,17 +47,17 @@ _RECORD = "select msrepl.merge_record_failures(%s, %s::uuid[], %s::boolean[], %s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """What became of rows that were applied."""
+    """Outcome of rows that were applied."""
 
     counts: tuple[int, int, int] = (0, 0, 0)
-    """Applied, skipped, conflicts."""
+    """Rows applied, rows skipped, conflicts."""
     failed: Mapping[UUID, Fault]
     deferred: Sequence[UUID] = ()
     rejected: int = 0
 
     @property
     def outcome(self) -> SliceOutcome:
-        """The same, as a session counts it."""
+        """The outcome in the form that a session uses."""
         applied, skipped, conflicts = self.counts
         return SliceOutcome(
             applied=applied,
@@ -71,22 +71,22 @@ class Taken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedRow:
-    """How a row is written."""
+    """A row with the way in which it is written."""
 
     row: MergeRow
     side: Side | None = None
-    """Whose row stays; None: as by default."""
+    """The row that is kept; None for the default."""
     made: str | None = None
-    """The row with other values, which are put on it afterwards; None: it stays as it is."""
+    """The row with other values, which replace its values afterwards; None if it is unchanged."""
     takens: tuple[bool, ...] = ()
-    """Which columns those are, by their numbers."""
+    """For each column, by number, whether its value is replaced."""
 
 
 class JudgedRows:
     """One slice, in the transaction that writes it.
 
     Args:
-        query: runs a statement of the transaction.
+        query: runs a statement in the transaction.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class JudgedRows:
         self._came: dict[UUID, Texts | None] = {}
 
     async def encounters(self, *, is_upload: bool) -> list[MergeEncounter]:
-        """Lock what is held of the rows, and look at both."""
+        """Lock the held rows, and return the encounters."""
         part = self._part
         held = await self._query(
             _call("select * from {}(%s::uuid[], %s::int8[])", "hold", part.artid),
@@ -115,7 +115,7 @@ class JudgedRows:
         return [e if e.conflict is None else await self._asked(e) for e in encounters]
 
     async def _asked(self, encounter: MergeEncounter) -> MergeEncounter:
-        """With what the SQL resolver says of the conflict."""
+        """Return the encounter with the answer of the SQL resolver about the conflict."""
         described = json.dumps(
             {
                 "table": encounter.table,
@@ -130,7 +130,7 @@ class JudgedRows:
         )
         held, came = (self._document(side[encounter.rowguid]) for side in (self._held, self._came))
         question = f'{described[:-1]}, "held": {held}, "incoming": {came}}}'
-        # What it writes is a change as any other, and no row that a session brings.
+        # The resolver's own changes are ordinary changes, not rows of the session.
         await self._query("savepoint asked; set local session_replication_role = origin")
         answer: object
         try:
@@ -139,15 +139,14 @@ class JudgedRows:
             )
             reply = json.loads(text, parse_float=Decimal)
             answer = RuntimeError(reply["error"]) if "error" in reply else reply["answer"]
-        except (
-            psycopg.Error,
-            RecursionError,
-        ) as error:  # no document that PostgreSQL, or Python, can read
+        except (psycopg.Error, RecursionError) as error:
+            # PostgreSQL, or Python, cannot parse the document
             if isinstance(error, psycopg.Error) and not is_fault_of_row(error.sqlstate):
                 raise
             await self._query("rollback to savepoint asked")
             answer = error
-        await self._query("release savepoint asked; reset all")  # what the resolver may have set
+        # resets settings that the resolver may have made
+        await self._query("release savepoint asked; reset all")
         return replace(encounter, answer=answer)
 
     def _document(self, texts: Texts | None) -> str:
@@ -193,10 +192,10 @@ class JudgedRows:
         return None if texts is None else self._texts.values(texts)
 
     async def take(self, judge: Judge, *, is_final: bool) -> Taken:
-        """Apply the rows as the judge says.
+        """Apply the rows according to the judge.
 
         Args:
-            is_final: what fails is recorded.
+            is_final: whether failures are recorded.
         """
         encounters = {
             encounter.rowguid: encounter
@@ -230,7 +229,9 @@ class JudgedRows:
         failed: dict[UUID, Fault],
         counts: list[int],
     ) -> int:
-        """Record changes that have failed, and do what the judge says; how many of them are undone at their origin."""
+        """Record failed changes, and perform the judge's resolutions; return the number of changes undone at their
+        origin.
+        """
         rulings: dict[UUID, Resolution] = {}
         for guid, fault in failed.items():
             ruling, failed[guid] = _ruled(judge, encounters[guid], fault)
@@ -258,7 +259,9 @@ class JudgedRows:
         *,
         leaving: Collection[UUID],
     ) -> tuple[list[JudgedRow], dict[UUID, Fault]]:
-        """How the rows are written, in their order, and those for which a value was given that is none."""
+        """Return the rows with the way in which they are written, in order, and the faults of rows with invalid
+        values.
+        """
         planned: list[JudgedRow] = []
         faults: dict[UUID, Fault] = {}
         for row in self._part.rows:
@@ -290,7 +293,9 @@ class JudgedRows:
         return JudgedRow(row=row, side=side, made=made, takens=takens)
 
     async def _put(self, planned: Sequence[JudgedRow]) -> Taken:
-        """Write rows: all together, as they may exchange values; else each that gets other values by itself."""
+        """Write the rows: all together, as they may exchange values; if that fails, each row with other values by
+        itself.
+        """
         others = [each for each in planned if each.made is None]
         if len(others) == len(planned):
             return await self._write(planned)
@@ -311,7 +316,7 @@ class JudgedRows:
         return Taken(counts=(counts[0], counts[1], counts[2]), failed=failed, deferred=deferred)
 
     async def _attempt(self, planned: Sequence[JudgedRow]) -> Taken | Fault:
-        """Write rows, or none of them if their other values cannot be put on them."""
+        """Write rows, or none of them if their other values cannot be written."""
         await self._query("savepoint judged")
         try:
             taken = await self._write(planned)
@@ -359,7 +364,7 @@ class JudgedRows:
 async def apply_rows(
     query: Query, part: Slice, is_final: bool, sides: Sequence[Side | None]
 ) -> Taken:
-    """``merge_apply``, with the sides that were chosen; none: none was."""
+    """Call ``merge_apply``, with the chosen sides if there are any."""
     if not part.rows:
         return Taken(failed={})
     [answer] = await query(APPLY, *apply_arguments(part, is_final, sides))
@@ -369,12 +374,12 @@ async def apply_rows(
 def apply_arguments(
     part: Slice, is_final: bool = False, sides: Sequence[Side | None] = ()
 ) -> list[Any]:
-    """What ``merge_apply`` is called with."""
+    """Return the arguments of ``merge_apply``."""
     return [part.artid, *arrays(part.rows), is_final, _choices(part, sides)]
 
 
 def taken_of(answer: tuple[Any, ...]) -> Taken:
-    """What it has answered."""
+    """Return the outcome from the result of ``merge_apply``."""
     applied, skipped, conflicts, deferred, failed, codes, reasons = answer
     return Taken(
         counts=(applied, skipped, conflicts),
@@ -392,7 +397,7 @@ def _choices(part: Slice, sides: Sequence[Side | None]) -> list[str | None] | No
 def _ruled(
     judge: Judge, encounter: MergeEncounter, fault: Fault
 ) -> tuple[Resolution | None, Fault]:
-    """What becomes of a change that has failed; a judge that fails itself has said nothing."""
+    """Return the resolution of a failed change; a judge that fails itself gives none."""
     try:
         return judge.rule_failure(encounter, fault), fault
     except Exception as error:
@@ -400,7 +405,7 @@ def _ruled(
 
 
 def _call(query: LiteralString, what: str, artid: UUID) -> str:
-    """A query with the name of an article's function."""
+    """Return a query with the name of an article's function."""
     function = sql.Identifier(names.SCHEMA, names.merge_object(what, artid))
     return sql.SQL(query).format(function).as_string(None)
 
@@ -411,7 +416,7 @@ def _add(counts: list[int], others: Sequence[int]) -> None:
 
 
 def _numbers(text: str | None) -> list[int] | None:
-    """An array of integers as PostgreSQL prints it."""
+    """Return an array of integers from PostgreSQL's text form."""
     if text is None:
         return None
     return [int(number) for number in text.strip("{}").split(",") if number]

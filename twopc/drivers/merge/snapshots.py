@@ -1,5 +1,5 @@
-"""What a Publisher knows of its snapshots in files: where they are, by which digests they are recognised, and whether
-Subscribers may have some made.
+"""A Publisher's records of its snapshots in files: their locations and digests, and whether Subscribers may have
+snapshots made.
 
 Every function takes an administrator's connection (a superuser's).
 """
@@ -32,46 +32,46 @@ from msrepl.msmerge_dynamic_snapshots as d order by d.last_updated desc, d.diges
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedSnapshot:
-    """A snapshot in files that an agent has finished."""
+    """A completed snapshot in files."""
 
     digest: str
-    """SHA-256 of its manifest."""
+    """SHA-256 of the snapshot's manifest."""
     partition: int | None
     location: str
     number: int
-    """Of its generation."""
+    """Number of the snapshot's generation."""
     guid: UUID
     initiated_by: str | None
-    """The Subscriber for which it was made; None: an administrator has made it."""
+    """The Subscriber for which the snapshot was made; None if an administrator has made it."""
     is_usable: bool = True
-    """The Publisher can go on from its generation: it has forgotten nothing that came afterwards."""
+    """Whether the Publisher can continue from the snapshot's generation: it has kept all metadata since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotSettings:
-    """What a publication says of snapshots in files."""
+    """A publication's settings for snapshots in files."""
 
     folder: str | None
-    """Where they were written last; None: there were none yet."""
+    """The folder in which snapshots were last written; None if there was none yet."""
     subscribers_may_start: bool
 
 
 async def is_known(connection: Connection, generation: Generation) -> bool:
-    """Whether a Publisher can go on from one of its generations."""
+    """Return whether a Publisher can continue from one of its generations."""
     return bool(
         (await connection.execute(_IS_KNOWN, (generation.number, generation.guid))).rowcount
     )
 
 
 async def recorded(connection: Connection) -> list[RecordedSnapshot]:
-    """The snapshots of a Publisher, newest first."""
+    """Return the snapshots of a Publisher, newest first."""
     async with connection.cursor(row_factory=class_row(RecordedSnapshot)) as cursor:
         await cursor.execute(_RECORDED)
         return await cursor.fetchall()
 
 
 async def record(connection: Connection, snapshot: RecordedSnapshot) -> None:
-    """Let a Publisher know of a snapshot, and forget those of whose generations it knows no more."""
+    """Record a snapshot at a Publisher, and remove records of snapshots whose generations are no longer known."""
     async with connection.transaction():
         await connection.execute(
             "delete from msrepl.msmerge_dynamic_snapshots as d where not exists ("
@@ -96,7 +96,7 @@ async def record(connection: Connection, snapshot: RecordedSnapshot) -> None:
 
 
 async def read_settings(connection: Connection) -> SnapshotSettings:
-    """What the publication of a Publisher says of snapshots in files."""
+    """Return the settings of a Publisher's publication for snapshots in files."""
     cursor = await connection.execute(
         "select min(snapshot_folder), coalesce(bool_and(allow_subscriber_initiated_snapshot), false)"
         " from msrepl.sysmergepublications"
@@ -107,14 +107,14 @@ async def read_settings(connection: Connection) -> SnapshotSettings:
 
 
 async def set_folder(connection: Connection, folder: str) -> None:
-    """Note where snapshots are written."""
+    """Record the folder in which snapshots are written."""
     await connection.execute(
         "update msrepl.sysmergepublications set snapshot_folder = %s", (folder,)
     )
 
 
 async def let_subscribers_start(connection: Connection, *, may: bool) -> None:
-    """Say whether Subscribers may have snapshots made (``@allow_subscriber_initiated_snapshot``)."""
+    """Set whether Subscribers may have snapshots made (``@allow_subscriber_initiated_snapshot``)."""
     await connection.execute(
         "update msrepl.sysmergepublications set allow_subscriber_initiated_snapshot = %s", (may,)
     )

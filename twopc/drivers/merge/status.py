@@ -1,4 +1,4 @@
-"""How a node of merge replication stands: its subscriptions, what waits, and what holds rows back.
+"""Status of a node of merge replication: its subscriptions, waiting rows, and transactions that hold rows back.
 
 Every function takes an administrator's connection (a superuser's).
 """
@@ -26,8 +26,8 @@ select s.subscriber_server as node, s.replnickname as replica,
 from msrepl.sysmergesubscriptions as s, msrepl.msmerge_replica as r
 where s.is_self
 """
-#: How many changed rows wait for the neighbour whose row of ``sysmergesubscriptions`` is `s`; of filtered articles
-#: those of its partition, and those that have come into it or left it when a generation was closed.
+#: Number of changed rows that wait for the neighbour whose row of ``sysmergesubscriptions`` is `s`; of filtered
+#: articles those of its partition, and those that entered or left it when a generation was closed.
 WAITING = """(
     select count(*) from (
         select m.tablenick, m.rowguid from msrepl.msmerge_metadata as m
@@ -59,7 +59,7 @@ from msrepl.sysmergesubscriptions as s,
 where s.login is not null
 order by not s.is_publisher, 1
 """  # noqa: S608 -- two constants
-#: Transactions that have changed merged tables, and have not ended: their rows are in no generation.
+#: Open transactions that have changed merged tables: their rows are in no generation.
 _OPEN = """
 select coalesce(x.gid, 'process ' || l.pid) as name, x.gid is not null as is_prepared,
        coalesce(x.prepared, t.xact_start) as since,
@@ -95,35 +95,37 @@ order by h.phase_id, h.article_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeighbourStatus:
-    """How a node stands with another."""
+    """Status of a node's relation to a neighbour."""
 
     neighbour: str
     is_publisher: bool
-    """The neighbour is the Publisher of the two."""
+    """Whether the neighbour is the Publisher of the two."""
     is_server: bool
     priority: float
     state: str
-    """``active``, ``expired`` or ``dropped``; of a Publisher always ``active``."""
+    """``active``, ``expired`` or ``dropped``; always ``active`` for a Publisher."""
     last_session: datetime
-    """The end of the last whole session; at the Publisher, or the subscription's beginning."""
+    """Time of the end of the last complete session; at the Publisher, or of the subscription's beginning."""
     expires: datetime | None
-    """When the subscription expires unless a session comes before; None: never, or it is the Publisher."""
+    """Time at which the subscription expires without a session; None if never, or if the neighbour is the
+    Publisher.
+    """
     sent: int
     """The node's last generation that the neighbour has confirmed."""
     received: int
-    """The neighbour's last generation that the node has as a whole."""
+    """The neighbour's last generation that the node has received completely."""
     is_cut: bool
-    """A generation of the neighbour's has arrived in part: a session was cut off, or is under way."""
+    """Whether a generation of the neighbour has arrived in part: a session was interrupted, or is in progress."""
     waiting: int
-    """Rows that the neighbour does not have yet, those that fail there among them."""
+    """Number of rows that the neighbour does not have yet, including rows that fail there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnendedTransaction:
-    """A transaction whose rows are in no generation until it ends: no session carries them."""
+    """An open transaction whose rows are in no generation, so that no session propagates them."""
 
     name: str
-    """Its name if it is prepared, or the server process."""
+    """The gid if the transaction is prepared, otherwise the pid of the backend."""
     is_prepared: bool
     since: datetime | None
     tables: Sequence[str]
@@ -131,35 +133,35 @@ class UnendedTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStatus:
-    """How a node stands."""
+    """Status of a node."""
 
     node: str
     replica: int
     publisher: str | None
-    """Where it subscribes; None: it is the topmost Publisher."""
+    """The Publisher to which the node subscribes; None if it is the topmost Publisher."""
     retention_days: int
     generation: int
-    """The newest closed one."""
+    """The newest closed generation."""
     cleaned: int
-    """That up to which is forgotten what was known."""
+    """The generation up to which metadata was removed."""
     contents: int
-    """Rows of which something is known."""
+    """Number of rows that have metadata."""
     tombstones: int
-    """Deletions that are kept."""
+    """Number of tombstones."""
     neighbours: Sequence[NeighbourStatus] = ()
     open_transactions: Sequence[UnendedTransaction] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArticleHistory:
-    """What a session has done to one table, in one direction."""
+    """Counts of a session for one table, in one direction."""
 
     table: str
     is_upload: bool
     rows: int
     """Rows that were written."""
     deletes: int
-    """Those of them that went."""
+    """Rows that were deleted, included in `rows`."""
     conflicts: int
     deferred: int
     retried: int
@@ -180,16 +182,16 @@ class RecordedSession:
     deferred: int
     retried: int
     forgotten: int
-    """Rows of which the Publisher has forgotten what it knew."""
+    """Number of rows whose metadata the Publisher removed."""
     resumed: bool
     anew: bool
     error: str | None
-    """Why it has failed."""
+    """The error with which the session failed; None if it did not."""
     articles: Sequence[ArticleHistory] = ()
 
 
 async def read_status(connection: Connection) -> NodeStatus:
-    """How a node stands."""
+    """Return the status of a node."""
     async with connection.cursor(row_factory=class_row(NodeStatus)) as cursor:
         await cursor.execute(_NODE)
         node = await cursor.fetchone()
@@ -205,11 +207,11 @@ async def read_status(connection: Connection) -> NodeStatus:
 async def read_sessions(
     connection: Connection, *, subscriber: str | None = None, limit: int = 20
 ) -> list[RecordedSession]:
-    """The newest sessions that a Publisher has recorded, newest first.
+    """Return the sessions that a Publisher has recorded, newest first.
 
     Args:
-        subscriber: only its own.
-        limit: so many.
+        subscriber: only sessions of this Subscriber.
+        limit: maximum number of sessions.
     """
     async with connection.cursor(row_factory=class_row(RecordedSession)) as cursor:
         await cursor.execute(_SESSIONS, {"subscriber": subscriber, "limit": limit})

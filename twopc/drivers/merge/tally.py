@@ -1,4 +1,4 @@
-"""What a merge session has done, counted by article and direction while it goes on."""
+"""Counts of a merge session by article and direction."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twopc.merge.plan import Slice
 
 
 class SessionTally:
-    """Counts, and says at the end what is recorded."""
+    """Counts the outcomes of a session, and makes its record."""
 
     def __init__(self) -> None:
         self.is_resumed = False
@@ -22,7 +22,7 @@ class SessionTally:
         return self._counts.get((is_upload, artid), empty)
 
     def add(self, part: Slice, outcome: SliceOutcome, *, is_upload: bool) -> None:
-        """What became of a slice."""
+        """Add the outcome of a slice."""
         before = self._of(part.artid, is_upload=is_upload)
         self._counts[is_upload, part.artid] = replace(
             before,
@@ -33,7 +33,7 @@ class SessionTally:
         )
 
     def add_repeated(self, artid: UUID, count: int, failed: int, *, is_upload: bool) -> None:
-        """What became of so many rows of an article that were tried again at the end of a direction."""
+        """Add the outcome of rows of an article that were retried at the end of a direction."""
         if count:
             before = self._of(artid, is_upload=is_upload)
             self._counts[is_upload, artid] = replace(
@@ -41,7 +41,7 @@ class SessionTally:
             )
 
     def record(self, error: str | None = None) -> SessionRecord:
-        """All of it."""
+        """Return the record of the session."""
         return SessionRecord(
             articles=tuple(self._counts.values()),
             resumed=self.is_resumed,

@@ -1,7 +1,7 @@
-"""Have a database record the changes of tables for merge replication; the same at every node.
+"""Tracking of changes of tables for merge replication; the same at every node.
 
-Which tables may be merged is `twopc.publisher.merge.publication`'s business. Every function takes an
-administrator's connection (a superuser's) and does its work in one transaction.
+`twopc.publisher.merge.publication` decides which tables may be merged. Every function takes an administrator's
+connection (a superuser's) and does its work in one transaction.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from twopc.sql.table_role import drop_role_text
 
 Connection = AsyncConnection[Any]
 
-#: Whatever is published, in one database.
+#: One lock for all publications of a database.
 _ONE_AT_A_TIME = "select pg_advisory_xact_lock(hashtextextended('msrepl.install', 0))"
 _DRAW_REPLICA = """
 insert into msrepl.msmerge_replica (replica, system_identifier, database)
@@ -42,7 +42,7 @@ from pg_control_system() as s, pg_database as d
 where d.datname = current_database()
 on conflict (only_one) do nothing
 """
-#: What else may be in schema msrepl of a database.
+#: Other kinds of replication that may use schema msrepl of a database.
 _OTHER_KIND = """
 select to_regclass('msrepl.sysarticles') is not null or to_regclass('msrepl.mssubscription_agents') is not null
 """
@@ -75,18 +75,18 @@ order by a.nickname
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredMergeArticle:
-    """A row of ``msrepl.sysmergearticles``, with what has become of its table."""
+    """A row of ``msrepl.sysmergearticles``, with the present name of its table."""
 
     artid: UUID
     nickname: int
     source_schema: str
     source_object: str
-    """The table's name when it was tracked."""
+    """The table's name when tracking began."""
     rowguid: str
     added_rowguid: bool
-    """The column was added for replication, and goes with it."""
+    """Whether the column was added for replication, and is dropped with it."""
     created_table: bool
-    """The table was made for the subscription."""
+    """Whether the table was created for the subscription."""
     column_tracking: bool
     columns: list[str]
     column_numbers: list[int]
@@ -97,16 +97,16 @@ class StoredMergeArticle:
     delete_tracking: bool
     conflict_logging: str
     conflict_retention: int
-    """In days."""
+    """Retention of conflicts in days."""
     identity_column: str | None
-    """None: no column has identity ranges."""
+    """The column with identity ranges; None if there is none."""
     identity_step: int | None
     identity_range: int | None
     pub_identity_range: int | None
     identity_threshold: int | None
-    """In per cent."""
+    """Threshold in per cent."""
     schema: str | None
-    """Its name now; None if the table was dropped."""
+    """Present schema of the table; None if the table was dropped."""
     table: str | None
 
     @property
@@ -127,22 +127,24 @@ class StoredMergeArticle:
 
     @property
     def asks_sql(self) -> bool:
-        """Its conflicts are resolved by a function of the Publisher's database."""
+        """Whether a function of the Publisher's database resolves the conflicts of the article."""
         return (self.article_resolver or "").startswith(SQL)
 
 
 def owner_role(database: str) -> str:
-    """The role that owns our objects in a database: cannot log in, is not a superuser."""
+    """Return the role that owns our objects in a database; it cannot log in, and is not a superuser."""
     return names.role("owner", database)
 
 
 async def await_others(connection: Connection) -> None:
-    """Be the only one who installs or publishes here until the transaction ends: two would make the same objects."""
+    """Lock out other installations and publications here until the transaction ends: two would create the same
+    objects.
+    """
     await connection.execute(_ONE_AT_A_TIME)
 
 
 async def install(connection: Connection) -> None:
-    """Create what a node of merge replication needs before its first article. Idempotent.
+    """Create the objects that a node of merge replication needs before its first article. Idempotent.
 
     Raises:
         ArticleError: the database publishes or subscribes in another way (21063).
@@ -167,7 +169,7 @@ async def install(connection: Connection) -> None:
 
 
 async def uninstall(connection: Connection) -> None:
-    """Remove everything of merge replication from a database that tracks no table any more. Idempotent.
+    """Remove all objects of merge replication from a database that tracks no table any more. Idempotent.
 
     Raises:
         ArticleError: a table is still tracked.
@@ -190,14 +192,14 @@ async def uninstall(connection: Connection) -> None:
 
 
 async def stored_articles(connection: Connection) -> list[StoredMergeArticle]:
-    """Every tracked table, parents before their children."""
+    """Return every tracked table, parents before their children."""
     async with connection.cursor(row_factory=class_row(StoredMergeArticle)) as cursor:
         await cursor.execute(_STORED)
         return await cursor.fetchall()
 
 
 async def table_oid(connection: Connection, artid: UUID) -> int:
-    """The OID of an article's table."""
+    """Return the OID of an article's table."""
     cursor = await connection.execute(
         "select objid::int8 from msrepl.sysmergearticles where artid = %s", (artid,)
     )
@@ -207,10 +209,10 @@ async def table_oid(connection: Connection, artid: UUID) -> int:
 
 
 async def articles(connection: Connection) -> tuple[MergeArticle, ...]:
-    """The articles of this database, parents before their children.
+    """Return the articles of this database, parents before their children.
 
     Raises:
-        ArticleError: a table was dropped, renamed, or has lost a column since it was tracked.
+        ArticleError: a table was dropped, renamed, or has lost a column since tracking began.
     """
     described_articles = []
     for stored in await stored_articles(connection):
@@ -264,11 +266,11 @@ async def track(
     is_local: bool = False,
     without: Set[MergeProtection] = NOTHING_LEFT_OUT,
 ) -> None:
-    """Record the changes of a table from now on, and let agents read and write its rows.
+    """Track the changes of a table from now on, and let agents read and write its rows.
 
     Args:
-        is_local: it is a client subscription's, whose changes may be kept or refused (``upload``).
-        without: protections that are left out, to show what they protect from.
+        is_local: whether the table is a client subscription's, whose changes may be kept or refused (``upload``).
+        without: protections that are left out, to show the errors that they prevent.
     """
     texts = SessionTexts(article, owner_role(connection.info.dbname), publication, without)
     async with connection.transaction():
@@ -327,9 +329,9 @@ async def track(
 
 
 async def regenerate(connection: Connection, stored: StoredMergeArticle) -> None:
-    """Enable a table's triggers ALWAYS that are not, ours and those of keys, whoever has disabled or added them.
+    """Enable a table's triggers ALWAYS, ours and those of keys, if they were disabled or added since.
 
-    What was changed while ours were disabled is not recorded by that.
+    Changes made while our triggers were disabled stay unrecorded.
 
     Raises:
         ArticleError: the table was dropped.
@@ -351,9 +353,9 @@ async def regenerate(connection: Connection, stored: StoredMergeArticle) -> None
 
 
 async def untrack(connection: Connection, stored: StoredMergeArticle) -> None:
-    """Record the changes of a table no longer, and forget those that were recorded; its rows stay.
+    """Stop tracking the changes of a table, and remove its metadata; its rows stay.
 
-    The column by which rows are known goes if it was added for replication.
+    The rowguid column is dropped if it was added for replication.
     """
     async with connection.transaction():
         here = stored.schema is not None and stored.table is not None
@@ -400,9 +402,9 @@ async def untrack(connection: Connection, stored: StoredMergeArticle) -> None:
 async def _check_keys(
     connection: Connection, artid: UUID, table: sql.Identifier, *, always: bool
 ) -> None:
-    """Have foreign keys and deferrable unique keys of a table checked for agents too, or as they were before.
+    """Enable the checks of foreign keys and deferrable unique keys for agents too, or restore their previous state.
 
-    Their triggers fire in the replica role only if they are enabled ALWAYS.
+    The triggers of keys fire in the replica role only if they are enabled ALWAYS.
     """
     query = _FREE_KEYS if always else _CHECKED_KEYS
     cursor = await connection.execute(query.encode(), {"artid": artid})
@@ -420,7 +422,7 @@ async def _check_keys(
 
 
 async def add_rowguid(connection: Connection, table: Table, artid: UUID, name: str) -> None:
-    """Give a table the column by which its rows are known, with a value for each row that is there."""
+    """Add the rowguid column to a table, with a value for each existing row."""
     makes = "uuidv7()" if connection.info.server_version >= 180000 else "gen_random_uuid()"
     where = qualified(table.schema, table.name)
     await connection.execute(
