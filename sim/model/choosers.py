@@ -245,7 +245,7 @@ class ChoiceKernel(SimpyKernel):
             step()
 
     def enabled(self) -> list[Choice]:
-        """Return the choices that may come next, in the order of time; new sessions begin after all others.
+        """Return the choices that may come next, in the order of time; launches and then slow ones come last.
 
         Timers are included only if no other choice is possible, and then only the earliest.
         """

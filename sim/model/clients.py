@@ -246,7 +246,7 @@ class PublisherClient:
         if wire is not None:
             wire.close()
         return
-        yield  # a generator, like the other methods
+        yield  # makes this a generator, like the other methods
 
     def raised_at(self, error: SqlError) -> str:
         """Return the node that raised an error."""

@@ -140,7 +140,7 @@ class SimpyKernel:
         env, result = self.env, _new_delay(_Delay)
         result.env = env
         result.callbacks = []
-        heappush(env._queue, (env._now + duration, NORMAL, next(env._eid), result))  # type: ignore[operator] # likewise
+        heappush(env._queue, (env._now + duration, NORMAL, next(env._eid), result))  # type: ignore[operator] # a number by now
         return result
 
     def event(self) -> simpy.Event:

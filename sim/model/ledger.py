@@ -192,7 +192,7 @@ class LedgerSession:
         """Return a transaction's record; None if there is none."""
         self._ledger.tell(f"decisions of {key[0]}", changed=False)
         return self._ledger.decisions.get(key)
-        yield  # it is a generator
+        yield  # makes this a generator
 
     def fence(self, coordinator: str, own: Sequence[int]) -> Steps[list[KnownEpoch]]:
         """Fence the epochs of dead processes; return all fenced epochs."""
@@ -222,7 +222,7 @@ class LedgerSession:
         self._ledger.tell("epochs", changed=False)
         epochs = self._ledger.epochs
         return [KnownEpoch(epoch=one, variant=epochs[one].variant) for one in self._of(coordinator)]
-        yield  # it is a generator
+        yield  # makes this a generator
 
     def decided(self, dead: Sequence[int], keys: Sequence[Key]) -> Steps[dict[Key, Record]]:
         """Return the records, of these epochs and transactions, that participants still need."""
@@ -233,7 +233,7 @@ class LedgerSession:
             for key, record in sorted(self._ledger.decisions.items())
             if record.participants and (key[0] in dead or key in keys)
         }
-        yield  # it is a generator
+        yield  # makes this a generator
 
     def forget(self, keys: Sequence[Key]) -> Steps[None]:
         """Remove records, without waiting for the flush."""
@@ -241,16 +241,16 @@ class LedgerSession:
             self._ledger.tell(f"decisions of {key[0]}", changed=True)
             self._ledger.decisions.pop(key, None)
         return
-        yield  # it is a generator
+        yield  # makes this a generator
 
     def close_decision(self, key: Key) -> Steps[None]:
-        """Note that no participant needs a decision any more; it is kept as evidence."""
+        """Remove the participants of a decision, which is kept as evidence."""
         self._ledger.tell(f"decisions of {key[0]}", changed=True)
         result = self._ledger.decisions.get(key)
         if result is not None:
             self._ledger.decisions[key] = Record(kind=result.kind, participants=())
         return
-        yield  # it is a generator
+        yield  # makes this a generator
 
     def forget_epoch(self, epoch: int) -> Steps[None]:
         """Remove an epoch, unless participants still need a decision of it."""
@@ -263,7 +263,7 @@ class LedgerSession:
             for key in of_it:
                 del ledger.decisions[key]
         return
-        yield  # it is a generator
+        yield  # makes this a generator
 
     def note(self, damage: LedgerDamage) -> Steps[None]:
         """Record damage, once."""

@@ -86,7 +86,12 @@ class ModelLog:
         self, ledger: DecisionLedger, network: Network, here: str, there: str, *, coordinator: str,
         actor: str, branches: Sequence[str],
     ) -> None:  # fmt: skip
-        """Args: `here`, `there`: where the process and the log are; `branches`: every node's name."""
+        """Create a log without epochs that is not connected.
+
+        Args:
+            here, there: names of the places of the process and of the log.
+            branches: names of all nodes.
+        """
         self._coordinator = coordinator
         self._branches = tuple(branches)
         self._network = network
@@ -289,7 +294,7 @@ class ModelDecisionReader:
         await self._client.asked("forget", lambda one: one.forget([key]))
 
     async def close_decision(self, key: Key) -> None:
-        """Note that no participant needs a decision any more; it is kept as evidence."""
+        """Remove the participants of a decision, which is kept as evidence."""
         await self._client.asked("close", lambda one: one.close_decision(key))
 
     async def forget_epoch(self, epoch: int) -> None:

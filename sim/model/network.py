@@ -78,7 +78,7 @@ class Network:
         def at_once() -> Steps[ServedSession]:
             opened.append(open_())
             return opened[0]
-            yield  # it is a generator
+            yield  # makes this a generator
 
         try:
             made.served = yield from made.ask(at_once, "connect", touches)

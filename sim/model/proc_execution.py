@@ -228,4 +228,4 @@ class RefuseWrites:
         if tx.session_user not in tx.node.superusers:
             raise SqlError("42501", f"permission denied for table {table}")
         return None
-        yield  # a trigger may wait
+        yield  # makes this a generator, as a trigger may wait

@@ -16,7 +16,7 @@ from twopc.waits import OpenTransaction
 if TYPE_CHECKING:
     from twopc.sim.model.system import System
 
-#: How often a coordinator looks for deadlocks.
+#: Seconds between a coordinator's checks for deadlocks.
 _DEADLOCK_INTERVAL_S = 0.5
 
 

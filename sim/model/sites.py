@@ -190,7 +190,7 @@ class ModelSite:
 
         def steps(_: NodeSession) -> Steps[T]:
             return look()
-            yield  # it is a generator
+            yield  # makes this a generator
 
         return await self.ask(what, steps)
 

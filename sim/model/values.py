@@ -140,7 +140,7 @@ class LockWait:
     """Pid of the blocking session; 0 for a prepared branch."""
     holder_gid: str
     what: str
-    """``a row of account``, ``ShareLock on transactionid account``."""
+    """Description: ``a row of account``, ``ShareLock on transactionid account``."""
     since: float
 
 

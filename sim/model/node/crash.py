@@ -1,7 +1,9 @@
-"""The effects of a crash: the WAL ends at a position, and later records are lost, PREPARE's among them.
+"""The effects of a crash: the WAL ends at a position, and later records are lost, including those of PREPARE
+TRANSACTION.
 
 Memory is changed to the state that recovery would produce from the WAL: commits whose records are lost are undone,
-newest first; commits that are on disk but were not acknowledged become visible.
+newest
+first; commits that are on disk but were not acknowledged become visible.
 """
 
 from __future__ import annotations

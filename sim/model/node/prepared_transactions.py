@@ -137,7 +137,9 @@ def _note_branch(node: ModelNode, gid: str, *, changed: bool) -> None:
     """Notify the search that one branch is read or changed."""
     if node.kernel.watch is not None:
         node.tell(f"branch {gid}", changed=changed)
-        if node.slots_taken() + len(node.sessions) >= node.prepared_max:  # a slot may be missing
+        if (
+            node.slots_taken() + len(node.sessions) >= node.prepared_max
+        ):  # slots may not suffice for all sessions
             node.tell("branches", changed=True)
 
 

@@ -52,9 +52,8 @@ def take(
     newest = versions[-1]
     if newest is version and version.xmax is None:
         return version
-    if (
-        mode == KEY_SHARE
-    ):  # an update that changes no key does not conflict, and may still be running
+    if mode == KEY_SHARE:
+        # An update that changes no key does not conflict, and may still be running.
         place = versions.index(version) if version in versions else len(versions)
         if not waited and not any(one.keys_updated for one in versions[place:]):
             return version

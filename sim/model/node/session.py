@@ -396,7 +396,7 @@ class NodeSession:
             return "SAVEPOINT"
         tx.release(name)
         return "RELEASE"
-        yield  # it is a generator
+        yield  # makes this a generator
 
     def _finish(self, commit: bool) -> Steps[str]:
         if self.tx is None:

@@ -151,7 +151,7 @@ class _BodyParser:
             given = value(c) if value is not None else None
             c.variables[name] = type_.store(given) if type_ is not None else given
             return None
-            yield  # a step is a generator
+            yield  # makes the step a generator
 
         return declare
 
@@ -199,7 +199,7 @@ class _BodyParser:
         def run(tx: Any, c: Context) -> Steps[Any]:
             c.snap = tx.statement()
             return verb if condition is None or condition(c) is True else None
-            yield  # a step is a generator
+            yield  # makes the step a generator
 
         return run
 
@@ -225,7 +225,7 @@ class _BodyParser:
             else:
                 c.variables[name] = type_.store(given) if type_ is not None else given
             return None
-            yield  # a step is a generator
+            yield  # makes the step a generator
 
         return run
 
@@ -324,7 +324,7 @@ class _BodyParser:
 
             def record(tx: Any, c: Context) -> Steps[Any]:
                 return ("return", c.variables[name])
-                yield  # a step is a generator
+                yield  # makes the step a generator
 
             return record
         value = self.expression(text) if text else None
@@ -332,7 +332,7 @@ class _BodyParser:
         def run(tx: Any, c: Context) -> Steps[Any]:
             c.snap = tx.statement()
             return ("return", value(c) if value is not None else None)
-            yield  # a step is a generator
+            yield  # makes the step a generator
 
         return run
 

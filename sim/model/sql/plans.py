@@ -140,7 +140,7 @@ class StatementPlans:
             finally:
                 self.forget()
             return StatementResult(tag=tag)
-            yield  # a plan is a generator
+            yield  # makes the plan a generator
 
         return define
 

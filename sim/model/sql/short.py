@@ -88,7 +88,7 @@ def _setting(name: str) -> Maker:
         ) -> Steps[StatementResult]:
             tx.set(name, value, local=True)
             return _SET_DONE
-            yield  # a plan is a generator
+            yield  # makes the plan a generator
 
         return run
 

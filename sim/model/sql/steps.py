@@ -50,7 +50,7 @@ def gives(signal: Any) -> Step:
 
     def run(tx: Any, c: Context) -> Steps[Any]:
         return signal
-        yield  # a step is a generator
+        yield  # makes the step a generator
 
     return run
 
@@ -133,7 +133,7 @@ def raise_again(tx: Any, c: Context) -> Steps[Any]:
     raise SqlError(
         c.variables.get("sqlstate", "0Z002"), c.variables.get("sqlerrm", "RAISE without parameters")
     )
-    yield  # a step is a generator
+    yield  # makes the step a generator
 
 
 def complaint(text: str, expression: Callable[[str], Callable[[Context], Any]]) -> Step:
@@ -174,7 +174,7 @@ def complaint(text: str, expression: Callable[[str], Callable[[Context], Any]]) 
             hint=lines.get("hint") or "",
             constraint=lines.get("constraint") or "",
         )
-        yield  # a step is a generator
+        yield  # makes the step a generator
 
     return run
 

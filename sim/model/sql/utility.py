@@ -28,7 +28,7 @@ def _at_once(tag: str, act: Callable[[Any], Any] | None = None) -> Plan:
         if act is not None:
             act(tx)
         return StatementResult(tag=tag)
-        yield  # a plan is a generator
+        yield  # makes the plan a generator
 
     return run
 
@@ -264,7 +264,7 @@ def _show(name: str) -> Plan:
     def run(tx: Any, params: Mapping[str, Any], variables: Any = None) -> Steps[StatementResult]:
         value = STRICT["current_setting"](Context(tx, params), name)
         return StatementResult(tag="SHOW", names=(name,), rows=((value,),), rowcount=1)
-        yield  # a plan is a generator
+        yield  # makes the plan a generator
 
     return run
 
