@@ -249,8 +249,8 @@ class ModelAnyClients:
         link = tx.session.link
         if link is not None and self._subscriber.holds(tx.session.pid):
             link.close()
-        self._wake(self._sweeping)
-        self._wake(self._watching)
+        self._wake(self._sweep_repeatedly)
+        self._wake(self._watch_links)
         return gid
 
     def ends(self, tx: OpenTx) -> None:
@@ -275,13 +275,13 @@ class ModelAnyClients:
         if process is None or not process.is_alive:
             self._processes[work.__name__] = self._kernel.spawn(work(), self._actor)
 
-    def _watching(self) -> Steps[None]:
+    def _watch_links(self) -> Steps[None]:
         """Run the resolver's loop for ever, from the first client's begin."""
         return steps(self._loop.watch())
 
-    def _sweeping(self) -> Steps[None]:
+    def _sweep_repeatedly(self) -> Steps[None]:
         """Sweep periodically as long as a client has a transaction, branch or link."""
-        goes_on = chain((True,), iter(self._left, None))
+        goes_on = chain((True,), iter(self._is_work_left, None))
         return steps(self._resolver.keep_sweeping(goes_on.__next__))
 
     def _until_sweep(self, seconds: float) -> simpy.Event:
@@ -303,12 +303,12 @@ class ModelAnyClients:
         cause = Cause.MESSAGE if awake else Cause.POLL
         return self._kernel.delay(seconds, Label(actor=self._actor, cause=cause, what=what))
 
-    def _left(self) -> bool:
+    def _is_work_left(self) -> bool:
         self.there.tell("branches", changed=True)  # see `PreparedTransaction.changed`
         return (
             any(gid.startswith(self._prefix) for gid in self.there.branches)
             or any(one.tx is not None and is_any(one.tx) for one in sessions_of(self.here))
-            or bool(self._left_links())
+            or bool(self._open_links())
         )
 
     def is_left(self, gid: str) -> bool:
@@ -327,7 +327,7 @@ class ModelAnyClients:
         own = here.sessions.get(pid)
         return own is not None and own.tx is None and any(one.tx is not None for one in links)
 
-    def _left_links(self) -> list[int]:
+    def _open_links(self) -> list[int]:
         """Return the pids of the Subscriber's sessions without a transaction whose links have one at the Publisher."""
         sessions = sessions_of(self.here)
         open_ = {one.pid for one in sessions if one.tx is not None}

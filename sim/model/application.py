@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from twopc.sim.model.coordinator import CoordinatorProcess
 
 #: Results without rows, made once for each tag.
-_tagged = lru_cache(maxsize=1024)(VirtualResult)
+_empty_result = lru_cache(maxsize=1024)(VirtualResult)
 
 
 def _result_of(result: StatementResult) -> VirtualResult:
     """Return a result as a connection delivers it: values as text."""
     if result.rows is None:
-        return _tagged(result.tag)
+        return _empty_result(result.tag)
     rows = [
         [None if value is None else output(value).encode() for value in row] for row in result.rows
     ]
@@ -75,7 +75,7 @@ class ModelLean:
         self._wire = wire
         self._spawn = spawn
         self._touches = frozenset((wire.there,))
-        self._under_way: simpy.Event | None = None
+        self._pending: simpy.Event | None = None
         self.lost = ""
         self.unsynced = False
 
@@ -85,13 +85,13 @@ class ModelLean:
 
     def send(self, command: bytes) -> None:
         """Send commands; `answer` waits for the results."""
-        assert self._under_way is None, "one message at a time"
-        self._under_way = self._spawn(cast("Steps[Any]", self._run(command)))
+        assert self._pending is None, "one message at a time"
+        self._pending = self._spawn(cast("Steps[Any]", self._run(command)))
 
     def answer(self) -> Awaitable[list[Any]]:
         """Wait for the results of the commands that were sent."""
-        assert self._under_way is not None
-        event, self._under_way = self._under_way, None
+        assert self._pending is not None
+        event, self._pending = self._pending, None
         return awaited(event)
 
     def abort(self, reason: str) -> None:
@@ -122,7 +122,7 @@ class ModelLean:
             statements = [one for each in text.split(";") if (one := each.strip())]
             text = "; ".join(statements)
         try:
-            results = yield from wire.ask(lambda: self._served(statements), text, self._touches)
+            results = yield from wire.ask(lambda: self._serve(statements), text, self._touches)
         except RequestLostError as error:
             if not self.lost:  # it may have been closed meanwhile
                 self.lost = str(error)
@@ -133,14 +133,14 @@ class ModelLean:
             self.abort("the server has ended the session")  # these results are the last
         return results
 
-    def _served(self, statements: Sequence[str]) -> Steps[list[VirtualResult]]:
+    def _serve(self, statements: Sequence[str]) -> Steps[list[VirtualResult]]:
         """Execute a message of several statements like a server, which stops at the first error."""
         results: list[VirtualResult] = []
         session = self._session
         for text in statements:
             # a shortcut: each transaction begins with a RESET ALL, which would need a transaction
             if text == "reset all" and not session.settings and session.is_idle:
-                results.append(_tagged("RESET"))
+                results.append(_empty_result("RESET"))
                 continue
             try:
                 rows = yield from session.execute(text)

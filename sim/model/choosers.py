@@ -227,7 +227,7 @@ class ChoiceKernel(SimpyKernel):
                     raise RuntimeError("nothing can happen any more, and this has not")
                 return None
             if isinstance(until, int | float) and options[0].due > until:
-                self._pass_to(float(until))
+                self._advance_to(float(until))
                 return None
             self.fire(options[0])
 
@@ -279,7 +279,7 @@ class ChoiceKernel(SimpyKernel):
         seen = self.seen = {}
         if isinstance(option, Choice):
             del self._pending[option]
-            self._pass_to(option.due)
+            self._advance_to(option.due)
             seen.update(_touched(option.label))
             option.succeed()
         else:
@@ -287,10 +287,10 @@ class ChoiceKernel(SimpyKernel):
             option.act()
         self.settle()
         self.seen = {}  # reads from outside do not count
-        self.state = (self.state + self._cause_of(option.name, seen)) & _MASK
+        self.state = (self.state + self._causal_digest(option.name, seen)) & _MASK
         return seen
 
-    def _pass_to(self, moment: float) -> None:
+    def _advance_to(self, moment: float) -> None:
         if moment > self.env._now:
             self.env._now = moment
 
@@ -301,7 +301,7 @@ class ChoiceKernel(SimpyKernel):
         else:
             self.seen.setdefault(what, READ)
 
-    def _cause_of(self, name: int, seen: dict[str, int]) -> int:
+    def _causal_digest(self, name: int, seen: dict[str, int]) -> int:
         """Return the digest of a stretch and of all earlier stretches on which it depends."""
         before: set[int] = set()
         readers, writers = self._readers, self._writers

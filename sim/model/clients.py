@@ -50,8 +50,8 @@ class SubscriberClient:
         self._variant = variant
         self._shipping = shipping
         self._numbers = numbers
-        self._one: ModelTransaction | None = None
-        self._by: CoordinatorProcess | None = None
+        self._transaction: ModelTransaction | None = None
+        self._coordinator: CoordinatorProcess | None = None
         self.gid = ""
         self.pids: dict[str, int] = {}
         """Pids of the client's sessions, by Subscriber, while a transaction is open."""
@@ -64,19 +64,19 @@ class SubscriberClient:
     @property
     def is_open(self) -> bool:
         """Whether a transaction is open."""
-        return self._one is not None
+        return self._transaction is not None
 
     def begin(self, level: str = "read committed", role: str = "") -> Steps[None]:
         """Begin a global transaction. Raise RejectedError."""
-        if self._one is not None:
+        if self._transaction is not None:
             raise LocalProtocolError(f"{self.name} has a transaction open already")
-        by = self._by = self._process()
+        by = self._coordinator = self._process()
         one = by.transaction(
             *self.nodes, variant=self._variant, role=role or ROLE, level=level, shipping=self._shipping,
             number=0 if self._numbers is None else next(self._numbers),
         )  # fmt: skip
-        yield from self._work(one.begin, "begin")
-        self._one = one
+        yield from self._run_in_process(one.begin, "begin")
+        self._transaction = one
         self.gid = one.gid
         self.pids = one.pids
 
@@ -93,62 +93,62 @@ class SubscriberClient:
             RejectedError: the statement failed.
             LocalProtocolError: no transaction is open.
         """
-        one, where = self._opened(), at or self.node
+        one, where = self._open_transaction(), at or self.node
         return (
-            yield from self._work(
+            yield from self._run_in_process(
                 lambda: one.execute(text, params, at=where, beneath=beneath), "execute"
             )
         )
 
     def commit(self) -> Steps[None]:
         """Commit at all nodes or at none. Raise RejectedError, InDoubtError or HeuristicError."""
-        one = self._opened()
+        one = self._open_transaction()
         try:
-            yield from self._work(one.commit, "commit")
+            yield from self._run_in_process(one.commit, "commit")
         finally:
-            self._one, self.pids = None, {}
+            self._transaction, self.pids = None, {}
 
     def rollback(self) -> Steps[None]:
         """Roll back at all nodes; no effect if no transaction is open."""
-        one, self._one, self.pids = self._one, None, {}
-        if one is not None and self._by is not None and self._by.alive:
-            yield from self._work(one.rollback, "rollback")
+        one, self._transaction, self.pids = self._transaction, None, {}
+        if one is not None and self._coordinator is not None and self._coordinator.alive:
+            yield from self._run_in_process(one.rollback, "rollback")
 
     def cancel(self) -> None:
         """Cancel running statements at the Subscribers."""
-        if self._one is not None:
-            self._one.cancel()
+        if self._transaction is not None:
+            self._transaction.cancel()
 
     def close(self) -> Steps[None]:
         """Disconnect; an open transaction is rolled back."""
         yield from self.rollback()
 
-    def _opened(self) -> ModelTransaction:
-        if self._one is None:
-            if self._by is not None and not self._by.alive:
-                raise self._killed("begin")  # ended with its coordinator
+    def _open_transaction(self) -> ModelTransaction:
+        if self._transaction is None:
+            if self._coordinator is not None and not self._coordinator.alive:
+                raise self._killed_error("begin")  # ended with its coordinator
             raise LocalProtocolError(f"{self.name} has no transaction open")
-        return self._one
+        return self._transaction
 
-    def _work(self, work: Callable[[], Steps[T]], what: str) -> Steps[T]:
+    def _run_in_process(self, work: Callable[[], Steps[T]], what: str) -> Steps[T]:
         """Run steps as a part of the coordinator's process."""
-        by = self._by
+        by = self._coordinator
         assert by is not None
         if not by.alive:
-            raise self._killed("begin")
+            raise self._killed_error("begin")
         joined = by.join()
         try:
             return (yield from work())
         except simpy.Interrupt as interrupt:
             if by.alive or interrupt.cause != KILLED:
                 raise
-            self._one = None
-            raise self._killed(what) from None
+            self._transaction = None
+            raise self._killed_error(what) from None
         finally:
             if joined is not None:
                 by.leave(joined)
 
-    def _killed(self, what: str) -> RejectedError | InDoubtError:
+    def _killed_error(self, what: str) -> RejectedError | InDoubtError:
         why = "the coordinator's process was killed"
         if what == "commit":
             return InDoubtError(f"{self.gid}: {why}; recovery will settle it", gid=self.gid)

@@ -54,28 +54,28 @@ class _Open(set[Key]):
     ) -> None:  # fmt: skip
         super().__init__(keys)
         self._notify = notify
-        self._asked = asked
+        self._tested = asked
         self._stretch = stretch
         self._made = stretch()
         for key in asked:
-            notify(_called(key), False)
+            notify(_object_name(key), False)
 
     def __contains__(self, key: object) -> bool:
         result = super().__contains__(key)
-        self._notify(_called(key), False)
+        self._notify(_object_name(key), False)
         if not result or self._stretch() != self._made:  # an open one is not tested again
-            self._asked[key] = None
+            self._tested[key] = None
         return result
 
     def __or__(self, other: Any) -> Any:
-        return _Open({*self, *other}, self._notify, self._asked, self._stretch)
+        return _Open({*self, *other}, self._notify, self._tested, self._stretch)
 
     def __rsub__(self, other: Any) -> Any:
         self._notify("unsettled", True)
         return {key for key in other if key not in self}
 
 
-def _called(key: object) -> str:
+def _object_name(key: object) -> str:
     return f"transaction {key}"
 
 
@@ -98,7 +98,7 @@ class _ModelEngine(CoordinatorEngine):
     def _changed(self, transaction: Transaction) -> None:
         """Notify the search that a transaction was opened or has ended."""
         if self.process.place.kernel.watch is not None:
-            self.process.remembers(_called(_key(transaction)), True)
+            self.process.remembers(_object_name(_key(transaction)), True)
 
     async def begin(self, transaction: Transaction) -> LinkedSession:
         """See `CoordinatorEngine`."""
@@ -162,7 +162,7 @@ class _Recovery:
     def __init__(self, process: CoordinatorProcess) -> None:
         self._process = process
         self._label = Label(actor=process.actor, cause=Cause.POLL, what="recovery's turn")
-        self._asked: dict[object, None] = {}
+        self._tested: dict[object, None] = {}
         """Transactions for which recovery has tested whether they are open."""
 
     async def run(
@@ -176,7 +176,7 @@ class _Recovery:
             await awaited(kernel.delay(_TURN_S, self._label))
 
         def open_() -> set[Key]:
-            return _Open(active(), process.remembers, self._asked, lambda: kernel.stretch)
+            return _Open(active(), process.remembers, self._tested, lambda: kernel.stretch)
 
         return await recovery.run(own=own, unsettled=unsettled, active=open_)
 

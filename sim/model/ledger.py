@@ -104,7 +104,7 @@ class LedgerSession:
 
     def __init__(self, ledger: DecisionLedger) -> None:
         self._ledger = ledger
-        self._called = f"session {ledger.kernel.stretch}"
+        self._object_name = f"session {ledger.kernel.stretch}"
         self.closed = False
         self._writing: simpy.Event | None = None
         """Comes when the present write has succeeded or failed."""
@@ -112,7 +112,7 @@ class LedgerSession:
     def close(self) -> None:
         """Release the locks, once the write in progress has succeeded or failed; idempotent."""
         self._ledger.tell("holders", changed=True)
-        self._ledger.tell(self._called, changed=True)
+        self._ledger.tell(self._object_name, changed=True)
         self.closed = True
         if self._writing is None:
             self._release()
@@ -125,7 +125,7 @@ class LedgerSession:
     def log(self, entries: Sequence[tuple[Key, Record]]) -> Steps[None]:
         """Write all of these decisions, or none. Raise 55000 if an epoch is fenced, 23505 if a decision exists."""
         ledger = self._ledger
-        ledger.tell(self._called, changed=True)
+        ledger.tell(self._object_name, changed=True)
         for (epoch, _), _ in entries:
             ledger.tell(f"epoch {epoch}", changed=False)
             ledger.tell(f"decisions of {epoch}", changed=False)
@@ -149,7 +149,7 @@ class LedgerSession:
                 ledger.decisions[key] = record
         finally:
             self._writing = None
-            ledger.tell(self._called, changed=True)
+            ledger.tell(self._object_name, changed=True)
             if self.closed:
                 ledger.tell("holders", changed=True)
                 self._release()
@@ -160,7 +160,7 @@ class LedgerSession:
         ledger = self._ledger
         yield from ledger.write()
         ledger.tell("epochs", changed=True)
-        ledger.tell(self._called, changed=False)
+        ledger.tell(self._object_name, changed=False)
         if self.closed:  # not held, and so it may be fenced
             ledger.tell("holders", changed=True)
         epoch = next(ledger._numbers)
@@ -177,7 +177,7 @@ class LedgerSession:
         ledger.tell("holders", changed=True)
         ledger.tell(f"epoch {epoch}", changed=False)
         while (holder := ledger.holders.get(epoch)) is not None:
-            ledger.tell(holder._called, changed=False)
+            ledger.tell(holder._object_name, changed=False)
             if holder._writing is None:
                 break
             yield holder._writing  # its write may still succeed

@@ -102,8 +102,8 @@ class ModelLog:
         self._turn = FairLock(network.kernel)
         """Lock that serialises the session's requests."""
         self._queue: list[ModelEntry] = []
-        self._sends = False
-        self._me: LedgerSession | None = None
+        self._is_sending = False
+        self._writer: LedgerSession | None = None
         self._forgotten: list[Key] = []
         self.epochs: dict[str, EpochIds] = {}
         """The epoch of each variant that was used."""
@@ -152,8 +152,8 @@ class ModelLog:
             entry.settle("failed", wire.lost if wire is not None else "the decision log is closed")
             return entry
         self._queue.append(entry)
-        if not self._sends:
-            self._sends = True
+        if not self._is_sending:
+            self._is_sending = True
             kernel.spawn(self._send(wire), f"{self._coordinator}: decisions")
         return entry
 
@@ -183,7 +183,7 @@ class ModelLog:
                 for entry in flight:
                     entry.settle(state, why)
         finally:
-            self._sends = False
+            self._is_sending = False
             queue, self._queue = self._queue, []
             for entry in queue:
                 entry.settle("failed", wire.lost)
@@ -244,7 +244,7 @@ class ModelLog:
         self._note("epochs", True)
         wire = self._wire = yield from self._open()
         self._note("epochs", True)
-        old, self._me = self._me, self._session(wire)
+        old, self._writer = self._writer, self._session(wire)
         for ids in self.epochs.values():
             if ids.epoch not in self.fenced:
                 held = yield from self._write(

@@ -99,7 +99,7 @@ class Members:
 
         Raise SubscriptionError, SqlError or RequestLostError.
         """
-        node, distribution = self._nodes[name], self._distributed()
+        node, distribution = self._nodes[name], self._require_distribution()
         if name in self.now:
             raise SubscriptionError(f"{name!r} subscribes already (21058): unsubscribe it first")
         self._make_tables(name)
@@ -123,13 +123,15 @@ class Members:
         """Remove a Subscriber's subscription; its rows stay. Raise LockTimeoutError or SubscriptionError."""
         if name not in self.now:
             raise SubscriptionError(f"{name!r} does not subscribe: subscribe it first")
-        yield from self._distributed().close_down(name, seen, lambda: self._remove_objects(name))
+        yield from self._require_distribution().close_down(
+            name, seen, lambda: self._remove_objects(name)
+        )
 
     def reinitialise(self, name: str, seen: Seen = nobody) -> Steps[None]:
         """Replace all rows of a Subscriber during the run. Raise LockTimeoutError or SubscriptionError."""
-        yield from self._distributed().reinitialise(name, seen)
+        yield from self._require_distribution().reinitialise(name, seen)
 
-    def _distributed(self) -> Distribution:
+    def _require_distribution(self) -> Distribution:
         if self.distribution is None:
             raise ConfigurationError(
                 f"{self._spec.publisher!r} distributes nothing: the topology was made without"

@@ -32,7 +32,7 @@ class RequestWatch:
 
     def fits(self, wire: Wire, what: str) -> bool:
         """Whether a request matches the watch."""
-        return _is_of(wire.here, self.here) and wire.there == self.there and self.words in what
+        return _is_part_of(wire.here, self.here) and wire.there == self.there and self.words in what
 
 
 class Network:
@@ -52,18 +52,18 @@ class Network:
         """Open connections, in the order of opening."""
         self._refused: set[tuple[str, str]] = set()
         self._silent: set[tuple[str, str]] = set()
-        self._asleep: dict[str, simpy.Event] = {}
+        self._paused: dict[str, simpy.Event] = {}
         self._shut: dict[str, None] = {}
-        self._left: list[Wire] = []
+        self._half_closed: list[Wire] = []
         """Connections closed by clients, of which the servers cannot be notified yet."""
         self.watches: list[RequestWatch] = []
         """Watches for answers; see `watch`."""
         self.troubled = False
         """Whether a cut, silence, pause or watch exists; otherwise `travel` and `awake` can be skipped."""
 
-    def _look_again(self) -> None:
+    def _update_troubled(self) -> None:
         self.troubled = bool(
-            self._refused or self._silent or self._shut or self._asleep or self.watches
+            self._refused or self._silent or self._shut or self._paused or self.watches
         )
 
     def connect(
@@ -116,7 +116,7 @@ class Network:
     def leave(self, wire: Wire) -> None:
         """Close a connection for its client; the server notices as soon as messages travel."""
         if self.troubled and not self.reaches(wire.here, wire.there):
-            self._left.append(wire)
+            self._half_closed.append(wire)
         else:
             wire.served.close()
 
@@ -156,8 +156,8 @@ class Network:
         for pair in ((one, other), (other, one)):
             self._refused.discard(pair)
             self._silent.discard(pair)
-        self._look_again()
-        left, self._left = self._left, []
+        self._update_troubled()
+        left, self._half_closed = self._half_closed, []
         for wire in left:
             self.leave(wire)
 
@@ -172,7 +172,7 @@ class Network:
     def open(self, name: str) -> None:
         """Accept connections to a node again; idempotent."""
         self._shut.pop(name, None)
-        self._look_again()
+        self._update_troubled()
 
     def watch(self, watch: RequestWatch) -> None:
         """Watch for the next answer to a matching request."""
@@ -186,7 +186,7 @@ class Network:
         """
         results = [one for one in self.watches if one.fits(wire, what)]
         self.watches = [one for one in self.watches if one not in results]
-        self._look_again()
+        self._update_troubled()
         lost = False
         for one in results:
             lost |= yield from one.answered(what)
@@ -213,30 +213,30 @@ class Network:
 
     def pause(self, actor: str) -> None:
         """Stop a client (SIGSTOP): its connections stay, but it does not process answers."""
-        self._asleep.setdefault(actor, self.kernel.event())
+        self._paused.setdefault(actor, self.kernel.event())
         self.troubled = True
 
     def go_on(self, actor: str) -> None:
         """Continue a client, which then processes answers; no effect if it was not paused."""
-        event = self._asleep.pop(actor, None)
-        self._look_again()
+        event = self._paused.pop(actor, None)
+        self._update_troubled()
         if event is not None:
             event.succeed()
 
     def awake(self, actor: str) -> Steps[None]:
         """Wait until a client is not paused."""
         while event := next(
-            (one for name, one in self._asleep.items() if _is_of(actor, name)), None
+            (one for name, one in self._paused.items() if _is_part_of(actor, name)), None
         ):
             yield event
 
     def client_lost(self, actor: str, killed: Container[simpy.Process] = ()) -> None:
         """Break the connections of a client that was killed; `killed` are its interrupted processes."""
         for wire in [*self.wires]:
-            if _is_of(wire.actor, actor):
+            if _is_part_of(wire.actor, actor):
                 wire.break_("its client was killed", killed)
 
 
-def _is_of(actor: str, whole: str) -> bool:
+def _is_part_of(actor: str, whole: str) -> bool:
     """Whether an actor is `whole` or a part of it."""
     return actor == whole or actor.startswith(f"{whole}:")

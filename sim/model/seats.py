@@ -117,7 +117,7 @@ class ModelWaits:
 
     async def sessions(self) -> Sequence[OpenTransaction]:
         """Return the sessions with an open transaction."""
-        return self._node.wait_rows() if self._answers() else ()
+        return self._node.wait_rows() if self._is_reachable() else ()
 
     async def name_victim(self, victim: OpenTransaction) -> bool:
         """Name a session as victim, which its link reads."""
@@ -130,7 +130,7 @@ class ModelWaits:
 
     async def cancel(self, waiter: OpenTransaction) -> bool:
         """Cancel a statement if it still waits; whether it was cancelled."""
-        session = self._node.sessions.get(waiter.pid) if self._answers() else None
+        session = self._node.sessions.get(waiter.pid) if self._is_reachable() else None
         if session is None or session.tx is None or session.wait is None:
             return False
         if (session.born, session.tx.top.began) != (waiter.backend_start, waiter.xact_start):
@@ -143,5 +143,5 @@ class ModelWaits:
         if session is not None:
             session.victim = xact_start
 
-    def _answers(self) -> bool:
+    def _is_reachable(self) -> bool:
         return self._node.up and self._is_reached(self._node.name)

@@ -124,7 +124,7 @@ class ModelSite:
     async def pause(self) -> None:
         """Wait a moment while another session finishes a branch."""
         label = Label(actor=self._actor, cause=Cause.POLL, what=f"look at {self.name} again")
-        await AwaitableSteps(self._pass(_BUSY_S, label))
+        await AwaitableSteps(self._wait(_BUSY_S, label))
 
     async def end_sessions(self, names: list[str]) -> list[int]:
         """End the sessions with these application names, and wait until they have ended; return their pids."""
@@ -199,5 +199,5 @@ class ModelSite:
         with raised():
             return await AwaitableSteps(self._pool.ask(what, work, self._touches))
 
-    def _pass(self, seconds: float, label: Label) -> Steps[Any]:
+    def _wait(self, seconds: float, label: Label) -> Steps[Any]:
         yield self._network.kernel.delay(seconds, label)

@@ -83,7 +83,7 @@ class System:
         self.clocks: dict[str, Clock] = {}
         """The clocks of the nodes, each with its own offset and rate."""
         self.nodes: dict[str, ModelNode] = {
-            name: self._node(name) for name in (spec.publisher, *self.subscribers)
+            name: self._make_node(name) for name in (spec.publisher, *self.subscribers)
         }
         self.log_host = LogHost()
         self.ledger = wiring.ledger(kernel, self.log_host.running, spec.timing.flush)
@@ -111,7 +111,9 @@ class System:
             log_at=LOG,
             wiring=wiring,
         )
-        self._any_clients = {one.name: self._let(one) for one in spec.subscribers if one.any_client}
+        self._any_clients = {
+            one.name: self._admit_any_clients(one) for one in spec.subscribers if one.any_client
+        }
         self._coordinators = {spec.coordinator: CoordinatorSeat(self, spec.coordinator)}
 
     @property
@@ -133,7 +135,7 @@ class System:
 
     # -- setup, outside of virtual time --------------------------------------------------------------
 
-    def _node(self, name: str) -> ModelNode:
+    def _make_node(self, name: str) -> ModelNode:
         spec = self.spec
         settings = Settings(
             variant=VARIANTS["presumed_abort"].on_postgres(), inquiry_s=float("inf")
@@ -210,7 +212,7 @@ class System:
         made.install()
         return made
 
-    def _let(self, one: SubscriberSpec) -> ModelAnyClients:
+    def _admit_any_clients(self, one: SubscriberSpec) -> ModelAnyClients:
         """Admit clients without a coordinator to a Subscriber."""
         coordinator = f"{self.spec.coordinator}.{one.name}"
         epoch = self.ledger.let(coordinator)
@@ -268,7 +270,7 @@ class System:
 
     def sync(self, subscribers: Sequence[str] = ()) -> Steps[Any]:
         """Let log reader and agents reach the Publisher's present position; see `Distribution.sync`."""
-        return (yield from self._distribution().sync(subscribers))
+        return (yield from self._require_distribution().sync(subscribers))
 
     def take_deliveries(self) -> list[ModelDelivery]:
         """Return the events of agents since the last call."""
@@ -280,9 +282,9 @@ class System:
 
     def agent(self, subscriber: str) -> AgentSeat:
         """Return a Subscriber's agent, with `pause`, `resume`, `crash`, `start`."""
-        return self._distribution().agent(subscriber)
+        return self._require_distribution().agent(subscriber)
 
-    def _distribution(self) -> Distribution:
+    def _require_distribution(self) -> Distribution:
         if self.distribution is None:
             raise ConfigurationError(
                 f"{self.spec.publisher!r} distributes nothing: the topology was made without"

@@ -78,8 +78,8 @@ class Wire:
     def belongs_to(self, actor: str) -> None:
         """Set the actor of further requests."""
         self.actor = actor
-        self._asking = Label(actor, _MESSAGE, f"a message → {self.there}")
-        self._replying = Label(actor, _REPLY, f"an answer → {self.here}")
+        self._request = Label(actor, _MESSAGE, f"a message → {self.there}")
+        self._reply = Label(actor, _REPLY, f"an answer → {self.here}")
 
     def ask(self, work: Callable[[], Steps[T]], what: str, touches: frozenset[str]) -> Steps[T]:
         """Have the other end perform a request; return its result. Raise its errors, or RequestLostError."""
@@ -96,7 +96,7 @@ class Wire:
             if network.troubled:
                 yield from network.travel(self, self.here, self.there, what, _MESSAGE, touches)
             else:
-                label = self._to(what, touches) if kernel.labelled else self._asking
+                label = self._request_label(what, touches) if kernel.labelled else self._request
                 yield kernel.delay(self._way_there, label)
             # The other end works; if the waiting process is interrupted, the work goes on in a process of its own.
             self._serving = True
@@ -118,18 +118,18 @@ class Wire:
                     self._serving = False
                     raise
                 if watch is not None:
-                    self._worked(changed=True)
+                    self._notify_work(changed=True)
                 try:
                     value = yield event
                     step = steps.send
                 except simpy.Interrupt:
-                    self._worked(changed=True)
-                    kernel.spawn(self._alone(steps, event), f"{self.actor} at {self.there}")
+                    self._notify_work(changed=True)
+                    kernel.spawn(self._complete(steps, event), f"{self.actor} at {self.there}")
                     raise
                 except BaseException as raised:
                     step, value = steps.throw, raised
                 if watch is not None:
-                    self._worked(changed=False)
+                    self._notify_work(changed=False)
             self._serving = False
             if isinstance(error, RequestLostError):
                 self.lost = str(error)
@@ -140,7 +140,7 @@ class Wire:
                 yield from network.travel(self, self.there, self.here, what, _REPLY, touches)
                 yield from network.awake(self.actor)
             else:
-                label = self._back(what, touches) if kernel.labelled else self._replying
+                label = self._reply_label(what, touches) if kernel.labelled else self._reply
                 yield kernel.delay(self._way_back, label)
                 if network.troubled:
                     yield from network.awake(self.actor)
@@ -152,15 +152,15 @@ class Wire:
             raise error
         return value  # type: ignore[no-any-return] # what `work` returns
 
-    def _worked(self, *, changed: bool) -> None:
+    def _notify_work(self, *, changed: bool) -> None:
         """Notify the search that the other end continues with the request, or has lost the client."""
         if self.kernel.watch is not None:
             self.kernel.watch(self.called, changed)
 
-    def _to(self, what: str, touches: frozenset[str]) -> Label:
+    def _request_label(self, what: str, touches: frozenset[str]) -> Label:
         return Label(self.actor, _MESSAGE, f"{what} → {self.there}", touches | self._near)
 
-    def _back(self, what: str, touches: frozenset[str]) -> Label:
+    def _reply_label(self, what: str, touches: frozenset[str]) -> Label:
         return Label(self.actor, _REPLY, f"{what} → {self.here}", touches | self._near)
 
     def _interrupted(self, interrupt: simpy.Interrupt) -> Exception:
@@ -172,7 +172,7 @@ class Wire:
             self.served.close()
         return RequestLostError(self.lost) if was_cut else interrupt
 
-    def _alone(self, work: Steps[Any], event: simpy.Event) -> Steps[None]:
+    def _complete(self, work: Steps[Any], event: simpy.Event) -> Steps[None]:
         """Complete a request whose client has gone."""
         value: Any = None
         failed: BaseException | None = None
@@ -183,7 +183,7 @@ class Wire:
                     value = yield event
                 except Exception as raised:
                     failed = raised
-                self._worked(changed=False)
+                self._notify_work(changed=False)
                 event = work.send(value) if failed is None else work.throw(failed)
         except StopIteration:
             pass
@@ -214,9 +214,9 @@ class Wire:
         """Close the connection for the client."""
         if self.kernel.watch is not None:
             self.kernel.watch(f"node {self.there}", False)
-        self._gone("closed")
+        self._lose("closed")
 
-    def _gone(self, why: str) -> None:
+    def _lose(self, why: str) -> None:
         if not self.lost:
             self.lost = why
             self._network.wires.pop(self, None)

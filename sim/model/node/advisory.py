@@ -19,7 +19,7 @@ class Advisory:
     def take(self, key: int, session: Any, top: TopXact | None) -> bool:
         """Take a key for a transaction, or for the session if `top` is None; False if another session holds it."""
         holders = self._held.setdefault(key, [])
-        if any(self._whose(holder) is not session for holder in holders):
+        if any(self._session_of(holder) is not session for holder in holders):
             return False
         holders.append(session if top is None else top)
         if top is not None:
@@ -46,7 +46,7 @@ class Advisory:
         return True
 
     @staticmethod
-    def _whose(holder: Any) -> Any:
+    def _session_of(holder: Any) -> Any:
         return holder.session if isinstance(holder, TopXact) else holder
 
     def over(self, top: TopXact) -> None:

@@ -119,7 +119,7 @@ class ParentCheck:
     def fire(self, tx: OpenTx) -> Steps[None]:
         """Raise 23503 if rows still refer to the key, or perform the action of ON DELETE or ON UPDATE."""
         key = self.key
-        if self.action == "no action" and self._there_again(tx):
+        if self.action == "no action" and self._key_exists_again(tx):
             return
         acts = self.action not in ("no action", "restrict")
         operation = "del" if self.action == "cascade" and self.new is None else "upd"
@@ -167,7 +167,7 @@ class ParentCheck:
             )
         return tuple(new)
 
-    def _there_again(self, tx: OpenTx) -> bool:
+    def _key_exists_again(self, tx: OpenTx) -> bool:
         snap = constraints.fresh(tx)
         return any(
             (version := snap.version(row)) is not None

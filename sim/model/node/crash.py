@@ -54,10 +54,10 @@ def crash(node: ModelNode, kept_lsn: int | None) -> None:
         if top.record is None and top.state != PREPARED:
             node.give_up(top)
     for record in reversed(lost):
-        _lose(node, record.kind, record.xact, record.undo)
+        _undo_lost(node, record.kind, record.xact, record.undo)
     kept = [top for top in node.open if top.record is not None]
     for top in sorted(kept, key=lambda one: one.record.lsn):
-        _keep(node, top)
+        _apply_durable(node, top)
     for branch in list(node.branches.values()):
         if not branch.valid:
             node.branches.pop(branch.gid, None)
@@ -65,7 +65,7 @@ def crash(node: ModelNode, kept_lsn: int | None) -> None:
             prepared_transactions.recover(node, branch)
 
 
-def _lose(node: ModelNode, kind: str, top: TopXact, undo: list[object]) -> None:
+def _undo_lost(node: ModelNode, kind: str, top: TopXact, undo: list[object]) -> None:
     """Undo the effect of a record that is not on disk."""
     if kind == "commit":
         if top.commit_no:  # visible before the flush: synchronous_commit was off
@@ -80,7 +80,7 @@ def _lose(node: ModelNode, kind: str, top: TopXact, undo: list[object]) -> None:
     # a branch of which COMMIT or ROLLBACK PREPARED is lost stays prepared
 
 
-def _keep(node: ModelNode, top: TopXact) -> None:
+def _apply_durable(node: ModelNode, top: TopXact) -> None:
     """Perform the effect of a record that is on disk but was not acknowledged."""
     record, branch = top.record, node.branches.get(top.gid)
     if record.kind == "prepare":

@@ -36,7 +36,7 @@ class Locks:
         self._kernel = kernel
         self._deadlock_timeout = deadlock_timeout
         self._begun = 0
-        self._back = self._give_back
+        self._lock_undo = self._undo_lock
         """The undo function of a row lock: one object, which is compared by identity."""
         self.assign: Callable[[Xact], None] = lambda xact: None
         """Assigns a transaction id to a transaction."""
@@ -75,7 +75,7 @@ class Locks:
             held = row.holders = {}
         before = held.get(xact, 0)
         held[xact] = mode
-        xact.undo.append((self._back, xact, (row, before)))
+        xact.undo.append((self._lock_undo, xact, (row, before)))
         return True
 
     def row(
@@ -112,7 +112,7 @@ class Locks:
             queue.append(wait)
         queue.mixed += wait.loose
         try:
-            return (yield from self._sleep(wait))
+            return (yield from self._wait(wait))
         except BaseException:
             if wait in queue:
                 queue.remove(wait)
@@ -127,7 +127,7 @@ class Locks:
 
         New requests find such a row free.
         """
-        back, top = self._back, sub.top
+        back, top = self._lock_undo, sub.top
         for function, holder, what in sub.undo:
             if function is not back or not holder.joined or not what[0].queue:
                 continue
@@ -137,7 +137,7 @@ class Locks:
                 wait.on = top
             top.waiters = [*(top.waiters or ()), *waiting]
 
-    def _give_back(self, xact: Xact, what: tuple[HeapRow, int]) -> None:
+    def _undo_lock(self, xact: Xact, what: tuple[HeapRow, int]) -> None:
         row, before = what
         held = row.holders
         if not held or xact not in held:
@@ -154,7 +154,7 @@ class Locks:
 
         Waits end in the order in which they began, as in `release`.
         """
-        back, undo = self._back, xact.undo
+        back, undo = self._lock_undo, xact.undo
         if undo:
             self._given_up()
         rows: dict[HeapRow, None] = {}
@@ -185,7 +185,7 @@ class Locks:
         """
         if xact.undo and self._kernel.watch is not None:
             self._kernel.watch(f"at {self._node}", True)  # order with an undo is irrelevant
-        back = self._back
+        back = self._lock_undo
         wake: list[tuple[int, Callable[[], None]]] = []
         for function, holder, what in xact.undo:
             if function is back:
@@ -200,7 +200,7 @@ class Locks:
 
     def kept(self, xact: Xact) -> list[Any]:
         """Return the undo entries of a transaction's changes, without those of its locks."""
-        back = self._back
+        back = self._lock_undo
         return [undo for undo in xact.undo if undo[0] is not back]
 
     def wake(self, row: HeapRow) -> None:
@@ -234,7 +234,7 @@ class Locks:
             return
         for wait in [*queue] if queue.mixed else (queue[0],):
             if wait.aim is not wait.target():
-                self._begin(wait)  # blocked by another transaction now: a new wait begins
+                self._begin_wait(wait)  # blocked by another transaction now: a new wait begins
 
     # -- transactions --------------------------------------------------------------------------------
 
@@ -248,14 +248,14 @@ class Locks:
         while on.state < 2 and on.top.state < 2:
             wait = LockQueueWait(session, xact, SHARE)
             wait.on, wait.table = on, table
-            whose = _whose(on)
+            whose = _awaited_xact(on)
             if whose.waiters is None:
                 whose.waiters = []
             whose.waiters.append(wait)
             try:
-                yield from self._sleep(wait)
+                yield from self._wait(wait)
             except BaseException:
-                whose = _whose(on)
+                whose = _awaited_xact(on)
                 if whose.waiters and wait in whose.waiters:
                     whose.waiters.remove(wait)
                 raise
@@ -297,7 +297,7 @@ class Locks:
         wait.table = table
         table.waiting.append(wait)
         try:
-            yield from self._sleep(wait)
+            yield from self._wait(wait)
         except BaseException:
             if wait in table.waiting:
                 table.waiting.remove(wait)
@@ -328,14 +328,14 @@ class Locks:
 
     # -- waiting -------------------------------------------------------------------------------------
 
-    def _sleep(self, wait: LockQueueWait) -> Steps[str]:
+    def _wait(self, wait: LockQueueWait) -> Steps[str]:
         session = wait.session
         self._changed()
         if self._kernel.watch is not None:
             self._kernel.watch(f"waits at {self._node}", True)
         wait.timeout_s = session.lock_timeout_s
         event = wait.event = self._kernel.event()
-        self._begin(wait)
+        self._begin_wait(wait)
         session.wait = wait
         how: str = "lost"
         try:
@@ -343,7 +343,7 @@ class Locks:
         finally:
             session.wait = None
             self._changed()
-            self._stop(wait)
+            self._stop_timers(wait)
             if not event.triggered:
                 wait.event = None
         if session.dead is not None and how in ("granted", "over"):
@@ -355,8 +355,8 @@ class Locks:
             raise error
         return how
 
-    def _begin(self, wait: LockQueueWait) -> None:
-        self._stop(wait)
+    def _begin_wait(self, wait: LockQueueWait) -> None:
+        self._stop_timers(wait)
         wait.since = self._kernel.now
         wait.aim = wait.target()
         self._begun += 1
@@ -383,7 +383,7 @@ class Locks:
         assert wait.deadlock.callbacks is not None
         wait.deadlock.callbacks.append(lambda _: self._check(wait))
 
-    def _stop(self, wait: LockQueueWait) -> None:
+    def _stop_timers(self, wait: LockQueueWait) -> None:
         for event in (wait.timeout, wait.deadlock):
             if event is not None and not event.processed:
                 self._kernel.cancel(event)
@@ -397,7 +397,7 @@ class Locks:
             wait.end("deadlock")
 
 
-def _whose(xact: Xact) -> Xact:
+def _awaited_xact(xact: Xact) -> Xact:
     """Return the transaction whose end a wait awaits: a released savepoint has no end of its own
     (XactLockTableWait).
     """

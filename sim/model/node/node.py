@@ -279,7 +279,7 @@ class ModelNode:
             top.lsn = record.end_lsn
             if top.rows:
                 self._retired.append((self.commit_no, record.end_lsn, top.rows))
-        self._over(top)
+        self._release_all(top)
         if top.notified and self.on_notice is not None:
             self.on_notice()
         if len(self._retired) >= self._prune_at:
@@ -294,9 +294,9 @@ class ModelNode:
         top.record = None
         top.changes.clear()
         top.deferred.clear()
-        self._over(top)
+        self._release_all(top)
 
-    def _over(self, top: TopXact) -> None:
+    def _release_all(self, top: TopXact) -> None:
         self.open.pop(top, None)
         if top.ssi is not None:
             self.ssi.end(top)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from twopc.sim.model.node.wal import WalRecord
 
 _BEGUN, _WROTE, _COMMIT, _ABORT = e.WorkBegun(), e.Wrote(), e.CommitTold(), e.AbortTold()
-_asked = lru_cache(maxsize=1024)(lambda name: e.PrepareAsked(participants=(name,)))
+_prepare_event = lru_cache(maxsize=1024)(lambda name: e.PrepareAsked(participants=(name,)))
 _logged = lru_cache(maxsize=1024)(lambda record: e.Logged(record=record))
 #: Maximum size of a gid in bytes, including its terminator.
 GID_MAX = 200
@@ -95,7 +95,7 @@ class PreparedTransaction:
                         break
                     if kind is RecordKind.COMMITTED:
                         # no session waits for the flush; the commit is invisible until then
-                        node.kernel.spawn(self._later(record), f"the end of {self.gid}")
+                        node.kernel.spawn(self._commit_later(record), f"the end of {self.gid}")
                     else:
                         self._logged(kind, record)
                 elif type(effect) is x.Send:
@@ -122,7 +122,7 @@ class PreparedTransaction:
         else:
             node.give_up(top)
 
-    def _later(self, record: WalRecord) -> Steps[None]:
+    def _commit_later(self, record: WalRecord) -> Steps[None]:
         """Commit when the WAL writer has flushed the record; if the node crashes first, the branch stays prepared."""
         node = self.node
         node.wal.soon()
@@ -163,7 +163,7 @@ def prepare(session: NodeSession, gid: str) -> Steps[str]:
     tx.preparing = True
     try:
         yield from session.before_commit()
-        _allowed(node, top, gid)
+        _check_allowed(node, top, gid)
     except BaseException:
         session.abort()
         raise
@@ -178,7 +178,7 @@ def prepare(session: NodeSession, gid: str) -> Steps[str]:
         for event in (_BEGUN, _WROTE):
             # the only effects are timers, which the model does not need
             branch.machine.receive(event, now)
-        yield from branch.tell(_asked(node.name))
+        yield from branch.tell(_prepare_event(node.name))
         branch.changed()
         if branch.answer is not Message.VOTE_YES:
             node.branches.pop(gid, None)
@@ -192,7 +192,7 @@ def prepare(session: NodeSession, gid: str) -> Steps[str]:
     return "PREPARE TRANSACTION"
 
 
-def _allowed(node: ModelNode, top: TopXact, gid: str) -> None:
+def _check_allowed(node: ModelNode, top: TopXact, gid: str) -> None:
     _note_branch(node, gid, changed=False)
     if "WITH HOLD" in top.held:
         raise SqlError("0A000", "cannot PREPARE a transaction that has created a cursor WITH HOLD")

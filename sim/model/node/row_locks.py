@@ -57,7 +57,7 @@ def take(
         place = versions.index(version) if version in versions else len(versions)
         if not waited and not any(one.keys_updated for one in versions[place:]):
             return version
-        newest = _settled(row, tx)
+        newest = _newest_settled(row, tx)
         if newest is version and not version.keys_updated:
             return version
     ended = newest.xmax
@@ -70,7 +70,7 @@ def take(
     return newest
 
 
-def _settled(row: HeapRow, tx: OpenTx) -> Version:
+def _newest_settled(row: HeapRow, tx: OpenTx) -> Version:
     """Return the newest version that is committed or the transaction's own."""
     for version in reversed(row.versions):
         if version.xmin.top is tx.top or version.xmin.top.commit_no:
@@ -97,16 +97,16 @@ def modified_by_itself(tx: OpenTx, row: HeapRow, version: Version, snap: CommitS
     made, ended = newest.cmin, newest.cmax
     if newest.xmax is not None and newest.xmax.top is tx.top and ended >= snap.cid:
         if ended > snap.cid:
-            raise _tampered("deleted")
+            raise _modified_error("deleted")
         return True
     if newest is not version and newest.xmin.top is tx.top and made >= snap.cid:
         if made > snap.cid:
-            raise _tampered("updated")
+            raise _modified_error("updated")
         return True
     return False
 
 
-def _tampered(how: str) -> SqlError:
+def _modified_error(how: str) -> SqlError:
     return SqlError(
         "27000",
         f"tuple to be {how} was already modified by an operation triggered by the current command",

@@ -52,7 +52,7 @@ def seconds(setting: str | None, default: float = 0.0) -> float:
     return float(match["number"]) * _SECONDS[match["unit"] or ""]
 
 
-def _failed() -> SqlError:
+def _failed_error() -> SqlError:
     return SqlError(
         "25P02",
         "current transaction is aborted, commands ignored until end of transaction block",
@@ -149,7 +149,7 @@ class NodeSession:
                     return self._begin(plan)
                 return _TAGS[(yield from self._control(plan))]
             if self.failed_tx:
-                raise _failed()
+                raise _failed_error()
             if self.tx is not None:
                 result: StatementResult = yield from plan(self.tx, params or {})
                 return result
@@ -159,7 +159,7 @@ class NodeSession:
 
         except (SqlError, UnsupportedError) as error:
             self._after_error()
-            self._end_if_told(terminated())
+            self._end_if_requested(terminated())
             raise error
         except RequestLostError:
             raise
@@ -178,7 +178,7 @@ class NodeSession:
                     self._start_timer("idle_in_transaction_session_timeout", self._idle_too_long)
 
             if self.told_to_end:
-                self._end_if_told(RequestLostError("terminated"))
+                self._end_if_requested(RequestLostError("terminated"))
 
     # -- time ----------------------------------------------------------------------------------------
 
@@ -211,13 +211,13 @@ class NodeSession:
         self._timer = None
         self.cancel()
 
-    def _disturbed(self) -> None:
+    def _notify_interference(self) -> None:
         """Notify the search of an action on this session from outside, which depends on all its steps."""
         self.node.tell(self.called, changed=True)
 
     def cancel(self) -> None:
         """Cancel the wait of the running statement (57014)."""
-        self._disturbed()
+        self._notify_interference()
         if self.wait is not None and not self.committing:
             self.wait.end("cancel")
         elif self.on_link:
@@ -225,7 +225,7 @@ class NodeSession:
 
     def terminate(self) -> None:
         """End the session, with 57P01 in a running statement; the open transaction is rolled back."""
-        self._disturbed()
+        self._notify_interference()
         if self.dead is not None:
             return
         if self.wait is not None:
@@ -240,7 +240,7 @@ class NodeSession:
 
     def close(self) -> None:
         """Disconnect; idempotent."""
-        self._disturbed()
+        self._notify_interference()
         if self.dead is None:
             if self.wait is not None:
                 self.wait.end("terminate")
@@ -257,7 +257,7 @@ class NodeSession:
         if self.dead is None and not self.committing:
             self._end(RequestLostError("abandoned"))
 
-    def _end_if_told(self, why: RequestLostError | SqlError) -> None:
+    def _end_if_requested(self, why: RequestLostError | SqlError) -> None:
         if self.told_to_end and self.dead is None:
             self._end(why)
 
@@ -373,7 +373,7 @@ class NodeSession:
             return prepared_transactions.prepare(self, name)
         if verb in ("commit prepared", "rollback prepared"):
             if self.failed_tx:
-                raise _failed()
+                raise _failed_error()
             return prepared_transactions.finish(self, name, commit=verb == "commit prepared")
         if verb in ("commit", "rollback"):
             return self._finish(verb == "commit")
@@ -390,7 +390,7 @@ class NodeSession:
             self.failed_tx = False
             return "ROLLBACK"
         if self.failed_tx:
-            raise _failed()
+            raise _failed_error()
         if verb == "savepoint":
             tx.savepoint(name)
             return "SAVEPOINT"

@@ -136,7 +136,7 @@ class Ssi:
     ) -> None:
         if writer in reader.outs or reader.doomed or writer.doomed:
             return
-        if self._fails(reader, writer):
+        if self._is_dangerous(reader, writer):
             if own is writer:
                 raise _failure("identification as a pivot, during conflict in checking")
             if writer.ready:
@@ -146,7 +146,7 @@ class Ssi:
         writer.ins.append(reader)
 
     @staticmethod
-    def _fails(reader: SerializableXact, writer: SerializableXact) -> bool:
+    def _is_dangerous(reader: SerializableXact, writer: SerializableXact) -> bool:
         for far in writer.outs:
             if far.ready and (
                 (not reader.commit or far.ready <= reader.commit)

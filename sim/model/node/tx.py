@@ -176,7 +176,7 @@ class OpenTx:
             keys.append(GAP)
         new = self.node.ssi.wrote(self.top.ssi, table.name, keys)
         if new:
-            self.sub.undo.append((_unwritten, self.top.ssi.writes[table.name], new))
+            self.sub.undo.append((_undo_writes, self.top.ssi.writes[table.name], new))
 
     # -- statements ----------------------------------------------------------------------------------
 
@@ -344,7 +344,7 @@ class OpenTx:
         sub.settings = dict(self.settings)
         self.sub = sub
 
-    def _named(self, name: str) -> Xact:
+    def _find_savepoint(self, name: str) -> Xact:
         sub: Xact | None = self.sub
         while sub is not None and sub.parent is not None:
             if sub.name == name:
@@ -354,7 +354,7 @@ class OpenTx:
 
     def rollback_to(self, name: str) -> None:
         """Undo all changes since a savepoint, which stays. Raise 3B001."""
-        target = self._named(name)
+        target = self._find_savepoint(name)
         while self.sub is not target:
             self._drop(self.sub)
         self._drop(target)
@@ -362,13 +362,13 @@ class OpenTx:
 
     def release(self, name: str) -> None:
         """Merge a savepoint into its parent. Raise 3B001."""
-        target = self._named(name)
+        target = self._find_savepoint(name)
         while True:
             sub = self.sub
             parent = sub.parent
             assert parent is not None
             parent.undo.extend(sub.undo)
-            parent.undo.append((_aborted, sub, None))
+            parent.undo.append((_mark_aborted, sub, None))
             sub.undo = []
             sub.joined = True
             if sub.waiters:
@@ -416,9 +416,9 @@ def _restore(settings: dict[str, str], old: tuple[str, str | None]) -> None:
         settings[name] = value
 
 
-def _unwritten(written: set[Values], keys: list[Values]) -> None:
+def _undo_writes(written: set[Values], keys: list[Values]) -> None:
     written.difference_update(keys)
 
 
-def _aborted(sub: Xact, nothing: None) -> None:
+def _mark_aborted(sub: Xact, nothing: None) -> None:
     sub.state = ABORTED

@@ -87,7 +87,7 @@ class Wal:
         self._settled = settled
         self.records: list[WalRecord] = []
         """The records that are not trimmed."""
-        self._young: deque[WalRecord] = deque()
+        self._unflushed: deque[WalRecord] = deque()
         """Records that are not durable yet."""
         self._end = 0x1000
         self._reached = 0x1000
@@ -107,7 +107,7 @@ class Wal:
         self._waiting: list[simpy.Event] = []
         self._target = 0
         """Position up to which the current flush writes."""
-        self._cuts = 0
+        self._crashes = 0
         """Number of crashes."""
 
     @property
@@ -127,7 +127,7 @@ class Wal:
         record = WalRecord(kind, self._end, self._end + 64 + 32 * size, xact)
         self._end = record.end_lsn
         self.records.append(record)
-        self._young.append(record)
+        self._unflushed.append(record)
         self._tell(changed=True)
         return record
 
@@ -138,25 +138,25 @@ class Wal:
 
     def force(self, lsn: int) -> Steps[None]:
         """Flush, and wait until the WAL before a position is durable. Raise RequestLostError if the node goes down."""
-        cuts = self._cuts
+        cuts = self._crashes
         self.forces += 1
         self._tell(changed=self._reached < lsn)
         while self._reached < lsn:
             self._start()
             assert self._running is not None
             yield self._running
-            if self._cuts != cuts:
+            if self._crashes != cuts:
                 raise RequestLostError(f"{self._node} went down")
 
     def reached(self, lsn: int) -> Steps[None]:
         """Wait until the WAL before a position is durable, without a flush. Raise RequestLostError."""
-        cuts = self._cuts
+        cuts = self._crashes
         self._tell(changed=self._reached < lsn)
         while self._reached < lsn:
             waiting = self._kernel.event()
             self._waiting.append(waiting)
             yield waiting
-            if self._cuts != cuts:
+            if self._crashes != cuts:
                 raise RequestLostError(f"{self._node} went down")
 
     def soon(self) -> None:
@@ -187,21 +187,21 @@ class Wal:
         self._tell(changed=True)
         running, self._running, self._timer = self._running, None, None
         self.flushes += 1
-        self._durable(target)
+        self._set_durable(target)
         if running is not None:
             running.succeed()
 
-    def _durable(self, lsn: int) -> None:
+    def _set_durable(self, lsn: int) -> None:
         self._reached = max(self._reached, lsn)
-        young = self._young
+        young = self._unflushed
         while young and young[0].end_lsn <= self._reached:
             record = young.popleft()
             record.xact = None
             record.undo = []
         self._settled(self._reached)
-        self._look_again()
+        self._wake_waiting()
 
-    def _look_again(self) -> None:
+    def _wake_waiting(self) -> None:
         """End the waits of `reached`, which check the position again."""
         waiting, self._waiting = self._waiting, []
         for each in waiting:
@@ -213,27 +213,27 @@ class Wal:
         Args:
             kept: the position at which the WAL ends; not before its durable end.
         """
-        self._cuts += 1
+        self._crashes += 1
         for event in (self._timer, self._lazy):
             if event is not None:
                 self._kernel.cancel(event)
         running, self._running, self._timer, self._lazy = self._running, None, None, None
         end = self._reached if kept is None else max(self._reached, min(kept, self._end))
-        results = [record for record in self._young if record.end_lsn <= end]
-        lost = [record for record in self._young if record.end_lsn > end]
-        self._young.clear()
+        results = [record for record in self._unflushed if record.end_lsn <= end]
+        lost = [record for record in self._unflushed if record.end_lsn > end]
+        self._unflushed.clear()
         if lost:
             del self.records[-len(lost) :]
         self._end = self._reached = results[-1].end_lsn if results else self._reached
         if running is not None:
             running.fail(RequestLostError(f"{self._node} went down"))
             running.defused = True
-        self._look_again()
+        self._wake_waiting()
         return results, lost
 
     def young(self) -> tuple[int, ...]:
         """Return the ends of records that are not durable: the positions at which a crash may cut the WAL."""
-        return tuple(record.end_lsn for record in self._young)
+        return tuple(record.end_lsn for record in self._unflushed)
 
     def trim(self, lsn: int) -> None:
         """Discard the records that end before a position."""
@@ -245,8 +245,8 @@ class Wal:
 
     def unforced(self) -> tuple[WalRecord, ...]:
         """Return the records that are not durable yet."""
-        return tuple(self._young)
+        return tuple(self._unflushed)
 
     def settle(self) -> None:
         """Make all records durable, outside of virtual time, for setup."""
-        self._durable(self._end)
+        self._set_durable(self._end)

@@ -253,19 +253,19 @@ class _BodyParser:
 
         return run
 
-    def _looped(self, rounds: Callable[[Any, Context, StatementBlock], Steps[Any]]) -> Step:
+    def _loop(self, rounds: Callable[[Any, Context, StatementBlock], Steps[Any]]) -> Step:
         self.expect("loop")
         block = StatementBlock(self.steps("end"))
         self.expect("end", "loop", ";")
         return lambda tx, c: rounds(tx, c, block)
 
     def loop_plain(self) -> Step:
-        return self._looped(lambda tx, c, block: repeat(tx, c, block, None))
+        return self._loop(lambda tx, c, block: repeat(tx, c, block, None))
 
     def loop_while(self) -> Step:
         self.next()
         condition = self.expression(self.until("loop"))
-        return self._looped(lambda tx, c, block: repeat(tx, c, block, condition))
+        return self._loop(lambda tx, c, block: repeat(tx, c, block, condition))
 
     def loop_rows(self) -> Step:
         self.next()
@@ -288,7 +288,7 @@ class _BodyParser:
                         return signal
                 return None
 
-            return self._looped(count)
+            return self._loop(count)
         plan = self.plans.compile_with(self.until("loop"), self.variables)
         self.variables |= {name}
 
@@ -305,7 +305,7 @@ class _BodyParser:
             c.variables["found"] = bool(result.rows)
             return None
 
-        return self._looped(each)
+        return self._loop(each)
 
     def _ahead(self, stop: str) -> list[str]:
         results = []

@@ -15,9 +15,9 @@ def _set_of(words: str) -> frozenset[str]:
 
 
 #: Arguments that every node may have: operands, and notes of the parser itself.
-_ALWAYS = _set_of("this expression expressions")
+_ARGUMENTS_OF_ALL = _set_of("this expression expressions")
 #: Further arguments that a node may have, by its kind.
-_HAS = {
+_ARGUMENTS_OF = {
     kind: _set_of(words)
     for kind, words in {
         "Alias": "alias",
@@ -113,17 +113,21 @@ def foreign(tree: Any) -> str:
 
     A statement whose kind the model does not have is not examined: it is refused as a whole.
     """
-    if type(tree).__name__ not in _HAS:
+    if type(tree).__name__ not in _ARGUMENTS_OF:
         return ""
-    results = (_of_node(node, tree) for node in tree.walk())
+    results = (_foreign_in(node, tree) for node in tree.walk())
     return next(filter(None, results), "")
 
 
-def _of_node(node: Any, tree: Any) -> str:
+def _foreign_in(node: Any, tree: Any) -> str:
     kind = type(node).__name__
-    known = _HAS.get(kind, frozenset())
+    known = _ARGUMENTS_OF.get(kind, frozenset())
     for name, value in node.args.items():
-        if value not in (None, False, [], "") and name not in _ALWAYS and name not in known:
+        if (
+            value not in (None, False, [], "")
+            and name not in _ARGUMENTS_OF_ALL
+            and name not in known
+        ):
             return (
                 _NAMES.get(name) or f"{name.strip('_').replace('_', ' ').upper()} in {_text(node)}"
             )

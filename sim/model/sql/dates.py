@@ -27,8 +27,8 @@ def day(text: str) -> date:
     """
     match = _DAY.fullmatch(text)
     if match is None:
-        raise _unread(text)
-    return _of(match, text).date()
+        raise _unreadable_error(text)
+    return _from_match(match, text).date()
 
 
 def stamp(text: str, *, has_zone: bool) -> datetime:
@@ -39,13 +39,13 @@ def stamp(text: str, *, has_zone: bool) -> datetime:
     """
     match = _STAMP.fullmatch(text)
     if match is None:
-        raise _unread(text)
+        raise _unreadable_error(text)
     if match["zone"] is not None and not has_zone:
         raise UnsupportedError(text, "a time zone that is ignored")
-    return _of(match, text)
+    return _from_match(match, text)
 
 
-def _of(match: re.Match[str], text: str) -> datetime:
+def _from_match(match: re.Match[str], text: str) -> datetime:
     of = match.groupdict()
     if of.get("hour") == "24" or of.get("second") == "60":
         raise UnsupportedError(text, "a time that belongs to the next day or minute")
@@ -64,7 +64,7 @@ def _of(match: re.Match[str], text: str) -> datetime:
         raise SqlError("22008", f'date/time field value out of range: "{text}"') from None
 
 
-def _unread(text: str) -> Exception:
+def _unreadable_error(text: str) -> Exception:
     """Return the exception for any other form: a text without digits is not a date unless it is a special word."""
     word = text.strip().lower()
     if not re.search(r"\d", word) and word not in _SPECIAL:

@@ -48,34 +48,36 @@ class RoutineSignature:
         self.parameters = tuple(parameters)
         self.given = tuple(each for each in parameters if each.mode != "o")
         self.outs = tuple(each for each in parameters if each.mode in ("o", "b"))
-        self._asked = self.parameters if is_procedure else self.given
-        last = self._asked[-1] if self._asked else None
+        self._call_parameters = self.parameters if is_procedure else self.given
+        last = self._call_parameters[-1] if self._call_parameters else None
         self._variadic = last if last is not None and last.mode == "v" else None
 
     def arranged(self, tx: Any, values: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
         """Return the values of the input parameters (`given`) for a call. Raise 42883 if its arguments do not
         match.
         """
-        results = {each.name: value for each, value in zip(self._asked, values, strict=False)}
+        results = {
+            each.name: value for each, value in zip(self._call_parameters, values, strict=False)
+        }
         if self._variadic is not None and WHOLE in named:
             results[self._variadic.name] = named[WHOLE]
-        elif self._variadic is not None and len(values) >= len(self._asked):
-            results[self._variadic.name] = list(values[len(self._asked) - 1 :])
-        elif len(values) > len(self._asked):
-            raise self._unknown(len(values))
+        elif self._variadic is not None and len(values) >= len(self._call_parameters):
+            results[self._variadic.name] = list(values[len(self._call_parameters) - 1 :])
+        elif len(values) > len(self._call_parameters):
+            raise self._no_match_error(len(values))
         for name, value in named.items():
             if name != WHOLE:
-                if name in results or all(each.name != name for each in self._asked):
-                    raise self._unknown(len(values) + len(named))
+                if name in results or all(each.name != name for each in self._call_parameters):
+                    raise self._no_match_error(len(values) + len(named))
                 results[name] = value
-        for each in self._asked:
+        for each in self._call_parameters:
             if each.name not in results:
                 if each.default is None:
-                    raise self._unknown(len(values) + len(named))
+                    raise self._no_match_error(len(values) + len(named))
                 results[each.name] = each.default(Context(tx, {}, {}))
         return [results[each.name] for each in self.given]
 
-    def _unknown(self, count: int) -> SqlError:
+    def _no_match_error(self, count: int) -> SqlError:
         return SqlError("42883", f"function {self._name} with {count} arguments does not exist")
 
     def nothing(self) -> Any:

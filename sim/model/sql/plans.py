@@ -81,19 +81,19 @@ class StatementPlans:
 
     def compile_with(self, text: str, variables: frozenset[str]) -> Plan:
         """Compile a statement of a function that has these variables."""
-        with self._having(variables):
+        with self._with_variables(variables):
             if control(text) is not None:
                 raise SqlError("2D000", "invalid transaction termination")
             return self._compiled(text)
 
     def expression_with(self, text: str, variables: frozenset[str]) -> Callable[..., Any]:
         """Compile an expression of a function that has these variables: ``closure(context)``."""
-        with self._having(variables):
+        with self._with_variables(variables):
             fn = compiled(parse.expression(text), Scope(self))
         return lambda c: fn((), c)
 
     @contextmanager
-    def _having(self, variables: frozenset[str]) -> Iterator[None]:
+    def _with_variables(self, variables: frozenset[str]) -> Iterator[None]:
         before, self.variables = self.variables, variables
         try:
             yield
@@ -128,7 +128,7 @@ class StatementPlans:
         if words[0] not in ("create", "alter", "drop"):
             return None
 
-        act = self._defining(text, words)
+        act = self._definition_action(text, words)
 
         def define(
             tx: Any, params: Mapping[str, Any], variables: Any = None
@@ -144,7 +144,7 @@ class StatementPlans:
 
         return define
 
-    def _defining(self, text: str, words: tuple[str, ...]) -> Callable[[Any], str]:
+    def _definition_action(self, text: str, words: tuple[str, ...]) -> Callable[[Any], str]:
         """Return the action of a definition. Raise UnsupportedError before anything is changed."""
         first = words[0]
         rest = [
@@ -168,7 +168,7 @@ class StatementPlans:
             return lambda tx: plpgsql.alter_trigger(text, words, tx, self)
         if first == "alter" and what == "table":
             if " owner to " in f" {' '.join(words)} ":
-                return lambda tx: self._give(text, words, tx)
+                return lambda tx: self._change_owner(text, words, tx)
             tree = parse.tree(text)
             return lambda tx: ddl.alter_table(tree, tx, self)
         if first == "drop":
@@ -183,11 +183,11 @@ class StatementPlans:
         made = ddl.create_table(tree, self, temporary=temporary)
         if made is not None:
             made.owner = tx.session_user
-            tx.sub.undo.append((self._unmade, made, None))
+            tx.sub.undo.append((self._undo_create_table, made, None))
             tx.top.temporary = tx.top.temporary or temporary
         return "CREATE TABLE"
 
-    def _unmade(self, table: Any, nothing: None) -> None:
+    def _undo_create_table(self, table: Any, nothing: None) -> None:
         ddl.drop_table(table.name, self, missing_ok=True, cascade=True)
         self.forget()
 
@@ -195,7 +195,7 @@ class StatementPlans:
         rights.must_be_superuser(tx, _EMPTY[what].format(node=self.node.name))
         return f"CREATE {what.upper()}"
 
-    def _give(self, text: str, words: tuple[str, ...], tx: Any) -> str:
+    def _change_owner(self, text: str, words: tuple[str, ...], tx: Any) -> str:
         """Execute ALTER TABLE … OWNER TO …."""
         (name,) = utility.names(text, words[2 : words.index("owner")])
         rights.must_own(tx, table := self.node.table(name))

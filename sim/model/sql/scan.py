@@ -37,7 +37,7 @@ class Scan:
             if kind(part) != "EQ":
                 continue
             for column, value in ((part.this, part.expression), (part.expression, part.this)):
-                at = self._own(column, scope)
+                at = self._own_place(column, scope)
                 if at is not None and self._known_before(value, place, scope):
                     results.setdefault(at, value)
         for index in table.indexes:
@@ -46,7 +46,7 @@ class Scan:
                 self.exact = len(parts) == len(index.places)
                 return
 
-    def _own(self, node: Any, scope: Scope) -> int | None:
+    def _own_place(self, node: Any, scope: Scope) -> int | None:
         if kind(node) != "Column" or kind(node.this) == "Star":
             return None
         if node.table:

@@ -54,7 +54,7 @@ class Query:
             one.use(where.this if where is not None else None, place, scope)
         self.aggregates: list[tuple[str, Fn | None, bool, Fn | None]] = []
         group, having = node.args.get("group"), node.args.get("having")
-        items = self._expanded(node)
+        items = self._expand_stars(node)
         order = node.args.get("order")
         ordered = order.expressions if order is not None else []
         self._find_aggregates([*items, *ordered, *([having] if having else [])])
@@ -87,7 +87,7 @@ class Query:
             raise UnsupportedError(rendered(node), "FETCH FIRST")
         self.limit = compiled(limit.expression, scope) if limit is not None else None
         self.offset = compiled(offset.expression, scope) if offset is not None else None
-        self.locks = self._locked(node)
+        self.locks = self._lock_clauses(node)
 
     # -- compiling -----------------------------------------------------------------------------------
 
@@ -108,7 +108,7 @@ class Query:
         self.scans.append(scan(source))
         self.joins.append((side, truth(on, self.scope) if on is not None else None))
 
-    def _expanded(self, node: Any) -> list[Any]:
+    def _expand_stars(self, node: Any) -> list[Any]:
         items = []
         for item in node.expressions:
             star = kind(item) == "Star"
@@ -157,7 +157,7 @@ class Query:
                     return place
         return compiled(node, self.scope)
 
-    def _locked(self, node: Any) -> list[tuple[int, int, str]]:
+    def _lock_clauses(self, node: Any) -> list[tuple[int, int, str]]:
         results = []
         for lock in node.args.get("locks") or ():
             mode = _MODES[bool(lock.args.get("update")), bool(lock.args.get("key"))]
@@ -200,7 +200,7 @@ class Query:
     def rows(self, outer: Rows, c: Context) -> list[Rows]:
         """Return the result rows, without locking."""
         results = self.combined(outer, c, [])
-        return [result for result, *_ in self._cut(self._results(results, outer, c), outer, c)]
+        return [result for result, *_ in self._slice(self._results(results, outer, c), outer, c)]
 
     def _results(self, result: list[tuple[Rows, Any]], outer: Rows, c: Context) -> list[Any]:
         if self.grouped:
@@ -256,7 +256,7 @@ class Query:
         count = self.limit(outer, c) if self.limit is not None else None
         return int(start or 0), None if count is None else int(count)
 
-    def _cut(self, made: list[Any], outer: Rows, c: Context) -> list[Any]:
+    def _slice(self, made: list[Any], outer: Rows, c: Context) -> list[Any]:
         start, count = self._window(outer, c)
         return made[start:] if count is None else made[start : start + count]
 

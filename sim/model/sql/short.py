@@ -42,14 +42,14 @@ class ShortPaths:
         self._heads: dict[str, Maker] = {}
         for verb in ("prepare", "commit prepared", "rollback prepared"):
             head = "prepare transaction " if verb == "prepare" else f"{verb} "
-            self._heads[head] = _steering(control, verb)
+            self._heads[head] = _control_maker(control, verb)
 
     def find(self, text: str) -> Any:
         """Return the plan or `Control` of a text; None if it must be compiled."""
         head, quote, rest = text.partition("'")
         if not quote:
             return None
-        maker = self._heads.get(head) or self._learned(head)
+        maker = self._heads.get(head) or self._learn(head)
         return maker(rest) if maker is not None else None
 
     def forget(self) -> None:
@@ -57,19 +57,19 @@ class ShortPaths:
         for head in [one for one in self._heads if one.startswith("call ")]:
             del self._heads[head]
 
-    def _learned(self, head: str) -> Maker | None:
+    def _learn(self, head: str) -> Maker | None:
         maker: Maker | None = None
         if match := _SET.match(head):
-            maker = _setting(match[1])
+            maker = _set_maker(match[1])
         elif match := _CALL.match(head):
             function = self._function(match[1])
-            maker = _calling(function, match[1]) if function is not None else None
+            maker = _call_maker(function, match[1]) if function is not None else None
         if maker is not None:
             self._heads[head] = maker
         return maker
 
 
-def _steering(control: Callable[[str, str], Any], verb: str) -> Maker:
+def _control_maker(control: Callable[[str, str], Any], verb: str) -> Maker:
     def make(rest: str) -> Any:
         gid = rest[:-1]
         return control(verb, gid) if rest[-1:] == "'" and _is_plain(gid) else None
@@ -77,7 +77,7 @@ def _steering(control: Callable[[str, str], Any], verb: str) -> Maker:
     return make
 
 
-def _setting(name: str) -> Maker:
+def _set_maker(name: str) -> Maker:
     def make(rest: str) -> Any:
         value = rest[:-1]
         if rest[-1:] != "'" or not _is_plain(value):
@@ -95,7 +95,7 @@ def _setting(name: str) -> Maker:
     return make
 
 
-def _calling(function: Callable[..., Steps[Any]], name: str) -> Maker:
+def _call_maker(function: Callable[..., Steps[Any]], name: str) -> Maker:
     """Return the maker of a CALL, with literals, of a procedure that may wait."""
 
     def make(rest: str) -> Any:

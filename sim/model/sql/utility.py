@@ -62,7 +62,7 @@ def plan(text: str, words: tuple[str, ...], plans: Any) -> Plan | None:
     if first == "call":
         return _call(text, plans)
     if first in ("listen", "unlisten", "notify"):
-        return _at_once(first.upper(), _notifies)
+        return _at_once(first.upper(), _mark_notified)
     if first == "declare":
         if "hold" not in words:
             raise UnsupportedError(text, "cursors")
@@ -167,7 +167,7 @@ def names(text: str, words: Sequence[str], after: Collection[str] = ()) -> list[
     return results
 
 
-def _notifies(tx: Any) -> None:
+def _mark_notified(tx: Any) -> None:
     tx.top.notified = True
 
 

@@ -159,19 +159,19 @@ class _Targets:
                 if where is None or where(r, c):
                     made.append((row, version, r))
                 continue
-            for wider in self._wider(r, 1, c):
+            for wider in self._join_rest(r, 1, c):
                 if where is None or where(wider, c):
                     made.append((row, version, wider))
                     break
         return made
 
-    def _wider(self, r: Rows, place: int, c: Context) -> list[Rows]:
+    def _join_rest(self, r: Rows, place: int, c: Context) -> list[Rows]:
         if place == len(self.scans):
             return [r]
         return [
             wider
             for values, _ in self.scans[place].rows(r, c)
-            for wider in self._wider((*r, values), place + 1, c)
+            for wider in self._join_rest((*r, values), place + 1, c)
         ]
 
     def matches(self, r: Rows, c: Context) -> Callable[[Values], bool]:
