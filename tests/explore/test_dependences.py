@@ -94,12 +94,12 @@ def test_no_ending_is_left_out(seed: int) -> None:
 
 #: Functions, each with the seed of a program that shows that what it records is needed.
 _MUTED = {
-    "ModelAnyClients._left": 7, "ModelAnyClients.ends": 7, "ModelLog._connect": 24, "ModelLog._send": 5,
+    "ModelAnyClients._is_work_left": 7, "ModelAnyClients.ends": 7, "ModelLog._connect": 24, "ModelLog._send": 5,
     "ModelLog.append": 5, "ModelLog.current": 0, "ModelNode.connect": 3, "ModelNode.finish": 6,
     "ModelNode.gone": 14, "ModelNode.markers": 6, "ModelNode.prepared": 6, "ModelSessions.take_idle": 22,
     "ModelSite.end_sessions.<locals>.end": 99, "NodeSession.execute": 48, "PreparedTransaction._logged": 6,
     "PreparedTransaction.changed": 6, "Distribution._driven": 58, "Wal._flushed": 5, "Wal._wake": 114,
-    "Wire._worked": 16, "Wire.ask": 1, "Wire.close": 34, "_Subscriber.hold.<locals>.take": 69,
+    "Wire._notify_work": 16, "Wire.ask": 1, "Wire.close": 34, "_Subscriber.hold.<locals>.take": 69,
     "answered": 300, "prepare": 7,
 }  # fmt: skip
 
