@@ -222,7 +222,7 @@ def waits_of_faults(
     silent, stopped, resting = [*silent], {*stopped}, {*resting}
 
     def waits_on(one: StruckSession, who: str, node: str) -> bool:
-        """Whether what it has asked may wait for messages that `who` and a node exchange."""
+        """Whether a session's request may wait for messages between `who` and a node."""
         if {who, node} & {*one.nodes}:
             return bool(one.asks)
         return who == COORDINATOR and node not in subscribers and one.asks == "commit"

@@ -134,7 +134,7 @@ class _HaltingPoints(Points):
 
 
 class CallServer:
-    """A process that answers calls until it is told to end.
+    """A process that answers calls until it is ended by a call.
 
     Each call is served by a method with the call's name and an underscore before it.
     """

@@ -341,7 +341,7 @@ class ModelPerformer:
                 if {wire.here, wire.there} == {here, node}:
                     wire.break_("the connection has lost something")
             return
-            yield  # it is a generator
+            yield  # makes the function a generator
 
         self._agenda.breaks(plan, mend)
 
@@ -411,7 +411,7 @@ def _at_once(work: Callable[[], None]) -> Mend:
     def steps() -> Steps[None]:
         work()
         return
-        yield  # it is a generator
+        yield  # makes the function a generator
 
     return steps
 

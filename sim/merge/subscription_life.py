@@ -285,7 +285,8 @@ class MergeSubscriptions:
             await subscriptions.withdraw(pair)
             return
         kind = await subscriptions.subscription_kind(pair.above, subscriber)
-        # After an interruption behind the Publisher's commit, only the Subscriber has the subscription.
+        # After an interruption that followed the Publisher's commit, only the Subscriber has the
+        # subscription.
         if kind is None and await neighbours.publisher_name(pair.below) != pair.publisher:
             raise SubscriptionError(f"{subscriber} does not subscribe")
         if others := await neighbours.subscriber_names(pair.below):

@@ -88,7 +88,7 @@ def __getattr__(name: str) -> Any:
     place = _PLACES.get(name)
     if place is None:
         raise AttributeError(f"module 'twopc.sim.testing' has no attribute {name!r}")
-    from importlib import import_module  # each name at its first use
+    from importlib import import_module  # only if a name is used
 
     try:
         module = import_module(place[0])

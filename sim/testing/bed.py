@@ -206,7 +206,7 @@ class Bed:
     # -- bringing to rest --------------------------------------------------------------------------
 
     async def sync(self, subscribers: Sequence[str]) -> None:
-        """Deliver what is committed."""
+        """Deliver to Subscribers (none: all) everything that is committed."""
         await self.refuse_outer_transactions()
         await self.topology.sync(*subscribers)
         await self._note_deliveries()

@@ -20,8 +20,9 @@ from twopc.sim.testing.templates import SqlAlchemyTables, SqlScript, TemplatePar
 from twopc.sim.topology import Topology
 
 Load = str | Path | TemplatePart | Callable[..., Any]
-"""A file of SQL or a folder of them; SQL itself; metadata of SQLAlchemy, or another part of
-`twopc.sim.testing.templates`; a function that gets the topology; or ``module:name`` for one of these."""
+"""Part of a template: a file of SQL or a folder of such files; SQL; SQLAlchemy's metadata, or another part of
+`twopc.sim.testing.templates`; a function that is passed the topology; or ``module:name`` for one of these.
+"""
 
 #: ``module:name``, a form that no SQL has.
 _NAMED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")

@@ -134,7 +134,7 @@ class Agents:
         are left.
         """
         if self._running:
-            return  # they have done what could be done
+            return  # running agents have delivered what is possible
         async with self._driving:
             with suppress(ArticleError):
                 await self._synchronisation.read()
@@ -209,7 +209,7 @@ class Agents:
                     f"the agent of {name!r} does not run: stop the others (`stop_agents`) and start all"
                 )
             if task.done():
-                await task  # raises what it has stopped for
+                await task  # raises the error that has stopped it
 
     async def look_again(self) -> None:
         """See `AgentsPort`."""

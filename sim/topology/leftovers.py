@@ -68,7 +68,7 @@ def sweep(server: AnyServer, *, kept: bool = False) -> list[str]:
 
 
 def _of(topology: str) -> Any:
-    """Return a predicate that tells whether a gid may be rolled back with a topology's databases."""
+    """Return a predicate of gids: whether a branch may be rolled back with a topology's databases."""
 
     def may_roll_back(gid: str) -> bool:
         branch = BranchId.parse(gid)

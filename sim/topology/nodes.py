@@ -439,7 +439,7 @@ class AdminConnections:
             return connection
 
     async def close(self) -> None:
-        """Close all of them; idempotent."""
+        """Close all connections; idempotent."""
         for connection in self._open.values():
             await connection.close()
         self._open.clear()

@@ -1,4 +1,4 @@
-"""A running system: one Publisher, its Subscribers, and what connects them."""
+"""A topology: one Publisher, its Subscribers, and what connects them."""
 
 from __future__ import annotations
 
