@@ -23,7 +23,7 @@ from twopc.sim.survey import connect
 from twopc.sql import path
 from twopc.subscriber.distribution_agent import Config, Profile
 
-_WHAT = """
+_KINDS = """
 select to_regclass('msrepl.mspublisher_databases') is not null,
        to_regclass('msrepl.sysarticles') is not null,
        to_regclass('msrepl.msreplication_subscriptions') is not null
@@ -38,7 +38,7 @@ Running = Callable[[], None]
 _PUBLISHERS = "select publisher, slot from msrepl.mspublisher_databases order by 1"
 
 
-def _unseen() -> None:
+def _ignore() -> None:
     """Ignore that the process is running, for callers that need no notification."""
 
 
@@ -68,7 +68,7 @@ async def _look(nodes: Mapping[str, str]) -> _NodeFacts:
         except psycopg.Error as error:
             raise ConfigurationError(f"node {name!r}: {error}") from None
         async with connection:
-            row = await (await connection.execute(_WHAT)).fetchone()
+            row = await (await connection.execute(_KINDS)).fetchone()
             assert row is not None
             if row[0]:
                 distribution = dsn
@@ -84,7 +84,7 @@ async def _look(nodes: Mapping[str, str]) -> _NodeFacts:
 
 
 async def read_log(
-    nodes: Mapping[str, str], *, once: bool = False, running: Running = _unseen
+    nodes: Mapping[str, str], *, once: bool = False, running: Running = _ignore
 ) -> PassResult | None:
     """Run a Publisher's log reader until SIGINT or SIGTERM.
 
@@ -128,7 +128,7 @@ async def remove_delivered(
     *,
     every_s: float,
     once: bool = False,
-    running: Running = _unseen,
+    running: Running = _ignore,
     **retention: Any,
 ) -> CleanUp | None:
     """Clean up a distribution database until SIGINT or SIGTERM.

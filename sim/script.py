@@ -20,7 +20,7 @@ from twopc.subscriber.trigger_order import Obstacle
 from twopc.subscriber.triggers import BranchNames
 
 #: Statements without lasting effect; calls of functions of schema msrepl have one.
-_LOOKS = re.compile(r"(?:select(?! msrepl\.)|with|show|set)\b", re.IGNORECASE)
+_READ_ONLY = re.compile(r"(?:select(?! msrepl\.)|with|show|set)\b", re.IGNORECASE)
 
 _HEAD = """\
 -- Subscription of {subscriber} to {publisher}, sync type "none": run it in database {database} as a superuser.
@@ -59,7 +59,7 @@ class Trial(AsyncConnection[Any]):
         """See `psycopg.AsyncConnection.execute`; record a statement that changes something."""
         text = AsyncClientCursor(self).mogrify(query, params).strip()
         cursor = await super().execute(query, params, **options)
-        if not _LOOKS.match(text):
+        if not _READ_ONLY.match(text):
             self.texts.append(text)
         return cursor
 

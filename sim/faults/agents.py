@@ -30,7 +30,7 @@ class AgentSetup:
     """Armed faults with their places, by id."""
 
 
-class _Delivering(CallServer):
+class _AgentServer(CallServer):
     def __init__(self, setup: AgentSetup, calls: Connection, halts: Connection) -> None:
         super().__init__(setup.armed, calls, halts)
         servers = Servers(
@@ -59,7 +59,7 @@ async def _closed(agent: DistributionAgent) -> AsyncIterator[None]:
 def serve_agent(setup: AgentSetup, calls: Connection, halts: Connection) -> None:
     """Run the agent's process."""
     log.configure(level="error", layout="text")
-    asyncio.run(_Delivering(setup, calls, halts).run())
+    asyncio.run(_AgentServer(setup, calls, halts).run())
 
 
 class RemoteAgent:

@@ -31,7 +31,7 @@ from twopc.sim.sessions.results import Result
 from twopc.sim.sessions.servers import transaction_at
 
 #: Session and global transaction of the running code; empty in background tasks.
-_AT_WORK: ContextVar[tuple[str, str]] = ContextVar("at_work", default=("", ""))
+_CURRENT_TRANSACTION: ContextVar[tuple[str, str]] = ContextVar("at_work", default=("", ""))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ class _HaltingPoints(Points):
         self.armed = True
 
     async def reach(self, name: str) -> None:
-        session, gid = _AT_WORK.get()
+        session, gid = _CURRENT_TRANSACTION.get()
         struck = self._occasions.arrived(name, session=session, gid=gid)
         self.armed = bool(self._occasions)
         for fault in struck:
@@ -196,7 +196,7 @@ def _unexpected(error: Exception) -> RuntimeError:
     return RuntimeError(f"in the coordinator's process: {error!r}")
 
 
-class _Coordinating(CallServer):
+class _CoordinatorServer(CallServer):
     def __init__(self, setup: CoordinatorSetup, calls: Connection, halts: Connection) -> None:
         super().__init__(setup.armed, calls, halts)
         self._setup = setup
@@ -219,7 +219,7 @@ class _Coordinating(CallServer):
 
     async def _answer(self, call: SessionCall) -> Any:
         transaction = self._open.get(call.session)
-        _AT_WORK.set((call.session, transaction.gid if transaction is not None else ""))
+        _CURRENT_TRANSACTION.set((call.session, transaction.gid if transaction is not None else ""))
         return await super()._answer(call)
 
     # -- calls --------------------------------------------------------------------------------------
@@ -270,4 +270,4 @@ def _classes(setup: CoordinatorSetup) -> Implementation:
 def serve(setup: CoordinatorSetup, calls: Connection, halts: Connection) -> None:
     """Run the coordinator's process."""
     log.configure(level="error", layout="text")  # failures are expected here
-    asyncio.run(_Coordinating(setup, calls, halts).run())
+    asyncio.run(_CoordinatorServer(setup, calls, halts).run())

@@ -38,31 +38,31 @@ MERGE = frozenset(
 )
 #: Points of the delivery of a snapshot in files to a Subscriber.
 MERGE_DELIVERY = frozenset(point.partition("(")[0] for point in MERGE_DELIVERY_POINTS)
-_WHEREVER = COORDINATOR | ANSWERS | GATED
+_PROTOCOL_POINTS = COORDINATOR | ANSWERS | GATED
 
 #: Points at which a fault can be performed, by the first word of `do`.
 ON_POSTGRES: Mapping[str, frozenset[str]] = {
-    "crash": _WHEREVER | AGENTS | MERGE | MERGE_DELIVERY,
-    "pause": _WHEREVER | AGENTS | MERGE,
-    "kill": _WHEREVER | COPIES,
-    "terminate": _WHEREVER | COPIES,
-    "cancel": _WHEREVER,
-    "restart": _WHEREVER | COPIES,
-    "stop": _WHEREVER,
-    "cut": _WHEREVER,
-    "black": _WHEREVER,
-    "one": _WHEREVER,
-    "delay": _WHEREVER | AGENTS | COPIES | MERGE,
+    "crash": _PROTOCOL_POINTS | AGENTS | MERGE | MERGE_DELIVERY,
+    "pause": _PROTOCOL_POINTS | AGENTS | MERGE,
+    "kill": _PROTOCOL_POINTS | COPIES,
+    "terminate": _PROTOCOL_POINTS | COPIES,
+    "cancel": _PROTOCOL_POINTS,
+    "restart": _PROTOCOL_POINTS | COPIES,
+    "stop": _PROTOCOL_POINTS,
+    "cut": _PROTOCOL_POINTS,
+    "black": _PROTOCOL_POINTS,
+    "one": _PROTOCOL_POINTS,
+    "delay": _PROTOCOL_POINTS | AGENTS | COPIES | MERGE,
     "forget": COORDINATOR | ANSWERS,
     "finish": COORDINATOR | ANSWERS,
-    "fill": _WHEREVER,
+    "fill": _PROTOCOL_POINTS,
     "error": GATED,
     "lose": REQUESTS | ANSWERS,
     "repeat": REQUESTS | ANSWERS,
 }
 
 #: The same for the model, where clocks are simulated too.
-ON_MODEL: Mapping[str, frozenset[str]] = {**ON_POSTGRES, "skew": _WHEREVER}
+ON_MODEL: Mapping[str, frozenset[str]] = {**ON_POSTGRES, "skew": _PROTOCOL_POINTS}
 
 #: Why other faults cannot be performed.
 WHY_NOT: Mapping[str, str] = {

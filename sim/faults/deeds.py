@@ -52,7 +52,7 @@ class Deeds:
         """Agents' processes by Subscriber; empty unless faults concern agents."""
         self.down: list[str] = []
         """Nodes whose servers are stopped."""
-        self._doomed: dict[str, list[str]] = {}
+        self._orphans: dict[str, list[str]] = {}
         """Backends that serve a coordinator that was killed, by node."""
 
     @property
@@ -92,9 +92,9 @@ class Deeds:
         process = self.coordinator
         if process is None or not process.is_alive:
             raise nothing_there(plan.deed)
-        self._doomed = await strikes.processes_of(self._topology, down=self.down)
+        self._orphans = await strikes.processes_of(self._topology, down=self.down)
         await process.kill()
-        await strikes.until_gone(self._topology, self._doomed)
+        await strikes.until_gone(self._topology, self._orphans)
         self._agenda.breaks(plan, self._start_again)
         return None
 

@@ -51,7 +51,7 @@ _OF_NODES = (
 _OF_ALL = ("crash coordinator", "pause coordinator", "lose reply", "repeat request")
 #: Points that a run without faults does not report: whether they are reached is known only when a fault is armed
 #: there.
-_ONCE = ("trigger.enter", "proc.before_compare", "proc.after_apply")
+_UNREPORTED = ("trigger.enter", "proc.before_compare", "proc.after_apply")
 
 #: Loggers of warnings that a branch is not settled yet, and the messages of these and of unreachable nodes.
 _LOGGERS = ("twopc.drivers.hub", "twopc.drivers.recovery", "twopc.drivers.peers")
@@ -241,7 +241,7 @@ class CellPlayer:
             for number, (point, nth) in enumerate(
                 (point, nth)
                 for point in _points(case.scenario, possible, nodes)
-                if point.partition("(")[0] not in _ONCE
+                if point.partition("(")[0] not in _UNREPORTED
                 for nth in range(1, _ARRIVALS_MAX + 1)
             )
         }
@@ -256,7 +256,7 @@ class CellPlayer:
         reached += [
             (point, 1)
             for point in _points(case.scenario, possible, nodes)
-            if point.partition("(")[0] in _ONCE
+            if point.partition("(")[0] in _UNREPORTED
         ]
         commit = case.scenario.topology.commit if self._names_commit else ""
         return [
@@ -283,7 +283,7 @@ class CellPlayer:
             *timed_out(case, expected, runs),
             *invariants(case, expected, runs),
         ]
-        if _somebody_guessed(case, history.records):
+        if _was_finished_manually(case, history.records):
             failures = [one for one in failures if not _is_confessed(one, history.records)]
         outcomes = [
             f"{record.session} {record.message}"
@@ -313,7 +313,7 @@ class CellPlayer:
         return own
 
 
-def _somebody_guessed(case: Case, records: Sequence[HistoryRecord]) -> bool:
+def _was_finished_manually(case: Case, records: Sequence[HistoryRecord]) -> bool:
     """Whether a fault of the file has finished a branch manually, with an outcome that may be wrong in this cell."""
     by_hand = {one.id for one in case.scenario.faults if one.do.startswith("finish ")}
     return any(_has_struck(one, by_hand) for one in records)

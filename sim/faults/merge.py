@@ -50,7 +50,7 @@ class MergeFaults:
         healed, plans = self._agenda.arrived(point, session=None, gid="")
         self._watch(point)
         for name in healed:
-            self._go_on(name)
+            self._resume(name)
         for plan in plans:
             await self._strike(plan, point)
 
@@ -61,7 +61,7 @@ class MergeFaults:
     def heal(self) -> None:
         """Heal all faults that are in effect."""
         for plan in self._agenda.broken(for_good=True):
-            self._go_on(plan.id)
+            self._resume(plan.id)
 
     def with_paused(self, waits: Waits, sessions: Mapping[str, SyncingSession]) -> Waits:
         """Return the waits, including those of sessions for which a stopped agent works."""
@@ -89,13 +89,13 @@ class MergeFaults:
         self._agenda.breaks(plan, going_on)
         after_s = self._agenda.heals_after_s(plan)
         if after_s is not None:
-            asyncio.get_running_loop().call_later(after_s, self._go_on, plan.id)
+            asyncio.get_running_loop().call_later(after_s, self._resume, plan.id)
         for name, place in self._agenda.heals_at(plan):
             self._agenda.occasions.add(name, place)
             self._watch(place.point)
         await going_on.wait()
 
-    def _go_on(self, name: str) -> None:
+    def _resume(self, name: str) -> None:
         going_on = self._agenda.mend(name)
         if going_on is not None:
             going_on.set()

@@ -86,7 +86,7 @@ class ModelPerformer:
 
     async def _arrived(self, point: str) -> None:
         """Handle an arrival at a point: perform the faults armed there, heal those that heal there."""
-        name, session = self._who(point)
+        name, session = self._session_at(point)
         gid, pids = (session.gid, session.begun) if session is not None else ("", {})
         healed, struck = self._agenda.arrived(point, session=name, gid=gid)
         if self._agenda.occasions.at(point):
@@ -97,7 +97,7 @@ class ModelPerformer:
             arrival = Arrival(point=point, session=name, gid=gid, pids=pids)
             await AwaitableSteps(self._wait_for(plan, arrival))
 
-    def _who(self, point: str) -> tuple[str, CoordinatedSession | None]:
+    def _session_at(self, point: str) -> tuple[str, CoordinatedSession | None]:
         """Return the session whose transaction has reached a point, with its name."""
         if point in GATED:
             there = self._model.reaching
@@ -146,7 +146,7 @@ class ModelPerformer:
         standing = self._model.reaching if plan.place.name in GATED else None
         done = self._kernel.event()
         self._under_way.append(done)
-        self._kernel.spawn(self._happen(plan, arrival, done), f"fault {plan.id}")
+        self._kernel.spawn(self._perform(plan, arrival, done), f"fault {plan.id}")
         yield from wait(done)
         if plan.deed.verb == "delay":
             yield self._kernel.delay(plan.deed.ms / 1000, _LABEL)
@@ -157,7 +157,7 @@ class ModelPerformer:
                 raise RequestLostError("terminating connection due to administrator command")
             raise SqlError("57014", "canceling statement due to user request")
 
-    def _happen(self, plan: FaultPlan, arrival: Arrival, done: simpy.Event) -> Steps[None]:
+    def _perform(self, plan: FaultPlan, arrival: Arrival, done: simpy.Event) -> Steps[None]:
         self._agenda.strike(plan)
         no_effect = ""
         try:
@@ -218,12 +218,12 @@ class ModelPerformer:
             case "pause", "agent":
                 self._model.agent(deed.node).pause()
                 self.resting.add(deed.node)
-                self._agenda.breaks(plan, _at_once(partial(self._wake, deed.node)))
+                self._agenda.breaks(plan, _at_once(partial(self._resume_agent, deed.node)))
             case "pause", _:
                 seat = self._seat.process
                 seat.pause()
                 self._is_paused = True
-                self._agenda.breaks(plan, _at_once(partial(self._go_on, seat)))
+                self._agenda.breaks(plan, _at_once(partial(self._resume_coordinator, seat)))
             case (("kill" | "restart"), _):
                 self._model.crash_node(deed.node)
                 yield from self._model.restart_node(deed.node)
@@ -238,9 +238,9 @@ class ModelPerformer:
             case (("cut" | "black" | "one"), _):
                 self._cut(plan)
             case _:
-                yield from self._by_hand(plan, arrival)
+                yield from self._change_data(plan, arrival)
 
-    def _by_hand(self, plan: FaultPlan, arrival: Arrival) -> Steps[None]:
+    def _change_data(self, plan: FaultPlan, arrival: Arrival) -> Steps[None]:
         deed, model = plan.deed, self._model
         match deed.verb, deed.what:
             case "forget", "decisions":
@@ -293,11 +293,11 @@ class ModelPerformer:
     def _seat(self) -> Any:
         return self._model.coordinators()[self._model.spec.coordinator]
 
-    def _go_on(self, coordinator: Any) -> None:
+    def _resume_coordinator(self, coordinator: Any) -> None:
         coordinator.go_on()
         self._is_paused = False
 
-    def _wake(self, subscriber: str) -> None:
+    def _resume_agent(self, subscriber: str) -> None:
         self._model.agent(subscriber).resume()
         self.resting.discard(subscriber)
 

@@ -58,7 +58,7 @@ class Performer(Deeds):
     ) -> None:
         agenda: Agenda[Mend] = Agenda(plans)
         ways = Ways(topology, plans)
-        super().__init__(topology, observer, agenda, ways, self._another, self._living_agent)
+        super().__init__(topology, observer, agenda, ways, self._start_another, self._living_agent)
         self._step_ms = step_ms
         self._off = off
         self._settled = settled
@@ -141,7 +141,7 @@ class Performer(Deeds):
                 return self._topology.wiring.lock_timeout_ms / 1000 + 1
         return _NEVER_S
 
-    async def _another(self) -> None:
+    async def _start_another(self) -> None:
         async with self._starting:
             await self._start()
 
@@ -212,7 +212,7 @@ class Performer(Deeds):
             arrival = Arrival(point=plan.place.point, session=name, gid=gid, pids=pids, text=text)
             word = await self.happen(plan.id, arrival)
             if word is not None and word.delay_ms:
-                await _pass(word.delay_ms / 1000)
+                await _wait(word.delay_ms / 1000)
             return "lose" if word is None or word.lose else "pass"
 
         for wire in self._ways.wires(self._ways.of_answers(plan.place)):
@@ -246,7 +246,7 @@ class Performer(Deeds):
     async def _at_copy(self, plan: FaultPlan, arrival: Arrival) -> None:
         word = await self.happen(plan.id, arrival)
         if word is not None and word.delay_ms:
-            await _pass(word.delay_ms / 1000)
+            await _wait(word.delay_ms / 1000)
 
     def waits(self, sessions: Mapping[str, PostgresSession]) -> dict[str, Wait]:
         """Return the sessions that wait for something that a fault has stopped."""
@@ -301,12 +301,12 @@ class Performer(Deeds):
     ) -> None:
         """Let the sessions at a gate resume after its fault; the gate stays open."""
         if word is not None and word.delay_ms:
-            await _pass(word.delay_ms / 1000)
+            await _wait(word.delay_ms / 1000)
         if word is not None and word.lose:
             await gate.let_fail(arrival.at, self._standing)
         await gate.open()
         if word is None:
-            await strikes.until_gone(self._topology, self._doomed)
+            await strikes.until_gone(self._topology, self._orphans)
 
     # -- healing -----------------------------------------------------------------------------------
 
@@ -374,7 +374,7 @@ def _is_of_agents(plan: FaultPlan) -> bool:
     return plan.deed.what == "agent" or plan.place.name in AGENTS
 
 
-async def _pass(seconds: float) -> None:
+async def _wait(seconds: float) -> None:
     """Wait for the duration of a delay, which is the fault itself."""
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(asyncio.Event().wait(), seconds)

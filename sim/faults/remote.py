@@ -87,8 +87,8 @@ class RemoteProcess:
         theirs_too.close()
         loop = asyncio.get_running_loop()
         ready = self._waiting[0] = loop.create_future()
-        loop.add_reader(self._calls.fileno(), self._hear)
-        loop.add_reader(self._halts.fileno(), self._hear_halt)
+        loop.add_reader(self._calls.fileno(), self._receive)
+        loop.add_reader(self._halts.fileno(), self._receive_halt)
         try:
             await ready
         except DeadError:
@@ -110,14 +110,14 @@ class RemoteProcess:
         try:
             self._calls.send(SessionCall(number, session, verb, arguments))
         except (BrokenPipeError, ConnectionResetError):
-            self._gone()
+            self._handle_exit()
         return await answer
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         try:
             note = self._calls.recv()
         except (EOFError, ConnectionResetError):
-            self._gone()
+            self._handle_exit()
             return
         if isinstance(note, SettledBranch):
             self._settled.append(note)
@@ -131,17 +131,19 @@ class RemoteProcess:
         else:
             answer.set_result(note.value)
 
-    def _hear_halt(self) -> None:
+    def _receive_halt(self) -> None:
         try:
             note: HaltNotice = self._halts.recv()
         except (EOFError, ConnectionResetError):
             asyncio.get_running_loop().remove_reader(self._halts.fileno())
             return
-        task = asyncio.get_running_loop().create_task(self._stand(note), name=f"at {note.point}")
+        task = asyncio.get_running_loop().create_task(
+            self._handle_halt(note), name=f"at {note.point}"
+        )
         self._halting.add(task)
         task.add_done_callback(self._halting.discard)
 
-    async def _stand(self, note: HaltNotice) -> None:
+    async def _handle_halt(self, note: HaltNotice) -> None:
         try:
             word = await self._on_halt(note)
         except Exception as error:  # the process halts forever: report the error to waiting callers
@@ -174,7 +176,7 @@ class RemoteProcess:
         if self._process is None:
             return
         if self.is_alive:
-            self._deaf()
+            self._stop_listening()
         self._process.kill()
         await asyncio.to_thread(self._process.join)
         self.is_alive = self.is_stopped = False
@@ -197,22 +199,22 @@ class RemoteProcess:
             return
         self.go_on()
         if self.is_alive and not self.is_busy:
-            self._deaf()
+            self._stop_listening()
             self._calls.send(SessionCall(0, "", END))
             await asyncio.to_thread(self._process.join, _END_S)
         await self.kill()
         self.bury()
 
-    def _deaf(self) -> None:
+    def _stop_listening(self) -> None:
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._calls.fileno())
         loop.remove_reader(self._halts.fileno())
 
-    def _gone(self) -> None:
+    def _handle_exit(self) -> None:
         """Handle an unexpected end of the process, whose cause is on stderr."""
         if not self.is_alive:
             return
-        self._deaf()
+        self._stop_listening()
         self.is_alive = False
         self._fail(ServerError("a process has ended by itself; stderr tells why"))
 

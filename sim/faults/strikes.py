@@ -30,20 +30,20 @@ Seen = TypeVar("Seen")
 _GONE_S = 30
 _UP_S = 30
 #: A backend is identified by PID and start time, since a PID may be reused.
-_OURS = """
+_COORDINATOR_BACKENDS = """
 select pid, pid || ' ' || extract(epoch from backend_start) from pg_stat_activity
 where datname = current_database() and application_name like %s and right(application_name, length(%s)) = %s
 """
 _OF_ROLE = """
 select pid || ' ' || extract(epoch from backend_start) from pg_stat_activity where datname = current_database() and usename = %s
 """
-_THERE = "select pid from pg_stat_activity where pid = %s"
+_BACKEND = "select pid from pg_stat_activity where pid = %s"
 _NAMED = """
 select pid, pid || ' ' || extract(epoch from backend_start) from pg_stat_activity
 where datname = current_database() and application_name = any (%s)
 """
 #: A backend that waits for a lock does not notice that its client is gone.
-_STILL = """
+_REMAINING = """
 select pid, application_name, state, wait_event, query from pg_stat_activity
 where pid || ' ' || extract(epoch from backend_start) = any (%s) and wait_event_type is distinct from 'Lock'
 """
@@ -80,7 +80,7 @@ async def processes_of(topology: Topology, *, down: Iterable[str] = ()) -> dict[
     links: list[str] = []
     up = [node for node in topology.nodes if node not in down]
     for node in up:
-        rows = await ask(topology.node(node), _OURS, (f"{PREFIX} %", name, name))
+        rows = await ask(topology.node(node), _COORDINATOR_BACKENDS, (f"{PREFIX} %", name, name))
         results[node] = [process for _, process in rows]
         links += [link_name(node, pid) for pid, _ in rows]
     if topology.publisher in up:
@@ -107,12 +107,12 @@ async def until_gone(topology: Topology, processes: Mapping[str, list[str]]) -> 
             try:
                 await until(partial(_are_gone, node, own), f"sessions at {name} to end")
             except TimeoutError as error:
-                error.add_note(f"there still are {await ask(node, _STILL, (own,))}")
+                error.add_note(f"there still are {await ask(node, _REMAINING, (own,))}")
                 raise
 
 
 def _are_gone(node: Node, processes: list[str]) -> bool:
-    return not fetch(node, _STILL, (processes,))
+    return not fetch(node, _REMAINING, (processes,))
 
 
 async def backends(topology: Topology, node: str, pids: Mapping[str, int]) -> list[int]:
@@ -122,7 +122,7 @@ async def backends(topology: Topology, node: str, pids: Mapping[str, int]) -> li
     finishes.
     """
     if node in pids:
-        there = await ask(topology.node(node), _THERE, (pids[node],))
+        there = await ask(topology.node(node), _BACKEND, (pids[node],))
         return [pid for (pid,) in there]
     if node != topology.publisher:
         return []

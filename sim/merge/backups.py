@@ -35,9 +35,9 @@ async def back_up(node: Node) -> None:
         ConfigurationError: the database existed before the topology.
     """
     _refuse_others(node)
-    kept = _kept(node)
+    kept = _backup_name(node)
     await drop_backup(node)
-    async with _alone(node) as connection:
+    async with _exclusively(node) as connection:
         await connection.execute(
             sql.SQL("create database {} template {}").format(
                 sql.Identifier(kept), sql.Identifier(node.database)
@@ -52,14 +52,14 @@ async def restore_backup(node: Node) -> None:
         ConfigurationError: there is no backup, or the database existed before the topology.
     """
     _refuse_others(node)
-    was_kept = await in_thread(_let_go, node)
-    async with _alone(node) as connection:
+    was_kept = await in_thread(_unprotect, node)
+    async with _exclusively(node) as connection:
         [oid] = await (await connection.execute(_OID, (node.database,))).fetchone() or (0,)
         here = sql.Identifier(node.database)
         await connection.execute(sql.SQL("drop database {} with (force)").format(here))
         await connection.execute(
             sql.SQL("create database {} template {} oid {}").format(
-                here, sql.Identifier(_kept(node)), sql.Literal(oid)
+                here, sql.Identifier(_backup_name(node)), sql.Literal(oid)
             )
         )
     if was_kept:  # the copy lacks the protection from being dropped
@@ -70,18 +70,18 @@ async def restore_backup(node: Node) -> None:
 
 async def drop_backup(node: Node) -> None:
     """Drop a node's backup; no effect without one."""
-    await in_thread(node.server.drop_database, _kept(node))
+    await in_thread(node.server.drop_database, _backup_name(node))
 
 
-def _let_go(node: Node) -> bool:
+def _unprotect(node: Node) -> bool:
     """Remove the protection of a backed-up database from being dropped; return whether there was one."""
     with psycopg.connect(node.server.superuser_dsn(_ELSEWHERE), autocommit=True) as admin:
-        if not admin.execute(_OID, (_kept(node),)).rowcount:
+        if not admin.execute(_OID, (_backup_name(node),)).rowcount:
             raise ConfigurationError(f"{node.name} has no backup: `back_up` it first")
         return let_go(admin, node.database, node.server.superuser_dsn(node.database))
 
 
-def _kept(node: Node) -> str:
+def _backup_name(node: Node) -> str:
     return names.bounded(f"{node.database}_backup")
 
 
@@ -94,7 +94,7 @@ def _refuse_others(node: Node) -> None:
 
 
 @asynccontextmanager
-async def _alone(node: Node) -> AsyncIterator[Connection]:
+async def _exclusively(node: Node) -> AsyncIterator[Connection]:
     """Yield a connection to another database of the server, and refuse connections to the node's database
     meanwhile.
     """

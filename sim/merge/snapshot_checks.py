@@ -19,7 +19,7 @@ Connection = AsyncConnection[Any]
 
 OUTDATED = 20655
 """Number of the error if the snapshot is outdated, or the Publisher's tables have changed."""
-_ANEW = "run the Snapshot Agent again"
+_REMEDY = "run the Snapshot Agent again"
 
 
 async def check_snapshot(pair: MergePair, kind: SubscriptionKind, stored: StoredManifest) -> None:
@@ -45,7 +45,7 @@ async def check_snapshot(pair: MergePair, kind: SubscriptionKind, stored: Stored
     if all(stored.digest != each.digest for each in await snapshots.recorded(pair.above)):
         raise MergeError(
             f"snapshot {folder}: its manifest is none that {pair.publisher} has recorded: it was altered, or the agent "
-            f"did not end: {_ANEW}"
+            f"did not end: {_REMEDY}"
         )
 
 
@@ -78,7 +78,7 @@ async def check_partition(pair: MergePair, kind: SubscriptionKind, stored: Store
         now, then = ("is", "was not") if held is None else ("is not", "was")
         raise _refusal(
             OUTDATED,
-            f"snapshot {folder} is outdated: the publication {now} filtered, and {then} when it was made: {_ANEW}",
+            f"snapshot {folder} is outdated: the publication {now} filtered, and {then} when it was made: {_REMEDY}",
         )
     if held is None or held.number == kind.partition:
         return
@@ -109,7 +109,7 @@ async def check_generation(pair: MergePair, stored: StoredManifest) -> None:
         raise _refusal(
             OUTDATED,
             f"snapshot {stored.folder} is outdated: {pair.publisher} does not know its generation {held.number} any "
-            f"more, or has forgotten what was changed after it: {_ANEW}",
+            f"more, or has forgotten what was changed after it: {_REMEDY}",
         )
 
 
@@ -130,7 +130,7 @@ async def _check_tables(pair: MergePair, manifest: SnapshotManifest, folder: str
             )
             raise _refusal(
                 OUTDATED,
-                f"snapshot {folder} is outdated: table {names[int(name[:4])]} {what}: {_ANEW}",
+                f"snapshot {folder} is outdated: table {names[int(name[:4])]} {what}: {_REMEDY}",
             )
 
 

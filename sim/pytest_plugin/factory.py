@@ -88,12 +88,12 @@ def _shared(scope: Scope, options: dict[str, Any]) -> Any:
 def _asked(options: dict[str, Any]) -> MarkOptions:
     """Return the options of a fixture alone, since marks belong to tests."""
 
-    class _Nobody:
+    class _NoMarks:
         @staticmethod
         def iter_markers(_: str) -> Iterator[Any]:
             return iter(())
 
-    return options_of(_Nobody, options)
+    return options_of(_NoMarks, options)
 
 
 def _kept(scope: Scope, options: dict[str, Any]) -> Any:

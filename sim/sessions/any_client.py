@@ -56,15 +56,15 @@ class AnyClientSession(PublisherSession):
         self._committed = False  # set once the resolver has ended the other branch
         if self.gid:
             branch = branch_gid(self.gid, self._topology.publisher)
-            await self._gone(_BRANCH.format(sql.Literal(branch)))
+            await self._wait_until_gone(_BRANCH.format(sql.Literal(branch)))
         self._committed = True
 
     async def rollback(self) -> None:
         await super().rollback()
         if self.pid:
-            await self._gone(_LINK.format(sql.Literal(link_name(self.node, self.pid))))
+            await self._wait_until_gone(_LINK.format(sql.Literal(link_name(self.node, self.pid))))
 
-    async def _gone(self, query: sql.Composed) -> None:
+    async def _wait_until_gone(self, query: sql.Composed) -> None:
         """Wait until the Publisher has neither the branch nor the link of this transaction."""
         text = query.as_string(None)
         loop = asyncio.get_running_loop()

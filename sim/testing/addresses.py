@@ -16,7 +16,7 @@ from twopc.server import EmbeddedServer
 from twopc.sim.topology.nodes import Node
 
 #: Drivers that accept no `application_name` in SQLAlchemy's URLs, with the alternative.
-_BESIDE_THE_URL = {
+_NAME_OUTSIDE_URL = {
     "asyncpg": 'create_async_engine(url, connect_args={{"server_settings": {{"application_name": "{name}"}}}})'
 }
 
@@ -69,8 +69,8 @@ class NodeAddress:
         Raises:
             ConfigurationError: an `application_name` that this driver does not accept in a URL.
         """
-        if self.application_name and driver in _BESIDE_THE_URL:
-            text = _BESIDE_THE_URL[driver].format(name=self.application_name)
+        if self.application_name and driver in _NAME_OUTSIDE_URL:
+            text = _NAME_OUTSIDE_URL[driver].format(name=self.application_name)
             raise ConfigurationError(
                 f"application_name={self.application_name!r}: SQLAlchemy's {driver} takes none from a URL; leave "
                 f"it out and say {text}"

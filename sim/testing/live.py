@@ -48,7 +48,7 @@ class LiveStatement:
         self.step = ""
         """Name of the step in the history; empty until the statement begins."""
         self.done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.done.add_done_callback(_seen)
+        self.done.add_done_callback(_mark_retrieved)
         self.holder = ""
         """Session for which the statement waited when a test last observed it."""
         self.wait: Wait | None = None
@@ -235,11 +235,11 @@ class LiveSession:
         statement.step = f"{self.name}.{self._steps}"
         self._write("invoke", statement, sql=statement.text)
         try:
-            result = await self._looked_after(statement, work)
+            result = await self._observed(statement, work)
         except Exception as error:
             self._note_faults()
             if isinstance(error, LockTimeoutError) and statement.wait is not None:
-                error = self._named(error, statement, statement.wait)
+                error = self._with_holder(error, statement, statement.wait)
             kind, fields = failed(error, self.gid)
             self._write(kind, statement, **fields)
             self._running = None
@@ -251,7 +251,7 @@ class LiveSession:
             statement.done.set_result(result)
         self._note_outcome(statement.text)
 
-    async def _looked_after(self, statement: LiveStatement, work: Work) -> Any:
+    async def _observed(self, statement: LiveStatement, work: Work) -> Any:
         """Run a statement, and periodically observe for which session it waits."""
         running = asyncio.ensure_future(work())
         pause_s = _FIRST_LOOK_S
@@ -270,7 +270,7 @@ class LiveSession:
             raise
         return running.result()
 
-    def _named(
+    def _with_holder(
         self, error: LockTimeoutError, statement: LiveStatement, wait: Wait
     ) -> LockTimeoutError:
         """Return the same error, with the holder of the lock."""
@@ -383,7 +383,7 @@ def _text(query: Any) -> str:
     return str(query)
 
 
-def _seen(done: asyncio.Future[Any]) -> None:
+def _mark_retrieved(done: asyncio.Future[Any]) -> None:
     """Mark the error as retrieved: a test need not ask how every statement ended."""
     if not done.cancelled():
         done.exception()

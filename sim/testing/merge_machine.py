@@ -19,7 +19,7 @@ from twopc.sim.testing.merge_doubles import TestMerge
 #: Points at which a session may be interrupted.
 _POINTS = tuple(each.removesuffix("(node)") for each in MERGE_POINTS)
 #: Messages for a Subscriber that has to be reinitialised because its Publisher was restored.
-_ANEW = ("21333", "subscribe anew")
+_REINITIALISE_MESSAGES = ("21333", "subscribe anew")
 
 
 class MergeMachine(RuleBasedStateMachine):
@@ -188,7 +188,7 @@ class MergeMachine(RuleBasedStateMachine):
             else:
                 self.merge.sync_until(subscriber, at=at)
         except MergeError as error:
-            if not any(each in str(error) for each in _ANEW):
+            if not any(each in str(error) for each in _REINITIALISE_MESSAGES):
                 raise
             self.merge.call(self.merge.topology.reinitialise, subscriber)
 

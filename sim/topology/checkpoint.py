@@ -26,7 +26,7 @@ from twopc.together import together
 Connection = AsyncConnection[Any]
 
 #: Time allowed for a closed connection's backend, and its link, to exit; and the interval at which this is polled.
-_LEAVE_S = 0.5
+_EXIT_S = 0.5
 _LOOK_EVERY_S = 0.02
 #: How long to wait for a lock on a table in use.
 _LOCK_TIMEOUT_MS = 2_000
@@ -37,7 +37,7 @@ _RUNNING = (
     "msreplication_subscriptions", "mstracer_history", "mstracer_tokens", "touched_row",
 )  # fmt: skip
 #: Of `_RUNNING`, the tables that hold records of finished transactions.
-_OVER = ("branch_marker", "decision", "heuristic_outcome")
+_FINISHED = ("branch_marker", "decision", "heuristic_outcome")
 
 _TABLES = """
 select n.nspname, c.relname,
@@ -57,13 +57,13 @@ where c.relkind = 'S' and c.relpersistence <> 't'
 order by 1, 2
 """
 #: Tables of schema msrepl that are not in a given list.
-_SETTLED = """
+_OTHER_TABLES = """
 select relname from pg_class
 where relnamespace = to_regnamespace(%s) and relkind = 'r' and relname <> all (%s) order by 1
 """
 #: Triggers that would fire when rows are restored: for INSERT or TRUNCATE, with session_replication_role replica.
 #: (The guard of branches fires too, and ignores rows of other transactions.)
-_SEES_US = """
+_FIRING_TRIGGERS = """
 select format('trigger %I of table %s', t.tgname, t.tgrelid::regclass)
 from pg_trigger as t
 where t.tgenabled in ('A', 'R') and (t.tgtype::integer & (4 | 32)) <> 0
@@ -120,7 +120,7 @@ select string_agg(line, ' ' order by line) from (
 ) as lines
 """
 #: Open or prepared transactions, except those of our background roles, which begin and end by themselves.
-_UNDER_WAY = """
+_OPEN_TRANSACTIONS = """
 select format('transaction %s is prepared', p.gid) from pg_prepared_xacts as p
 where p.database = current_database()
 union all
@@ -193,7 +193,7 @@ async def checkpoint(topology: Topology) -> Checkpoint:
 async def _keep(topology: Topology, node: str) -> Checkpoint:
     """Return the checkpoint of one node."""
     connection = await topology.admin(node)
-    await _refuse_seen(topology, node)
+    await _refuse_firing_triggers(topology, node)
     own = [SCHEMA, LINK_SCHEMA]
     rows, columns = {}, {}
     for schema, table, names in await topology.execute(node, _TABLES, (own,)):
@@ -207,7 +207,7 @@ async def _keep(topology: Topology, node: str) -> Checkpoint:
         query = sql.SQL("select last_value, is_called from {}").format(identifier)
         value = await topology.execute(node, query.as_string(connection))
         sequences[node, identifier.as_string(connection)] = value[0][0], value[0][1]
-    there = await topology.execute(node, _SETTLED, (SCHEMA, []))
+    there = await topology.execute(node, _OTHER_TABLES, (SCHEMA, []))
     held = {name for (name,) in there}
     settled = tuple(sorted(held - {*_RUNNING}))
     return Checkpoint(
@@ -217,7 +217,7 @@ async def _keep(topology: Topology, node: str) -> Checkpoint:
         sequences=sequences,
         structure={node: await _look(topology, node, settled)},
         settled={node: settled},
-        running={node: tuple(sorted(held & {*_OVER}))},
+        running={node: tuple(sorted(held & {*_FINISHED}))},
     )
 
 
@@ -227,8 +227,8 @@ async def _copied(connection: Connection, table: str, columns: str) -> bytes:
         return b"".join([bytes(block) async for block in copy])
 
 
-async def _refuse_seen(topology: Topology, node: str) -> None:
-    seen = await topology.execute(node, _SEES_US)
+async def _refuse_firing_triggers(topology: Topology, node: str) -> None:
+    seen = await topology.execute(node, _FIRING_TRIGGERS)
     if seen:
         raise RewindError(
             f"{seen[0][0]} at {node} fires for replicas too (ENABLE ALWAYS or REPLICA): it would see rows "
@@ -244,7 +244,7 @@ async def _look(topology: Topology, node: str, settled: Sequence[str]) -> str:
     """
     there = topology.node(node)
     own = [there.coordinator_role, there.logreader_role, there.agent_role]
-    texts = [sql.SQL(_UNDER_WAY).format(ours=sql.Literal(own)).as_string(None), _STRUCTURE]
+    texts = [sql.SQL(_OPEN_TRANSACTIONS).format(ours=sql.Literal(own)).as_string(None), _STRUCTURE]
     texts += [
         sql.SQL("select string_agg(t::text, ' ' order by t::text) from {} as t")
         .format(sql.Identifier(SCHEMA, table))
@@ -275,7 +275,7 @@ async def _digests(topology: Topology, to: Checkpoint) -> Mapping[str, str]:
         OpenTransactionError: a session remains in a transaction.
     """
     loop = asyncio.get_running_loop()
-    until = loop.time() + _LEAVE_S
+    until = loop.time() + _EXIT_S
     digests: dict[str, str] = {}
     left: dict[str, OpenTransactionError] = {}
 

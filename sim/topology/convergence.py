@@ -21,7 +21,7 @@ Connection = AsyncConnection[Any]
 Rows = Mapping[tuple[str, ...], tuple[str | None, ...]]
 
 #: Maximum number of differing keys that are reported per table.
-_NAMED = 10
+_KEYS_MAX = 10
 #: Settings by which both ends print values alike, independent of their databases' settings.
 _SETTINGS = (
     "set local timezone = 'UTC'; set local datestyle = 'ISO'; set local intervalstyle = 'postgres'; "
@@ -61,8 +61,10 @@ async def differences(
         else:
             differ = _differ(names, requested, held)
             lines.append(f"{where} differs from {publisher_name}: {', '.join(differ)}")
-    if len(lines) > _NAMED:
-        lines[_NAMED:] = [f"{article.name} at {subscriber_name}: {len(lines) - _NAMED} keys more"]
+    if len(lines) > _KEYS_MAX:
+        lines[_KEYS_MAX:] = [
+            f"{article.name} at {subscriber_name}: {len(lines) - _KEYS_MAX} keys more"
+        ]
     return lines
 
 

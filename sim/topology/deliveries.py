@@ -48,7 +48,7 @@ group by s.publisher_database_id, t.xact_seqno, t.xact_id, o.srvname, s.subscrib
 order by t.xact_seqno
 """
 #: Maximum number of commands that are reported per transaction.
-_TOLD = 5
+_COMMANDS_MAX = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +149,6 @@ def _words(
             lines.append(call_text(routine, ProcCall.parse(text)))
         else:
             lines.append(f"define {routine.identity}")
-    if len(lines) > _TOLD:
-        lines[_TOLD:] = [f"{len(lines) - _TOLD} more"]
+    if len(lines) > _COMMANDS_MAX:
+        lines[_COMMANDS_MAX:] = [f"{len(lines) - _COMMANDS_MAX} more"]
     return tuple(lines)

@@ -37,7 +37,7 @@ class _ProgressCheck:
     """Checks that another process makes progress."""
 
     def __init__(self, who: str) -> None:
-        self._who = who
+        self._name = who
         self._loop = asyncio.get_running_loop()
         self._seen: str | None = None
         self._since = self._loop.time()
@@ -49,7 +49,7 @@ class _ProgressCheck:
             self._seen, self._since = position, now
         elif now - self._since > STILL_S:
             raise DeliveryError(
-                f"{self._who} runs in another process and does not get on: `twopc status` says more; stop it, and "
+                f"{self._name} runs in another process and does not get on: `twopc status` says more; stop it, and "
                 "try again"
             )
         await asyncio.sleep(LOOK_EVERY_S)

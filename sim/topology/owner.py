@@ -38,7 +38,7 @@ class Owner:
         """Whether the process has certainly ended. Processes of other machines are assumed to be running."""
         if self.machine != machine():
             return False
-        return self.boot != boot() or not _lives(self.pid)
+        return self.boot != boot() or not _is_running(self.pid)
 
 
 def prefix(worker: str) -> str:
@@ -78,7 +78,7 @@ def _short(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:6]
 
 
-def _lives(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -113,7 +113,7 @@ class TopologyPool:
         """
         self._taken.pop(topology.name, None)
         if how == "rewind" and not self._closed:
-            self._coming.append(self._start(self._renewed(topology)))
+            self._coming.append(self._start(self._rewound(topology)))
             return
         if how == "keep":
             topology.wiring.keep()
@@ -154,7 +154,7 @@ class TopologyPool:
 
     def _start(self, work: Any) -> asyncio.Task[Topology]:
         task: asyncio.Task[Topology] = asyncio.create_task(work, name=f"pool {self._prefix}")
-        task.add_done_callback(_seen)
+        task.add_done_callback(_mark_retrieved)
         return task
 
     def _refill(self) -> None:
@@ -182,7 +182,7 @@ class TopologyPool:
         except RewindError as error:
             _log.debug("it cannot be rewound", topology=topology.name, error=str(error))
 
-    async def _renewed(self, topology: Topology) -> Topology:
+    async def _rewound(self, topology: Topology) -> Topology:
         """Return the same topology, rewound, or a new one if it cannot be rewound."""
         kept = self._checkpoints.get(topology.name)
         try:
@@ -213,7 +213,7 @@ class TopologyPool:
             _log.warning("not dropped", topology=topology.name, error=str(error))
 
 
-def _seen(task: asyncio.Task[Topology]) -> None:
+def _mark_retrieved(task: asyncio.Task[Topology]) -> None:
     """Mark the task's error as retrieved: a later user of the task gets it, and an unused task must not log it."""
     if not task.cancelled():
         task.exception()

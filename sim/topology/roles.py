@@ -19,7 +19,7 @@ from twopc.sql.render import compose
 if TYPE_CHECKING:
     from twopc.sim.topology.nodes import Node
 
-_ELSEWHERE = """
+_OTHER_DATABASES = """
 select distinct d.datname::text
 from pg_shdepend s
 join pg_roles r on r.oid = s.refobjid and s.refclassid = 'pg_authid'::regclass
@@ -27,7 +27,7 @@ join pg_database d on d.oid = s.dbid
 where r.rolname = any (%s) and d.datname <> all (%s)
 order by 1
 """
-_THERE = """
+_EXISTING_ROLES = """
 select rolname from pg_roles
 where rolname = any (%s) or exists (select from unnest(%s::text[]) as t where starts_with(rolname, t))
 order by 1
@@ -43,7 +43,9 @@ async def refuse_elsewhere(nodes: Sequence[Node], roles: Sequence[str]) -> None:
     if any(node.embedded for node in nodes):
         return  # their databases are dropped before the roles
     async with await _admin(nodes) as admin:
-        rows = await admin.execute(_ELSEWHERE, (list(roles), [node.database for node in nodes]))
+        rows = await admin.execute(
+            _OTHER_DATABASES, (list(roles), [node.database for node in nodes])
+        )
         others = [database for (database,) in await rows.fetchall()]
     if others:
         raise ConfigurationError(
@@ -61,7 +63,7 @@ async def drop(nodes: Sequence[Node], roles: Sequence[str]) -> None:
     owners = [names.role("owner", node.database) for node in nodes if node.embedded]
     async with await _admin(nodes) as admin:
         rows = await admin.execute(
-            _THERE, (list(roles), [names.table_roles(owner) for owner in owners])
+            _EXISTING_ROLES, (list(roles), [names.table_roles(owner) for owner in owners])
         )
         left = [sql.Identifier(role) for (role,) in await rows.fetchall()]
         for node in nodes:

@@ -39,7 +39,7 @@ DISTRIBUTION = "distribution"
 Say = Callable[[str], None]
 
 
-def _silent(_: str) -> None:
+def _discard(_: str) -> None:
     """Discard a message."""
 
 
@@ -53,7 +53,7 @@ def up(
     metrics_port: int | None = None,
     archive_hours: float | None = None,
     merge_every_s: float | None = None,
-    say: Say = _silent,
+    say: Say = _discard,
 ) -> State:
     """Start the topology of a folder; set it up first if the folder has none.
 

@@ -23,7 +23,7 @@ from twopc.sim.up.watch import TopologyState, TopologyWatch
 from twopc.waits import link_prefix
 
 _EVERY_S = 0.1
-_MINE = """
+_PSQL_SESSIONS = """
 select count(*) filter (where state <> 'idle in transaction'), count(*) filter (where state = 'idle in transaction'),
        count(*) filter (where state = 'idle in transaction (aborted)')
 from pg_stat_activity where datname = current_database() and usename = %s and application_name = 'psql'
@@ -174,7 +174,7 @@ class Tour:
             rows[name] = await eyes.rows(name, _BALANCE)
         windows = {}
         for name in names[1:]:
-            ((busy, opened, aborted),) = await eyes.rows(name, _MINE, (eyes.role(name),))
+            ((busy, opened, aborted),) = await eyes.rows(name, _PSQL_SESSIONS, (eyes.role(name),))
             windows[name] = Windows(there=busy + opened, open=opened, aborted=aborted)
         ((held,),) = await eyes.rows(
             self._state.publisher, _OPEN_THERE, (f"^{re.escape(link_prefix(self.first))} [0-9]+$",)
