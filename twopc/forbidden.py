@@ -39,7 +39,7 @@ BOTH_LOCKS: Final = Forbidden(
 )
 
 #: Words in PostgreSQL's error messages. If messages are translated no word matches, and no remedy is given.
-_SAID: Final = (
+_MESSAGES: Final = (
     ("temporary", TEMPORARY.remedy),
     ("NOTIFY", f"{NOTIFY.remedy}; {LISTEN.remedy}"),
     ("WITH HOLD", HOLD.remedy),
@@ -53,4 +53,4 @@ def remedy(sqlstate: str, message: str) -> str:
     """Return what to do about a server's refusal to prepare; empty for any other error."""
     if sqlstate != SQLSTATE or not message.startswith("cannot PREPARE"):
         return ""
-    return next((text for words, text in _SAID if words in message), "")
+    return next((text for words, text in _MESSAGES if words in message), "")

@@ -82,10 +82,10 @@ class _LazyFormatter(logging.Formatter):
         self._colors = colors
 
     def format(self, record: logging.LogRecord) -> str:
-        return self._made.format(record)
+        return self._formatter.format(record)
 
     @functools.cached_property
-    def _made(self) -> logging.Formatter:
+    def _formatter(self) -> logging.Formatter:
         import structlog  # imported here for the same reason as in `EventLogger`
 
         renderer: structlog.typing.Processor = (

@@ -315,14 +315,14 @@ class Writers:
         self.highest = horizon
         """The highest transaction id ever noted."""
         self._kept = kept
-        self._noted: deque[tuple[int, frozenset[str] | None]] = deque()
+        self._recent: deque[tuple[int, frozenset[str] | None]] = deque()
 
     def note(self, xid: int, tables: frozenset[str] | None) -> None:
         """Record the commit of a writer; `tables` is None if it may have written any table."""
-        self._noted.append((xid, tables))
+        self._recent.append((xid, tables))
         self.highest = max(self.highest, xid)
-        if len(self._noted) > self._kept:
-            forgotten, _ = self._noted.popleft()
+        if len(self._recent) > self._kept:
+            forgotten, _ = self._recent.popleft()
             self.horizon = max(self.horizon, forgotten)
 
     def sees_all(self, snapshot: PgSnapshot, tables: frozenset[str] | None) -> bool:
@@ -332,7 +332,7 @@ class Writers:
         return not any(
             not snapshot.sees(xid)
             and (tables is None or written is None or not tables.isdisjoint(written))
-            for xid, written in self._noted
+            for xid, written in self._recent
         )
 
 

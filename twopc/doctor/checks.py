@@ -18,7 +18,7 @@ from twopc.names import BranchId
 VERSION_MIN = 170000
 VERSIONS_REFUSED = range(180000, 180002)
 
-_MORE = 10
+_EXTRA_SLOTS = 10
 _GIDS_SHOWN = 5
 
 
@@ -86,7 +86,7 @@ def prepared_slots(node: ExaminedNode) -> Iterator[Finding]:
     slots = int(setting.setting)
     connections = node.number("max_connections")
     used = int(node.row("SELECT count(*) AS used FROM pg_prepared_xacts")["used"])
-    more = alter_system(name, str(max(connections, slots + _MORE)), restart=True)
+    more = alter_system(name, str(max(connections, slots + _EXTRA_SLOTS)), restart=True)
     if slots == 0:
         result = f"{setting}: nothing can be prepared"
         yield Finding(level="error", what=name, state=result, remedy=more)

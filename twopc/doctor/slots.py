@@ -14,7 +14,7 @@ from twopc.doctor.finding import Finding, alter_system, statement
 from twopc.doctor.node import ExaminedNode
 from twopc.names import SLOT_PREFIX
 
-_MORE = 10
+_EXTRA_SLOTS = 10
 
 
 def replication_slots(node: ExaminedNode) -> Iterator[Finding]:
@@ -35,7 +35,7 @@ def replication_slots(node: ExaminedNode) -> Iterator[Finding]:
                 level="error",
                 what=name,
                 state=f"{total}, all in use: there is none for the log reader",
-                remedy=alter_system(name, str(total + _MORE), restart=True),
+                remedy=alter_system(name, str(total + _EXTRA_SLOTS), restart=True),
             )
     for slot in node.rows(
         "SELECT slot_name, coalesce(invalidation_reason, wal_status) AS reason"

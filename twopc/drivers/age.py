@@ -12,8 +12,8 @@ from dataclasses import dataclass
 STOPS_AT_XIDS = 2**31 - 3_000_000
 #: Age from which a warning is given.
 OLD_S = 3600.0
-_NEAR = 0.5
-_MUCH_BYTES = 1 << 30
+_WARNING_SHARE = 0.5
+_WARNING_BYTES = 1 << 30
 _STEPS = ((86400.0, "days"), (3600.0, "h"), (60.0, "min"))
 
 
@@ -41,7 +41,7 @@ class Age:
                 f"prepared for {duration(self.age_s)}: no vacuum cleans up what is younger, in any "
                 "table of this database"
             )
-        if self.log_bytes >= _MUCH_BYTES:
+        if self.log_bytes >= _WARNING_BYTES:
             results.append(
                 f"slot {self.slot} keeps {size(self.log_bytes)} of log: no slot moves past what is prepared"
             )
@@ -50,7 +50,7 @@ class Age:
                 f"{self.xids:,} transactions old, over autovacuum_freeze_max_age: forced vacuums run and "
                 f"freeze nothing; {self._left()}"
             )
-        elif self.xids >= _NEAR * self.freeze_xids:
+        elif self.xids >= _WARNING_SHARE * self.freeze_xids:
             results.append(
                 f"{self.xids:,} transactions old, {self.xids / self.freeze_xids:.0%} of "
                 f"autovacuum_freeze_max_age; {self._left()}"

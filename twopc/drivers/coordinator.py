@@ -145,7 +145,7 @@ class PostgresCoordinator:
             for name in self._subscribers
         }
 
-    # -- life --------------------------------------------------------------------------------------
+    # -- opening and closing -----------------------------------------------------------------------
 
     async def open(self) -> None:
         """Open an epoch, recover transactions that dead processes of this name have left, and start the background
@@ -275,7 +275,7 @@ class PostgresCoordinator:
         plan = self._plans.of(subscriber, isolation, shipping, commit, role)
         return await self._engine.run(plan, statement, params)
 
-    # -- recovery, and looking ---------------------------------------------------------------------
+    # -- recovery and inspection -------------------------------------------------------------------
 
     async def recover(self) -> list[SettledBranch]:
         """Run one pass of recovery now, and return the branches that it has settled.

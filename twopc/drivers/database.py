@@ -63,7 +63,7 @@ class Database:
         self._application_name = application_name
         self._connection: AsyncConnection[Any] | None = None
         self._is_closed = False
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     @asynccontextmanager
     async def use(self) -> AsyncIterator[AsyncConnection[Any]]:
@@ -72,7 +72,7 @@ class Database:
         Raises:
             psycopg.OperationalError: the server cannot be reached.
         """
-        async with self._turn:
+        async with self._lock:
             connection = await self._connected()
             with cut_after(connection, self._answer_timeout_s):
                 yield connection
@@ -83,7 +83,7 @@ class Database:
         Raises:
             psycopg.Error: the query failed, or the server cannot be reached.
         """
-        async with self._turn:
+        async with self._lock:
             was_open = self._connection is not None
             try:
                 return await self._fetch(query, params)

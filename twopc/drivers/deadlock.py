@@ -33,7 +33,7 @@ where pid = %s and extract(epoch from backend_start)::float8 = %s
 _NAME_VICTIM = "select pg_try_advisory_lock_shared(1836282473, hashfloat8(%s::float8) # %s)"
 _FORGET_VICTIM = "select pg_advisory_unlock_shared(1836282473, hashfloat8(%s::float8) # %s)"
 #: Time for which a victim can find its mark.
-_NAMED_S = 5.0
+_VICTIM_MARK_S = 5.0
 
 
 class WaitsPort(Protocol):
@@ -177,7 +177,7 @@ class DeadlockDetector:
 
     async def _name(self, victim: OpenTransaction) -> None:
         if await self._nodes[victim.node].name_victim(victim):
-            self._victims.append((self._runtime.time() + _NAMED_S, victim))
+            self._victims.append((self._runtime.time() + _VICTIM_MARK_S, victim))
             return
         _log.warning(
             "another session holds the lock by which the victim of a deadlock is told (1836282473)",

@@ -234,7 +234,7 @@ class DecisionLog:
             await points.reach("coordinator.after_forget")
         return len(batch)
 
-    # -- after a failure ---------------------------------------------------------------------------
+    # -- reconnecting ------------------------------------------------------------------------------
 
     async def ensure(self) -> None:
         """Ensure that the log is connected, and that no earlier session of this process can still write.

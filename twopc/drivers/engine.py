@@ -39,7 +39,7 @@ class CoordinatorEngine:
         self._log = log
         self._classes = classes
         self._sequence = itertools.count(1)
-        self._over = asyncio.Event()
+        self._all_ended = asyncio.Event()
         """Set when the last active transaction has ended."""
         self.publisher = hub.publisher
         self.active: dict[int, Transaction] = {}
@@ -54,9 +54,9 @@ class CoordinatorEngine:
         for transaction in [*self.active.values()]:
             await transaction.rollback()
         if self.active:
-            self._over.clear()
+            self._all_ended.clear()
             try:
-                await asyncio.wait_for(self._over.wait(), timeout_s)
+                await asyncio.wait_for(self._all_ended.wait(), timeout_s)
             except TimeoutError:
                 return False
         return True
@@ -244,7 +244,7 @@ class CoordinatorEngine:
     ) -> None:
         self.active.pop(transaction.sequence, None)
         if not self.active:
-            self._over.set()
+            self._all_ended.set()
         if not settled:
             self.keeper.take_over((transaction.ids.epoch, transaction.sequence))
         elif transaction.outcome is Outcome.COMMITTED:

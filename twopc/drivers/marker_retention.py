@@ -42,11 +42,11 @@ class MarkerRetention:
         self._publisher = publisher
         self._kept_s = kept_s
         self._runtime = runtime
-        self._over: deque[tuple[float, str, tuple[str, ...]]] = deque()
+        self._settled: deque[tuple[float, str, tuple[str, ...]]] = deque()
 
     def over(self, gid: str, branches: tuple[str, ...]) -> None:
         """Record that a transaction is committed at every node."""
-        self._over.append((self._runtime.time(), gid, branches))
+        self._settled.append((self._runtime.time(), gid, branches))
 
     async def forget(self) -> None:
         """Remove the markers that are old enough."""
@@ -65,7 +65,7 @@ class MarkerRetention:
     def _take(self, until: float) -> list[tuple[str, tuple[str, ...]]]:
         """Return the next transactions that were settled before the given time."""
         taken: list[tuple[str, tuple[str, ...]]] = []
-        while self._over and self._over[0][0] <= until and len(taken) < BATCH:
-            _, gid, branches = self._over.popleft()
+        while self._settled and self._settled[0][0] <= until and len(taken) < BATCH:
+            _, gid, branches = self._settled.popleft()
             taken.append((gid, branches))
         return taken

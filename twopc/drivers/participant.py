@@ -52,7 +52,7 @@ where (n.nspname, p.proname) = ('msrepl', 'forget_epoch')
 """
 _MARKERS = "select gid, fence from msrepl.branch_marker where gid = any(%s)"
 #: Time to wait before a branch that another session is finishing is checked again.
-_BUSY_S = 0.02
+_RETRY_S = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +144,7 @@ class ServerParticipant:
 
     async def pause(self) -> None:
         """Wait a moment while another session finishes a branch; the server does not notify of the end."""
-        await asyncio.sleep(_BUSY_S)
+        await asyncio.sleep(_RETRY_S)
 
     async def fence(self, gid: str, sites: list[str]) -> Outcome | None:
         """Return the final outcome of a branch; None if it is prepared.

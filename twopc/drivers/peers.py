@@ -57,7 +57,7 @@ async def ask(
                 for gid, is_fence in (await participant.markers([*gids])).items():
                     ended[gids[gid]] = Outcome.ABORTED if is_fence else Outcome.COMMITTED
             for gid, name in gids.items():
-                if ended.get(name) is Outcome.COMMITTED and not await _together(
+                if ended.get(name) is Outcome.COMMITTED and not await _includes(
                     participant, gid, branch
                 ):
                     ended[name] = Outcome.ABORTED
@@ -67,7 +67,7 @@ async def ask(
     return Peers(ended=ended, missing=frozenset(missing))
 
 
-async def _together(participant: ParticipantPort, gid: str, branch: BranchId) -> bool:
+async def _includes(participant: ParticipantPort, gid: str, branch: BranchId) -> bool:
     """Return whether a committed branch included `branch` in its transaction: the outcome of a branch that
     committed alone does not apply to others.
     """

@@ -100,7 +100,7 @@ class Recovery:
         self._decisions = decisions
         self._points = points
         self._retention_s = retention_s
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._compared: set[int] = set()
         """Dead epochs for which all branches committed at the Publisher alone are recorded."""
 
@@ -121,7 +121,7 @@ class Recovery:
         Raises:
             psycopg.Error: the distribution database cannot be reached; nothing was decided.
         """
-        async with self._turn:
+        async with self._lock:
             own_epochs = set(own)
             seen = _RecoveryPass()
             await self._reach("recovery.begin")
@@ -139,9 +139,9 @@ class Recovery:
             seen.decisions = await self._decisions.decisions(
                 sorted(seen.dead), sorted(keys | (left - busy))
             )
-            await self._look_again(seen, active() | busy)
+            await self._confirm_prepared(seen, active() | busy)
             for key in [*seen.decisions]:
-                await self._redo(seen, key, left)
+                await self._resume(seen, key, left)
             for gid, (node, branch) in seen.prepared.items():
                 if _key(branch) not in seen.decisions:
                     await self._settle_undecided(seen, gid, node, branch)
@@ -155,7 +155,7 @@ class Recovery:
     @property
     def is_busy(self) -> bool:
         """Whether a pass is in progress, for which another one would wait."""
-        return self._turn.locked()
+        return self._lock.locked()
 
     async def close(self) -> None:
         """Close the connections of recovery; idempotent."""
@@ -173,7 +173,7 @@ class Recovery:
         if self._points.armed:
             await self._points.reach(point)
 
-    # -- looking -----------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------
 
     async def _fence(self, seen: _RecoveryPass, own: set[int]) -> None:
         """Fence the epochs of dead processes, and end their remaining sessions."""
@@ -214,7 +214,7 @@ class Recovery:
                         seen.strange[gid] = branches[gid].owner
         return results
 
-    async def _look_again(self, seen: _RecoveryPass, busy: set[Key]) -> None:
+    async def _confirm_prepared(self, seen: _RecoveryPass, busy: set[Key]) -> None:
         """Keep only branches that are still prepared and that no driver is working on."""
         nodes = {node for node, _ in seen.prepared.values()}
         still = await self._prepared([self._participants[node] for node in sorted(nodes)], seen)
@@ -227,7 +227,7 @@ class Recovery:
 
     # -- settling ----------------------------------------------------------------------------------
 
-    async def _redo(self, seen: _RecoveryPass, key: Key, left: set[Key]) -> None:
+    async def _resume(self, seen: _RecoveryPass, key: Key, left: set[Key]) -> None:
         """Resume a transaction that has a record in the log, as its machine would have continued."""
         record = seen.decisions[key]
         variant = seen.variants[key[0]].on_postgres()

@@ -19,11 +19,11 @@ from twopc.log import get_logger
 _log = get_logger(__name__)
 
 #: The same lock is used by refuse_unprepared.
-_TRY = "select pg_try_advisory_lock(1836282471, 0)"
-_TAKE = "select pg_advisory_lock(1836282471, 0)"
+_TRY_LOCK = "select pg_try_advisory_lock(1836282471, 0)"
+_LOCK = "select pg_advisory_lock(1836282471, 0)"
 #: Limit of the wait for the lock, during which branches wait to be finished.
-_PATIENCE = "set lock_timeout = '20ms'"
-_GIVE = "select pg_advisory_unlock(1836282471, 0)"
+_SET_TIMEOUT = "set lock_timeout = '20ms'"
+_UNLOCK = "select pg_advisory_unlock(1836282471, 0)"
 _RETRY_S = 0.5
 
 
@@ -55,7 +55,7 @@ class ServerLock:
                     await connection.execute(
                         sql.SQL("listen {}").format(sql.Identifier(self._channel))
                     )
-                    await connection.execute(_PATIENCE.encode())
+                    await connection.execute(_SET_TIMEOUT.encode())
             except BaseException:
                 await connection.close()
                 raise
@@ -83,19 +83,19 @@ class ServerLock:
 
     async def try_lock(self) -> bool:
         """See `LockPort`."""
-        return await self._ask(_TRY)
+        return await self._ask(_TRY_LOCK)
 
     async def take(self) -> bool:
         """See `LockPort`."""
         try:
-            await self._ask(_TAKE)
+            await self._ask(_LOCK)
         except errors.LockNotAvailable:
             return False
         return True
 
     async def give(self) -> None:
         """See `LockPort`."""
-        await self._ask(_GIVE)
+        await self._ask(_UNLOCK)
 
     async def hear(self, timeout_s: float | None) -> None:
         """See `LockPort`."""

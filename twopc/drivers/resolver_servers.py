@@ -42,9 +42,9 @@ from twopc.waits import link_prefix
 _log = get_logger(__name__)
 
 #: Number of branches finished concurrently: their commits share the Publisher's flushes.
-_HANDS = 16
+_FINISHERS = 16
 #: SQLSTATEs that mean that another session has finished the branch, or is about to.
-_QUICKER = (errors.UndefinedObject.sqlstate, errors.ObjectNotInPrerequisiteState.sqlstate)
+_ALREADY_FINISHED = (errors.UndefinedObject.sqlstate, errors.ObjectNotInPrerequisiteState.sqlstate)
 _VOTED = sql.SQL(
     "select gid from pg_prepared_xacts"
     " where starts_with(gid, {}) and database = current_database() and owner = {}"
@@ -122,7 +122,7 @@ class _ResolverServer:
         self._address = address
         self.name = address.name
         self._participant = ServerParticipant(address, f"resolver {at.coordinator}")
-        self._looking = SerialConnection(self.connect)
+        self._reader = SerialConnection(self.connect)
 
     async def connect(self) -> AsyncConnection[Any]:
         """Open a session of the resolver at this node; raise psycopg.Error if that fails."""
@@ -143,7 +143,7 @@ class _ResolverServer:
 
     async def close(self) -> None:
         """Close the connections; idempotent."""
-        await together(self._looking.close(), self._participant.close())
+        await together(self._reader.close(), self._participant.close())
 
     async def old_markers(self, kept_s: float, fences_kept_s: float, rows_max: int) -> list[str]:
         """See `ResolverNodePort`."""
@@ -162,37 +162,40 @@ class PublisherServer(_ResolverServer):
 
     def __init__(self, at: ResolverSite) -> None:
         super().__init__(at, at.publisher)
-        self._hands = [SerialConnection(self._connect_as_link) for _ in range(_HANDS)]
+        self._finishers = [SerialConnection(self._connect_as_link) for _ in range(_FINISHERS)]
         self._voted = _VOTED.format(sql.Literal(at.prefix), sql.Literal(at.link_role))
 
     async def close(self) -> None:
         """Close the connections; idempotent."""
-        await together(super().close(), *(hand.close() for hand in self._hands))
+        await together(super().close(), *(finisher.close() for finisher in self._finishers))
 
     async def voted(self) -> list[str]:
         """See `PublisherPort`."""
-        return [gid for gid, *_ in _rows(await self._looking.run(self._voted))]
+        return [gid for gid, *_ in _rows(await self._reader.run(self._voted))]
 
     async def commit(self, gids: list[str]) -> int:
         """See `PublisherPort`."""
-        shares = [share for n in range(_HANDS) if (share := gids[n::_HANDS])]
+        shares = [share for n in range(_FINISHERS) if (share := gids[n::_FINISHERS])]
         counts = await together(
-            *(self._commit(hand, share) for hand, share in zip(self._hands, shares, strict=False))
+            *(
+                self._commit(finisher, share)
+                for finisher, share in zip(self._finishers, shares, strict=False)
+            )
         )
         return sum(counts)
 
-    async def _commit(self, hand: SerialConnection, gids: list[str]) -> int:
+    async def _commit(self, finisher: SerialConnection, gids: list[str]) -> int:
         count = 0
         for gid in gids:
             command = sql.SQL("commit prepared {}").format(sql.Literal(gid))
             try:
-                failure = report((await hand.run(command))[0])
+                failure = report((await finisher.run(command))[0])
             except psycopg.Error as error:
                 _log.debug("not finished at once", reason=" ".join(str(error).split()))
                 break
             if failure is None:
                 count += 1
-            elif failure.sqlstate not in _QUICKER:
+            elif failure.sqlstate not in _ALREADY_FINISHED:
                 _log.debug("not finished at once", reason=str(failure))
         return count
 
@@ -233,11 +236,11 @@ class SubscriberServer(_ResolverServer):
     async def markers(self, gids: Collection[str]) -> Mapping[str, bool]:
         """See `SubscriberPort`."""
         question = _MARKERS.format(sql.SQL(", ").join(map(sql.Literal, gids)))
-        return {gid: fence == "t" for gid, fence in _rows(await self._looking.run(question))}
+        return {gid: fence == "t" for gid, fence in _rows(await self._reader.run(question))}
 
     async def flush(self) -> None:
         """See `SubscriberPort`."""
-        _rows(await self._looking.run(_FLUSH))
+        _rows(await self._reader.run(_FLUSH))
 
     @asynccontextmanager
     async def hold(self, pids: Sequence[int]) -> AsyncIterator[Mapping[int, bool]]:
@@ -300,7 +303,7 @@ class ServerResolver(Resolver):
         await self.settle()
         self._tasks = [
             asyncio.create_task(self._lock.keep(self._loop.watch), name="twopc resolver"),
-            asyncio.create_task(self._sweep_for_good(), name="twopc resolver sweep"),
+            asyncio.create_task(self._sweep_forever(), name="twopc resolver sweep"),
         ]
 
     async def close(self) -> None:
@@ -315,7 +318,7 @@ class ServerResolver(Resolver):
             self._recovery.close(),
         )
 
-    async def _sweep_for_good(self) -> None:
+    async def _sweep_forever(self) -> None:
         while True:
             try:
                 await self.keep_sweeping(lambda: True)

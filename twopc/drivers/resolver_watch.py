@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 #: The first pause between two checks, doubled while nothing is found.
-_PACE_S = 0.001
+_PAUSE_MIN_S = 0.001
 #: Pause from which on the loop tries to fall asleep.
 DROWSY_S = 0.016
 _PAUSE_MAX_S = 0.064
@@ -66,7 +66,7 @@ class ResolverLoop:
         Raises:
             psycopg.Error: the Subscriber cannot be reached.
         """
-        lock, pause_s = self._lock, _PACE_S
+        lock, pause_s = self._lock, _PAUSE_MIN_S
         while True:
             done = await self._look()
             if done > _BEHIND:
@@ -74,13 +74,13 @@ class ResolverLoop:
                     while await self._look() > _BEHIND:
                         pass
                     await lock.give()
-                pause_s = _PACE_S
+                pause_s = _PAUSE_MIN_S
             elif done:
-                pause_s = _PACE_S
+                pause_s = _PAUSE_MIN_S
             elif pause_s >= DROWSY_S and await lock.try_lock():
                 await self._sleep()
                 await lock.give()
-                pause_s = _PACE_S
+                pause_s = _PAUSE_MIN_S
                 continue
             else:
                 pause_s = min(2 * pause_s, _PAUSE_MAX_S)

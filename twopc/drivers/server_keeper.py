@@ -75,7 +75,7 @@ class ServerKeeper(Keeper):
             one.name: ServerParticipant(one, coordinator, answer_timeout_s=answer_timeout_s)
             for one in addresses
         }
-        self._looking = [
+        self._wait_databases = [
             Database(
                 one.name,
                 one.dsn,
@@ -99,7 +99,7 @@ class ServerKeeper(Keeper):
             points=points,
         )
         self.detector = DeadlockDetector(
-            {one.node: ServerWaits(one) for one in self._looking},
+            {one.node: ServerWaits(one) for one in self._wait_databases},
             Asyncio(),
             engine.transactions,
             engine.choose,
@@ -129,7 +129,7 @@ class ServerKeeper(Keeper):
                 self.detector.watch(self._deadlock_interval_s, self._goes_on),
                 name="twopc deadlocks",
             ),
-            asyncio.create_task(self._keep_listening(), name="twopc answers"),
+            asyncio.create_task(self._watch_answers(), name="twopc answers"),
         ]
 
     async def close(self) -> None:
@@ -145,7 +145,7 @@ class ServerKeeper(Keeper):
             _, pending = await asyncio.wait(pending, timeout=_CANCEL_AGAIN_S)
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.recovery.close()
-        for database in self._looking:
+        for database in self._wait_databases:
             await database.close()
 
     async def attempt(self) -> None:
@@ -158,13 +158,13 @@ class ServerKeeper(Keeper):
     def _goes_on(self) -> bool:
         return not self._is_closing
 
-    async def _keep_listening(self) -> None:
+    async def _watch_answers(self) -> None:
         """Close connections whose answer is overdue; their users then determine the outcome."""
         while not self._is_closing:
             await asyncio.sleep(self._answer_timeout_s / 4)
-            self._give_up_silent()
+            self._close_silent()
 
-    def _give_up_silent(self) -> None:
+    def _close_silent(self) -> None:
         since = asyncio.get_running_loop().time() - self._answer_timeout_s
         for lean in [*self._busy]:
             if lean.sent_at < since:

@@ -168,7 +168,7 @@ class SeveralTransaction(Transaction):
                 # The link's transaction at the Publisher ends with the session.
                 session.lean.abort("a statement ended the transaction")
                 await self.rollback()
-                raise part._past("a statement that was not its own")
+                raise part._ended_outside("a statement that was not its own")
         self._close()
         try:
             await self._engine.commit_several(self, self._sessions)
@@ -255,7 +255,7 @@ class SeveralDriver(Driver):
         wrote: for each session, whether it has certainly changed rows.
     """
 
-    __slots__ = ("_at", "_ballots", "_blamed", "_wrote")
+    __slots__ = ("_ballots", "_blamed", "_session_by_branch", "_wrote")
 
     def __init__(
         self,
@@ -271,7 +271,7 @@ class SeveralDriver(Driver):
         super().__init__(hub, ids, sequence, sessions[0], settings, names)
         at_publisher = names[: len(sessions)]
         self._wrote = dict(zip(at_publisher, wrote, strict=True))
-        self._at = dict(zip(names, (*sessions, *sessions), strict=True))
+        self._session_by_branch = dict(zip(names, (*sessions, *sessions), strict=True))
         self._ballots = [
             votes.Ballot(publisher=branch, subscriber=one.subscriber, agent=False, work_results=0)
             for branch, one in zip(at_publisher, sessions, strict=True)
@@ -284,7 +284,7 @@ class SeveralDriver(Driver):
         return self._blamed or super().blamed
 
     def _session_of(self, name: str) -> LinkedSession:
-        return self._at[name]
+        return self._session_by_branch[name]
 
     async def _collect_votes(self) -> None:
         """Request the votes at all Subscribers at once. A branch that changed nothing commits, and gets no further

@@ -20,7 +20,7 @@ from twopc.drivers.runtime import Runtime
 from twopc.errors import LockTimeoutError, SubscriptionError
 
 #: Interval at which prepared branches are checked.
-_LOOK_S = 0.02
+_POLL_S = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,7 +252,7 @@ class SnapshotAgent:
                     "what a dead coordinator left",
                     gid=gid,
                 )
-            await self._runtime.sleep(_LOOK_S)
+            await self._runtime.sleep(_POLL_S)
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[CopyMoment]:
@@ -282,9 +282,9 @@ class SnapshotAgent:
         assert store is not None
         stored, unseen = await store.unseen(moment)
         if unseen is not None and unseen.seqno <= delivered:
-            raise self._too_soon(unseen, "was delivered to")
+            raise self._unseen_error(unseen, "was delivered to")
         if (call := await store.unseen_call(moment)) is not None:
-            raise self._too_soon(call, "is stored as a call for")
+            raise self._unseen_error(call, "is stored as a call for")
         await store.start(start_of(stored, unseen), moment, active=active)
 
     async def _hold(self) -> None:
@@ -304,7 +304,7 @@ class SnapshotAgent:
                 await self.start(moment, delivered=await target.position(), active=active)
         await self._reach("snapshot.started")
 
-    def _too_soon(self, unseen: UnseenTransaction, what: str) -> SubscriptionError:
+    def _unseen_error(self, unseen: UnseenTransaction, what: str) -> SubscriptionError:
         return SubscriptionError(
             f"transaction {unseen.xid} {what} {self._subscriber.name!r} and cannot be seen at "
             f"{self._publisher.name!r} yet: its commit waits for a synchronous standby; try again"

@@ -191,7 +191,7 @@ class Transaction:
         session = self.session
         if not session.lean.lost and not session.in_transaction:
             await self.rollback()
-            raise self._past("a statement that was not its own")
+            raise self._ended_outside("a statement that was not its own")
         self._ending = True
         try:
             await self._engine.commit(self, session)
@@ -241,9 +241,9 @@ class Transaction:
         session.soil(query)
         if not session.in_transaction:
             session.lean.abort("a statement ended the transaction")
-            raise self._past(repr(tag))
+            raise self._ended_outside(repr(tag))
 
-    def _past(self, what: str) -> LocalProtocolError:
+    def _ended_outside(self, what: str) -> LocalProtocolError:
         return LocalProtocolError(
             f"a statement ended the global transaction {self.gid} past its coordinator, with {what}: "
             "what it had changed at the Publisher is rolled back"

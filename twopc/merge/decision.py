@@ -151,7 +151,7 @@ def decide(
     wins = priority > held_priority if choice is None else choice is Side.INCOMING
     winner, loser, undone = (incoming, held, of_held) if wins else (held, incoming, of_incoming)
     is_whole = loser.gone or is_ambiguous
-    columns = _given_back(winner, undone, stamp, is_whole=is_whole, is_known=not is_ahead)
+    columns = _reverted_columns(winner, undone, stamp, is_whole=is_whole, is_known=not is_ahead)
     conflict = _type(winner, loser, column_tracking=column_tracking)
     return MergeDecision(
         verdict=Verdict.REPLACE if wins else Verdict.KEEP,
@@ -182,7 +182,7 @@ def without_forgotten(
     return replace(incoming, columns=columns)
 
 
-def _given_back(
+def _reverted_columns(
     winner: RowVersion,
     undone: tuple[bool, ...],
     stamp: ColumnVersion,

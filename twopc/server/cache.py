@@ -31,7 +31,7 @@ def cache_directory(*parts: str) -> Path:
         root = Path("/var/cache/twopc")
     else:
         home = os.environ.get("XDG_CACHE_HOME", "")
-        # The XDG specification: a relative path is to be ignored.
+        # According to the XDG specification, a relative path must be ignored.
         root = (Path(home) if os.path.isabs(home) else Path.home() / ".cache") / "twopc"
     mode = 0o755 if as_root else 0o700
     try:

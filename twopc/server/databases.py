@@ -21,7 +21,7 @@ from twopc.sql import path
 _DROP_TIMEOUT_S = 10.0
 _TERMINATE_MS = 5000
 
-_KEPT = """
+_IS_KEPT = """
 select from pg_subscription as s join pg_database as d on d.oid = s.subdbid where s.subname = %s and d.datname = %s
 """
 
@@ -122,7 +122,7 @@ def let_go(admin: psycopg.Connection[Any], name: str, own_dsn: str) -> bool:
         admin: connection to another database of the server.
         own_dsn: connection string of the database.
     """
-    if not admin.execute(_KEPT, (KEEP, name)).rowcount:
+    if not admin.execute(_IS_KEPT, (KEEP, name)).rowcount:
         return False
     with psycopg.connect(own_dsn, autocommit=True, options=path.options(own_dsn)) as connection:
         connection.execute(sql.SQL("DROP SUBSCRIPTION IF EXISTS {}").format(sql.Identifier(KEEP)))

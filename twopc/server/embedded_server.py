@@ -47,7 +47,7 @@ _STOP_TIMEOUT_S = 30.0
 _PORT_TIMEOUT_S = 10.0
 #: States in postmaster.pid of a server that accepts connections, including a hot standby.
 _READY = (["ready   "], ["standby "])
-_LOOK_EVERY_S = 0.002
+_POLL_S = 0.002
 #: Below the ports that systems assign to clients, one of which could take the server's port while it is down.
 _PORTS = range(15000, 32000)
 
@@ -316,7 +316,7 @@ class EmbeddedServer:
                 if lines[:1] == [str(self._process.pid)] and lines[7:8] in _READY:
                     return True
             with suppress(subprocess.TimeoutExpired):
-                self._process.wait(_LOOK_EVERY_S)
+                self._process.wait(_POLL_S)
                 return False
         self._kill_all()
         raise ServerError(

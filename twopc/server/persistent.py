@@ -69,7 +69,7 @@ class LastingServer:
         """
         binaries = find_binaries()
         directory = directory.absolute()
-        _check_way(directory.parent, binaries.user)
+        _check_access(directory.parent, binaries.user)
         directory.mkdir(mode=0o755)
         log = directory / "log"
         log.mkdir(mode=0o700)
@@ -228,7 +228,7 @@ _LOGGING = {
 }
 
 
-def _check_way(directory: Path, user: ServerUser | None) -> None:
+def _check_access(directory: Path, user: ServerUser | None) -> None:
     """Check that the server's user can enter a directory.
 
     Raises:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 Seen = TypeVar("Seen")
 
-_EVERY_S = 0.002
+_POLL_S = 0.002
 
 
 def wait_for(look: Callable[[], Seen], *, what: str, timeout_s: float) -> Seen:
@@ -28,4 +28,4 @@ def wait_for(look: Callable[[], Seen], *, what: str, timeout_s: float) -> Seen:
             return seen
         if time.monotonic() >= end:
             raise TimeoutError(f"waited {timeout_s:g} s for {what}; last seen: {seen!r}")
-        never_set.wait(_EVERY_S)
+        never_set.wait(_POLL_S)

@@ -127,7 +127,7 @@ class RunDirectory:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 pass_fds=(self._lock.fd,),
-                start_new_session=True,  # a kill of the parent's group must not hit it
+                start_new_session=True,  # a signal to the parent's process group must not reach the supervisor
                 cwd="/",
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )

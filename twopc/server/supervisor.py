@@ -28,7 +28,7 @@ import psutil
 
 _QUIT_TIMEOUT_S = 6.0  # the postmaster itself kills its children after five
 _KILL_TIMEOUT_S = 30.0  # the kernel frees memory with a delay
-_LOOK_EVERY_S = 0.002
+_POLL_S = 0.002
 _IPC_RMID = 0
 
 
@@ -144,7 +144,7 @@ def _becomes_true(look: Callable[[], bool], timeout_s: float) -> bool:
     while not look():
         if time.monotonic() >= end:
             return False
-        never_set.wait(_LOOK_EVERY_S)
+        never_set.wait(_POLL_S)
     return True
 
 

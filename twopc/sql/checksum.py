@@ -27,7 +27,7 @@ PINNED = path.FOR_VALUES
 
 _ALL = sql.SQL("true")
 
-# Types whose hash is over all the bits of the value.
+# Types whose hash covers all bits of the value.
 _PLAIN = {"boolean", "smallint", "integer", "oid", "uuid", "bytea", "date", '"char"'}
 _TEXT = {"text", "character varying"}
 # Types whose hash is the same for several values, either because the values are equal to an operator or because

@@ -35,7 +35,7 @@ LASTING: Final[dict[str, str]] = {
 
 
 def _set(settings: Mapping[str, str], how: str = "set") -> LiteralString:
-    text: LiteralString = "; ".join(f"{how} {name} = '{value}'" for name, value in settings.items())  # type: ignore[assignment, unused-ignore] # names and values stand above
+    text: LiteralString = "; ".join(f"{how} {name} = '{value}'" for name, value in settings.items())  # type: ignore[assignment, unused-ignore] # names and values are the constants above
     return text
 
 

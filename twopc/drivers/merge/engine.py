@@ -139,14 +139,14 @@ class MergeSession:
             self._tally.is_resumed = _is_cut(below, above) or _is_cut(above, below)
             for handler in self._handlers.values():
                 handler.session_begins(publisher.name, subscriber.name)
-            up, _ = await self._carry(subscriber, publisher, below, above, "upload")
+            up, _ = await self._propagate(subscriber, publisher, below, above, "upload")
             self._refused = up.failed.keys()
             down, generation = SliceOutcome(), None
             if not self._only_upload:
-                down, generation = await self._carry(
+                down, generation = await self._propagate(
                     publisher, subscriber, above, below, "download"
                 )
-            await self._hand_over_conflicts()
+            await self._transfer_conflicts()
             for handler in self._handlers.values():
                 handler.session_ends(publisher.name, subscriber.name)
             cleaned = await publisher.end(self._tally.record())
@@ -208,7 +208,7 @@ class MergeSession:
                 await end.begin_anew(marks.replica, marks.cleaned)
             self._tally.is_anew = True
             above, below = await together(*[end.marks() for end in ends])
-        await self._bring_schema(above.schema, below.schema)
+        await self._propagate_schema(above.schema, below.schema)
         articles, others = await together(*[end.articles() for end in ends])
         if articles.keys() != others.keys():
             raise MergeError(
@@ -263,7 +263,7 @@ class MergeSession:
                 await self._reach("ranges_received")
                 left = (await subscriber.ranges())[artid]
 
-    async def _bring_schema(self, above: SchemaMark, below: SchemaMark) -> None:
+    async def _propagate_schema(self, above: SchemaMark, below: SchemaMark) -> None:
         """Perform schema changes that the Subscriber lacks, each in one commit, before any row is sent."""
         publisher, subscriber = self._publisher, self._subscriber
         if above == below or MergeProtection.SCHEMA in self._without:
@@ -273,7 +273,7 @@ class MergeSession:
             await subscriber.alter(change)
             await self._reach("altered")
 
-    async def _carry(
+    async def _propagate(
         self, sender: MergeEndPort, receiver: MergeEndPort, sent: Marks, received: Marks, way: str
     ) -> tuple[SliceOutcome, Generation]:
         """Propagate changes in one direction; return the outcome of the rows, and the generation that the receiver
@@ -298,7 +298,7 @@ class MergeSession:
         for part in in_order(travelling, outgoing.slices):
             judge = judges[part.artid]
             if is_upload and self._ask is not None:
-                await self._show(part, judge, self._ask)
+                await self._ask_about(part, judge, self._ask)
             asked = judge if judge.is_asked else None
             outcome = await self._repeat(partial(receiver.apply, part, generation, asked))
             missing[part.artid] += outcome.deferred
@@ -326,7 +326,7 @@ class MergeSession:
         await self._reach(f"{way}_acknowledged")
         return total + last, generation
 
-    async def _hand_over_conflicts(self) -> None:
+    async def _transfer_conflicts(self) -> None:
         """Record at the Subscriber the conflicts that belong there; the next session repeats an interrupted
         transfer.
         """
@@ -337,7 +337,7 @@ class MergeSession:
             await self._subscriber.log_conflicts(records)
             await self._publisher.release_conflicts([record.id for record in records])
 
-    async def _show(self, part: Slice, judge: Judge, ask: Ask) -> None:
+    async def _ask_about(self, part: Slice, judge: Judge, ask: Ask) -> None:
         """Pass the present conflicts of a slice to the `ask` callback."""
         for encounter in await self._publisher.encounters(part, is_upload=True):
             if encounter.conflict is None:

@@ -259,7 +259,7 @@ class ServerMergeEnd(ServerRanges):
         await self._rows("commit")
         return OutgoingChanges(generation=Generation(number=number, guid=guid), slices=changed)
 
-    def _judged(self, part: Slice) -> JudgedRows:
+    def _judged_rows(self, part: Slice) -> JudgedRows:
         assert self._connection is not None
         article = self._articles[part.artid]
         texts = RowTexts(article.columns, self._types[part.artid], self._connection)
@@ -269,7 +269,7 @@ class ServerMergeEnd(ServerRanges):
         """See `MergeEndPort`."""
         await self._rows(f"{_BEGIN}; {self._check_schema}")
         try:
-            return await self._judged(part).encounters(is_upload=is_upload)
+            return await self._judged_rows(part).encounters(is_upload=is_upload)
         finally:
             await self._roll_back()
 
@@ -366,7 +366,7 @@ class ServerMergeEnd(ServerRanges):
         self, part: Slice, judge: Judge | None, *, is_final: bool = False
     ) -> SliceOutcome:
         if judge is not None and not part.leaves:
-            taken = await self._judged(part).take(judge, is_final=is_final)
+            taken = await self._judged_rows(part).take(judge, is_final=is_final)
         else:
             taken = await apply_rows(self._rows, part, is_final, ())
         if self._articles[part.artid].is_filtered:

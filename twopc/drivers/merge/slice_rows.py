@@ -98,7 +98,7 @@ class JudgedRows:
         self._texts = texts
         self._part = part
         self._held: dict[UUID, Texts | None] = {}
-        self._came: dict[UUID, Texts | None] = {}
+        self._incoming: dict[UUID, Texts | None] = {}
 
     async def encounters(self, *, is_upload: bool) -> list[MergeEncounter]:
         """Lock the held rows, and return the encounters."""
@@ -128,8 +128,10 @@ class JudgedRows:
                 "default": encounter.winner,
             }
         )
-        held, came = (self._document(side[encounter.rowguid]) for side in (self._held, self._came))
-        question = f'{described[:-1]}, "held": {held}, "incoming": {came}}}'
+        held, incoming = (
+            self._document(side[encounter.rowguid]) for side in (self._held, self._incoming)
+        )
+        question = f'{described[:-1]}, "held": {held}, "incoming": {incoming}}}'
         # The resolver's own changes are ordinary changes, not rows of the session.
         await self._query("savepoint asked; set local session_replication_role = origin")
         answer: object
@@ -155,7 +157,7 @@ class JudgedRows:
     def _encounter(self, row: MergeRow, answer: tuple[Any, ...], is_upload: bool) -> MergeEncounter:
         _, text, gone, lineage, colv, held_by, held_priority, peer, priority, replica = answer[:10]
         self._held[row.rowguid] = None if text is None else self._texts.split(text)
-        self._came[row.rowguid] = None if row.row is None else self._texts.split(row.row)
+        self._incoming[row.rowguid] = None if row.row is None else self._texts.split(row.row)
         held = None if gone is None else _version(gone, lineage, colv)
         incoming = _version(row.gone, _numbers(row.lineage), _numbers(row.columns))
         return MergeEncounter(
@@ -164,7 +166,7 @@ class JudgedRows:
             at=self._node,
             is_upload=is_upload,
             held=self._values(self._held[row.rowguid]),
-            incoming=self._values(self._came[row.rowguid]),
+            incoming=self._values(self._incoming[row.rowguid]),
             held_by=held_by,
             incoming_by=peer,
             held_priority=held_priority,
@@ -278,7 +280,7 @@ class JudgedRows:
         if ruling.row is None:
             return JudgedRow(row=row, side=ruling.winner)
         side, _ = standing(encounter, ruling.winner or encounter.winner)
-        texts = (self._held if side is Side.HELD else self._came)[row.rowguid]
+        texts = (self._held if side is Side.HELD else self._incoming)[row.rowguid]
         assert texts is not None
         changed = self._texts.with_values(texts, ruling.row)
         if changed == texts:
