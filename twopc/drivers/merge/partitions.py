@@ -110,7 +110,8 @@ class WrongMapping:
     partition: int | None
     """The partition; None if a filter fails for the row, so that it belongs to no partition."""
     reason: str
-    """``belongs`` or ``does not belong``, according to the filters, if the mappings contradict; ``belongs to others, too``, against the partition option; or the error of a filter.
+    """The contradiction: ``belongs`` or ``does not belong``, according to the filters, if the mappings contradict;
+    ``belongs to others, too``, against the partition option; or the error of a filter.
     """
 
 

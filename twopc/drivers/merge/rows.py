@@ -64,7 +64,9 @@ class RowReplica:
     table: str
     rowguid: UUID
     state: str
-    """``contents``: the row was changed; ``tombstone``: it was deleted; ``unchanged``: it has no metadata, because it was not changed within the retention, or never; ``absent``: as ``unchanged``, and the row does not exist.
+    """The row's state: ``contents`` if it was changed; ``tombstone`` if it was deleted; ``unchanged`` if it has no
+    metadata, because it was not changed within the retention, or never; ``absent`` if it has no metadata and
+    does not exist.
     """
     lineage: Mapping[str, int]
     """For each node that has changed the row, the version that the row includes."""
