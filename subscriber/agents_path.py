@@ -1,4 +1,4 @@
-"""Where procedures and triggers of users find objects without schema when an agent changes a table."""
+"""Search path by which users' procedures and triggers find unqualified names when an agent changes a table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ SEARCH_PATH: LiteralString = """(
             select from pg_catalog.pg_roles r
             where not r.rolsuper and r.oid >= 16384 and has_schema_privilege(r.oid, n.oid, 'create'))
     ), 'pg_temp'))"""
-"""An expression: pg_catalog, and public where nobody but superusers may create objects.
+"""SQL expression: pg_catalog, and public if only superusers may create objects there.
 
-What agents call runs with their rights, and an operator that fits better than one of PostgreSQL's is taken.
+The functions that agents call run with the agents' rights, and PostgreSQL prefers a better-matching operator of
+another
+schema to its own.
 """

@@ -1,7 +1,7 @@
 """Let any client of a Subscriber change subscribed tables: its own COMMIT prepares the Publisher's branch and
 decides.
 
-Knows nothing of who finishes that branch (`twopc.drivers.resolver`).
+The module does not know the process that finishes that branch (`twopc.drivers.resolver`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["CHANNEL", "AnyClient", "allow", "any_client_of", "check_subscribed",
 
 Connection = AsyncConnection[Any]
 
-#: On which a Subscriber tells of branches that its clients have decided: their gids there.
+#: Channel on which a Subscriber announces the gids of branches that its clients have decided.
 CHANNEL = "msrepl_any_client"
 
 _AT_WORK = """
@@ -32,28 +32,28 @@ order by 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnyClient:
-    """In whose name the transactions of a Subscriber's clients become global ones."""
+    """Coordinator and epoch under which the transactions of a Subscriber's clients become global transactions."""
 
     coordinator: str
     epoch: int
 
     @property
     def prefix(self) -> str:
-        """How their gids begin."""
+        """Prefix of the transactions' gids."""
         return f"{names.PREFIX}:{self.coordinator}:{self.epoch}:"
 
 
 async def allow(connection: Connection, any_client: AnyClient) -> AnyClient:
-    """Let any client in from now on. Harmless if it is.
+    """Let any client write from now on; does nothing if this is allowed already.
 
     Args:
-        any_client: the epoch must be this Subscriber's alone, of the variant ``last_agent``.
+        any_client: its epoch must be used by this Subscriber only, and be of the variant ``last_agent``.
 
     Returns:
-        In whose name; another's if somebody was quicker.
+        The coordinator and epoch in effect: those of another call if it came first.
 
     Raises:
-        SubscriptionError: the database subscribes to nothing.
+        SubscriptionError: the database has no subscription with immediate updating.
     """
     async with connection.transaction():
         await check_subscribed(connection)
@@ -70,15 +70,16 @@ async def allow(connection: Connection, any_client: AnyClient) -> AnyClient:
 async def forbid(connection: Connection, *, timeout_ms: int = 10_000) -> AnyClient | None:
     """Let only a coordinator's transactions change subscribed tables from now on.
 
-    Transactions that have changed something already are waited for, and new ones wait meanwhile. Those that
-    have committed may still be prepared at the Publisher: who finishes them must go on until nothing is.
+    Wait for transactions that have changed subscribed tables already; new ones wait meanwhile. Committed ones
+    may
+    still be prepared at the Publisher: the resolver must run until all of these are finished.
 
     Returns:
-        In whose name they were; None if it was forbidden already.
+        The coordinator and epoch that were in effect; None if any client was forbidden already.
 
     Raises:
         LockTimeoutError: a client's transaction (its session is named) does not end; nothing was changed.
-        SubscriptionError: the database subscribes to nothing.
+        SubscriptionError: the database has no subscription with immediate updating.
     """
     try:
         async with connection.transaction():
@@ -86,7 +87,7 @@ async def forbid(connection: Connection, *, timeout_ms: int = 10_000) -> AnyClie
             await connection.execute(
                 "select set_config('lock_timeout', %s, true)", (f"{timeout_ms}ms",)
             )
-            # each of them has looked into it, and is in that lock's way until it ends
+            # each of these transactions has read the table, and holds a conflicting lock until its end
             await connection.execute("lock table msrepl.any_client in access exclusive mode")
             before = await any_client_of(connection)
             await connection.execute("delete from msrepl.any_client")
@@ -102,17 +103,17 @@ async def forbid(connection: Connection, *, timeout_ms: int = 10_000) -> AnyClie
 
 
 async def any_client_of(connection: Connection) -> AnyClient | None:
-    """In whose name any client may write; None: it may not."""
+    """Return the coordinator and epoch under which any client may write; None if it may not."""
     cursor = await connection.execute("select coordinator, epoch from msrepl.any_client")
     row = await cursor.fetchone()
     return None if row is None else AnyClient(coordinator=row[0], epoch=row[1])
 
 
 async def check_subscribed(connection: Connection) -> None:
-    """Refuse a database that subscribes to nothing.
+    """Check that the database has a subscription with immediate updating.
 
     Raises:
-        SubscriptionError: it does not.
+        SubscriptionError: the database has none.
     """
     cursor = await connection.execute("select to_regclass('msrepl.any_client') is not null")
     if await cursor.fetchone() != (True,):

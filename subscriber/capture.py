@@ -1,4 +1,4 @@
-"""The triggers that send changes to the Publisher, as text.
+"""SQL text of the functions that send changes to the Publisher.
 
 Pure: from an `Article` and the Subscriber's own table to SQL.
 """
@@ -22,7 +22,7 @@ LINK = "msrepl"
 NOTHING = sql.SQL("")
 
 
-#: A new row's version whose second half tells that this transaction has made it.
+#: A new row's version whose second half proves that this transaction has generated it.
 SEALED = sql.SQL(
     "(left(new.msrepl_tran_version::text, 18)"
     " || left(md5(left(new.msrepl_tran_version::text, 18) || {}), 16))::uuid"
@@ -31,39 +31,39 @@ SEALED = sql.SQL(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchNames:
-    """The names under which both ends take part in a global transaction."""
+    """Names of the two nodes in the gids of a global transaction."""
 
     publisher: str
     subscriber: str
 
     @property
     def own_branch(self) -> sql.Literal:
-        """What follows the global id in this Subscriber's gid."""
+        """Suffix of the global id in this Subscriber's gid."""
         return sql.Literal(f":{self.subscriber}")
 
     @property
     def publisher_branch(self) -> sql.Literal:
-        """What follows the global id in the Publisher's gid."""
+        """Suffix of the global id in the Publisher's gid."""
         return sql.Literal(f":{self.publisher}")
 
     @property
     def array(self) -> sql.Composed:
-        """Both, as an array literal."""
+        """Both names, as an array literal."""
         return sql.SQL("array[{}, {}]").format(
             sql.Literal(self.publisher), sql.Literal(self.subscriber)
         )
 
     @property
     def array_text(self) -> sql.Literal:
-        """The same, as the text of an SQL literal."""
+        """Both names, as an SQL literal that contains the text of the array literal."""
         return sql.Literal(self.array.as_string(None))
 
 
 class CaptureTexts:
-    """Renders the functions that capture what happens to one article at a Subscriber.
+    """Renders the functions that capture the changes of one article at a Subscriber.
 
     Args:
-        local: the Subscriber's table, with the user's triggers; None: as a subscription creates it.
+        local: the Subscriber's table, with the user's triggers; None for the table that a subscription creates.
     """
 
     def __init__(
@@ -85,34 +85,35 @@ class CaptureTexts:
             or any(key.acts for key in own_keys)
             or any("DEFERRABLE" in (unique.constraint or "") for unique in article.uniques)
         )
-        """Several changes of one statement may have to wait for each other, because of foreign keys
-        between published tables, or of unique keys that are checked at its end."""
+        """Whether changes of one statement may have to wait for each other, because of foreign keys
+                between published tables, or of unique keys that are checked at its end.
+        """
         self.moves_rows = self.local.kind == "p"
-        """An UPDATE may move a row from one partition to another."""
+        """Whether an UPDATE may move a row from one partition to another."""
         self.takes_back = article.writes_back or bool(self._made_there())
-        """Rows come back from the Publisher."""
+        """Whether the Publisher returns rows as it stored them."""
 
     # -- names ------------------------------------------------------------------------------------
 
     def function_name(self, what: str) -> str:
-        """``trg_mssync_<what>_<table>``."""
+        """Return the name ``trg_mssync_<what>_<table>``."""
         return names.sync_trigger_function(what, self.article.schema, self.article.table)
 
     def function(self, what: str) -> sql.Identifier:
-        """The same, quoted and qualified."""
+        """Return the identifier of a function, qualified with its schema."""
         return sql.Identifier(names.SCHEMA, self.function_name(what))
 
     def trigger_name(self, what: str) -> str:
-        """Name of a trigger; the row version is stamped last, everything else comes first."""
+        """Return the name of a trigger; triggers that stamp the row version sort last, all others first."""
         name = self.function_name(what)
         return names.last_trigger(name) if what in ("new", "ver") else names.first_trigger(name)
 
     def trigger(self, what: str) -> sql.Identifier:
-        """The same, quoted."""
+        """Return the identifier of a trigger."""
         return sql.Identifier(self.trigger_name(what))
 
     def row_type(self) -> sql.Identifier:
-        """Type of the rows that come back."""
+        """Return the identifier of the type of rows that the Publisher returns."""
         return sql.Identifier(
             names.SCHEMA,
             names.sync_row_type("back", self.article.schema, self.article.table),
@@ -121,12 +122,12 @@ class CaptureTexts:
     # -- fragments --------------------------------------------------------------------------------
 
     def _made_there(self) -> list[Column]:
-        """Columns that are generated at the Publisher and plain here."""
+        """Return the columns that are generated at the Publisher but not at the Subscriber."""
         generated_here = {c.name for c in self.local.columns if c.generated}
         return [c for c in self.article.columns if c.generated and c.name not in generated_here]
 
     def call(self, operation: str) -> str:
-        """How a call of ``sp_mssync_<operation>_<table>`` begins: with the shape of its rows."""
+        """Return the beginning of a call of ``sp_mssync_<operation>_<table>``, up to the shape of its rows."""
         name = sql.Identifier(
             names.SCHEMA,
             names.sync_procedure(operation, self.article.schema, self.article.table),
@@ -139,7 +140,7 @@ class CaptureTexts:
         return sql.Literal(names.stored_key(operation, self.article.schema, self.article.table))
 
     def _variables(self, operation: str) -> sql.Composable:
-        # step 0 queues, step 1 sends; an article that takes rows back needs its answer at once
+        # step 0 queues, step 1 sends; an article whose rows the Publisher returns needs the answer at once
         step = (
             "1"
             if self._takes_back_from(operation)
@@ -211,7 +212,7 @@ class CaptureTexts:
         return f.identifiers([*self.article.key, names.VERSION_COLUMN], alias)
 
     def _before(self, operation: str) -> sql.Composable:
-        """What a capture trigger does before it sends: look whether its rows must wait."""
+        """Return the part of a capture trigger before it sends, which checks whether its rows must wait."""
         rows = by_row(self.local, operation)
         parts: list[sql.Composable] = []
         if rows:
@@ -249,7 +250,7 @@ class CaptureTexts:
         return compose("twopc.subscriber", file, **holes)
 
     def _targets(self, alias: str) -> sql.Composable:
-        """The columns by which an update of this table may set off a referential action."""
+        """Return the columns whose update in this table may start a referential action."""
         columns = dict.fromkeys(
             column
             for key in self.article.referenced_by
@@ -259,9 +260,9 @@ class CaptureTexts:
         return f.identifiers(columns, alias) if columns else sql.SQL("null")
 
     def _may_act(self, operation: str, *, before_end: bool) -> bool:
-        """Whether rows must be held although no other statement is open.
+        """Return whether rows must be held although no other statement is open.
 
-        Before the statement's end its referential actions are still to come. At its end, those of a
+        Before the statement's end its referential actions are still to come. At its end, the actions of a
         table that refers to itself have changed rows of the same transition table once more.
         """
         own = (self.article.schema, self.article.table)
@@ -287,13 +288,13 @@ class CaptureTexts:
         )
 
     def capture_insert(self) -> str:
-        """Sends inserted rows."""
+        """Return the text of the function that sends inserted rows."""
         return self._capture(
             "ins", "capture_insert", "inserted into", new_columns=self._images("n")
         )
 
     def capture_update(self) -> str:
-        """Sends updated rows, old and new."""
+        """Return the text of the function that sends updated rows, old and new."""
         return self._capture(
             "upd",
             "capture_update",
@@ -304,5 +305,5 @@ class CaptureTexts:
         )
 
     def capture_delete(self) -> str:
-        """Sends deleted rows."""
+        """Return the text of the function that sends deleted rows."""
         return self._capture("del", "capture_delete", "deleted from", old_columns=self._images("o"))

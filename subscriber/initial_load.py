@@ -1,7 +1,8 @@
 """Load a Publisher's rows into a Subscriber's copy.
 
-Whoever loads is a superuser, in whose name no code of a user's must run. So rows go into a copy by COPY alone only if
-nothing of a user's is evaluated by that; else through a table of their own, in the name of the copy's role.
+The loading role is a superuser, with whose privileges no code of a user's must run. So rows are loaded by COPY
+directly only if COPY evaluates no code of a user's; otherwise they go through a temporary table and are inserted
+with the privileges of the copy's role.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from twopc.subscriber.table_changes import changing
 
 Connection = AsyncConnection[Any]
 
-#: Of what PostgreSQL reads values by code of its own: its types, enums, and arrays of both.
+#: Whether PostgreSQL reads all values by its own code: built-in types, enums, and arrays of both.
 _OWN_TYPES = """
 select coalesce(bool_and(e.typtype = 'e'
        or e.typnamespace = 'pg_catalog'::regnamespace and e.typtype in ('b', 'r', 'm')), true)
@@ -27,7 +28,7 @@ from pg_attribute as a join pg_type as t on t.oid = a.atttypid
 join pg_type as e on e.oid = case when t.typcategory = 'A' and t.typelem <> 0 then t.typelem else t.oid end
 where a.attrelid = %(table)s::text::regclass and a.attnum > 0 and not a.attisdropped
 """
-#: A table of the loader's own, without keys, whose triggers do not fire, and that calls nothing of a user's.
+#: Whether a table belongs to the loading role, has no keys and no enabled triggers, and calls no code of a user's.
 _BARE = """
 select c.relkind = 'r' and not c.relhasindex and not c.relhassubclass and not c.relrowsecurity
    and c.relowner = (select r.oid from pg_roles as r where r.rolname = current_user)
@@ -47,11 +48,11 @@ from pg_class as c where c.oid = %(table)s::text::regclass
 
 class _Way(Enum):
     COPY = auto()
-    """Into the copy itself."""
+    """COPY into the copy itself."""
     VALUES = auto()
-    """Through a table of values of the same types."""
+    """Through a temporary table with the same column types."""
     TEXTS = auto()
-    """Through a table of texts, since to read a value may be a user's code as well."""
+    """Through a temporary table of text, since input functions of types may be a user's code as well."""
 
 
 async def copy_in(
@@ -61,10 +62,10 @@ async def copy_in(
     *,
     binary: bool = False,
 ) -> None:
-    """COPY into a table, with its columns or not.
+    """COPY blocks into a table; `into` may include a column list.
 
     Args:
-        binary: the blocks are COPY's binary format, and else its text.
+        binary: whether the blocks are in COPY's binary format; otherwise they are text.
     """
     command = sql.SQL("copy {} from stdin (format {})").format(
         into, sql.SQL("binary" if binary else "text")
@@ -108,8 +109,8 @@ async def add_rows(
     """Load further rows of the Publisher into a copy; inside a transaction.
 
     Args:
-        blocks: of `columns`, in that order, as COPY takes them.
-        binary: they are in binary format.
+        blocks: values of `columns`, in that order, in COPY format.
+        binary: whether the blocks are in binary format.
 
     Raises:
         SubscriptionError: a column has a type whose values cannot be read in binary format.
@@ -184,7 +185,7 @@ async def _add_texts(
                 f.identifiers(columns), table
             )
         )
-        # text up to there: the input of a type may be a user's code, too
+        # text up to this point: the input function of a type may be a user's code, too
         await change(
             sql.SQL(
                 "insert into {} ({}) overriding system value select r.* from pg_temp.msrepl_stage as s,"

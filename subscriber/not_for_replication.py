@@ -1,12 +1,12 @@
-"""NOT FOR REPLICATION, per object of a subscribed table: what happens when an agent changes its rows.
+"""NOT FOR REPLICATION, per object of a subscribed table: whether the object applies to agents' changes.
 
-An agent works under ``session_replication_role = replica``. There PostgreSQL fires a trigger only if it
+An agent works under ``session_replication_role = replica``. Under that role PostgreSQL fires a trigger only if it
 is ENABLE ALWAYS (or ENABLE REPLICA), and foreign keys and deferrable UNIQUE and EXCLUDE constraints are
-triggers too. So an object *is* NOT FOR REPLICATION as PostgreSQL makes it, and *is not* once all its
-triggers, the internal ones among them, are ENABLE ALWAYS. Our own triggers are left alone: they must
-never take what an agent brings for a change of the application's.
+triggers too. So an object *is* NOT FOR REPLICATION as PostgreSQL creates it, and *is not* once all its
+triggers, including internal ones, are ENABLE ALWAYS. The product's own triggers are left alone: they must
+never take a change that an agent delivers for a change of the application's.
 
-Knows nothing of agents. Every function takes an administrator's connection (a superuser's: internal
+The module knows nothing of agents. Every function takes an administrator's connection (a superuser's: internal
 triggers need one).
 """
 
@@ -37,15 +37,15 @@ class ReplicationObject:
     kind: str
     """``trigger``, ``foreign key``, ``unique``, ``primary key``, ``exclude``, ``check`` or ``identity``."""
     not_for_replication: bool
-    """Agents' changes pass it by."""
+    """Whether the object ignores agents' changes."""
     fixed: str | None
-    """Why it cannot be otherwise; None: `set_not_for_replication` can change it."""
+    """Reason why `set_not_for_replication` cannot change the object; None if it can."""
     triggers: tuple[int, ...]
-    """The triggers that it consists of, those of partitions and of the other table among them."""
+    """OIDs of the triggers that implement the object, including those of partitions and of the referenced table."""
 
 
-# A foreign key of a partitioned table has a constraint, and triggers, of its own for each partition; a
-# trigger of one has copies there. `modes` are those of all the triggers of an object.
+# A foreign key of a partitioned table has a separate constraint, with triggers, for each partition; a trigger
+# of a partitioned table has a copy for each. `modes` are the modes of all triggers of an object.
 _OBJECTS = """
 with recursive part(root, oid) as (
     select c.oid, c.oid from pg_constraint c where c.conrelid = %(relid)s
@@ -114,7 +114,7 @@ _ENABLE = {"O": "enable trigger", "A": "enable always trigger", "R": "enable rep
 async def not_for_replication(
     connection: Connection, schema: str, table: str
 ) -> list[ReplicationObject]:
-    """What of a subscribed table may pass agents' changes by, and whether it does.
+    """Return the objects of a subscribed table that may be NOT FOR REPLICATION, and whether they are.
 
     Raises:
         SubscriptionError: the table is not subscribed to.
@@ -125,18 +125,19 @@ async def not_for_replication(
 async def set_not_for_replication(
     connection: Connection, schema: str, table: str, object_name: str, value: bool
 ) -> None:
-    """Say whether a trigger or constraint is NOT FOR REPLICATION.
+    """Set whether a trigger or constraint is NOT FOR REPLICATION.
 
-    A foreign key that is not, *acts* for agents too: the children that its ON DELETE CASCADE deletes are
-    gone when the agent brings their deletion (20598).
+    A foreign key that is not also *acts* for agents: the children that its ON DELETE CASCADE deletes are
+    missing when the agent delivers their deletion (20598).
 
     Args:
-        object_name: a trigger's, a constraint's, or an identity column's.
-        value: True: agents' changes pass it by. False: it fires, or is checked, for them as for anybody.
+        object_name: name of a trigger, a constraint, or an identity column.
+        value: True if the object ignores agents' changes; False if it fires, or is checked, for agents as for
+            all other sessions.
 
     Raises:
-        SubscriptionError: the table is not subscribed to, has no such object, or PostgreSQL knows it one
-            way only. Nothing is changed.
+        SubscriptionError: the table is not subscribed to, has no such object, or PostgreSQL does not allow the
+            value for it. Nothing is changed.
     """
     async with connection.transaction():
         relid = await _subscribed(connection, schema, table)
@@ -178,7 +179,7 @@ async def _set(
 
 
 async def restore(connection: Connection, schema: str, table: str) -> None:
-    """Let the triggers of a table fire again as they did before any `set_not_for_replication`."""
+    """Restore how the triggers of a table fired before any `set_not_for_replication`."""
     cursor = await connection.execute("select to_regclass('msrepl.trigger_mode') is not null")
     row = await cursor.fetchone()
     if row is None or not row[0]:
@@ -198,10 +199,10 @@ async def restore(connection: Connection, schema: str, table: str) -> None:
 async def _fire(
     connection: Connection, relid: int, triggers: tuple[int, ...] | list[int], mode: str
 ) -> None:
-    """Change how triggers fire, those that do not fire so already.
+    """Change how triggers fire, except those that already fire so.
 
-    Whether a trigger fires for agents is nothing that ours were made for, so the article does not
-    become stale: while it has no structure the guard that watches DDL leaves it alone.
+    The capture triggers do not depend on whether another trigger fires for agents, so the article does not
+    become stale: while it has no recorded structure, the DDL guard ignores it.
     """
     cursor = await connection.execute(_CHANGE, {"triggers": list(triggers), "mode": mode})
     changed = await cursor.fetchall()

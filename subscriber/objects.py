@@ -1,6 +1,6 @@
-"""Everything that a subscription creates at a Subscriber, as text.
+"""SQL text of all objects that a subscription creates at a Subscriber.
 
-Pure. `twopc.subscriber.subscription` executes it; the script of a subscription is the same text.
+Pure. `twopc.subscriber.subscription` executes the text; the script of a subscription is the same text.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ SERVER = "msrepl_publisher"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkAddress:
-    """How a Subscriber's server reaches the Publisher (the analogue of sp_link_publication)."""
+    """Address of the Publisher for a Subscriber's server (the analogue of sp_link_publication)."""
 
     options: Mapping[str, str]
     """libpq options without user and password: host, port, dbname."""
     role: str
     password: str
     lock_timeout_ms: int = 5000
-    """How long a call may wait for a row at the Publisher."""
+    """Lock timeout of a call at the Publisher."""
 
     def __repr__(self) -> str:
         return f"LinkAddress(options={dict(self.options)!r}, role={self.role!r}, password=...)"
 
 
 def owner_role(database: str) -> str:
-    """The role that owns our objects in a database: cannot log in, is not a superuser."""
+    """Return the role that owns the product's objects in a database: it cannot log in, and is not a superuser."""
     return names.role("owner", database)
 
 
 def install_texts(database: str, sites: BranchNames, link: LinkAddress) -> list[str]:
-    """What a Subscriber needs before its first article, without the password of the link."""
+    """Return the statements needed before a Subscriber's first article, without the password of the link."""
     role = owner_role(database)
     owner = sql.Identifier(role)
     return [
@@ -79,16 +79,16 @@ def install_texts(database: str, sites: BranchNames, link: LinkAddress) -> list[
 
 
 def server_texts(owner: sql.Identifier, link: LinkAddress) -> list[str]:
-    """The server object: where the Publisher is, and how sessions there behave."""
+    """Return statements that create the server object: the Publisher's address, and the settings of sessions there."""
     settings = (
         f"-c lock_timeout={link.lock_timeout_ms} -c idle_in_transaction_session_timeout=60s"
         " -c datestyle=ISO -c intervalstyle=postgres -c extra_float_digits=1 -c timezone=UTC"
         " -c array_nulls=on -c xmloption=content -c standard_conforming_strings=on"
         " -c quote_all_identifiers=off -c plan_cache_mode=force_generic_plan -c client_min_messages=error"
-        # its votes count when they are on the Publisher's disk, and at its synchronous standby
+        # a vote is valid only if durable on the Publisher's disk, and at its synchronous standby
         " -c synchronous_commit=on -c client_connection_check_interval=300ms"
     )
-    # A Publisher that is gone without a word is given up after 25 s; dblink obeys no connect_timeout.
+    # The link to an unreachable Publisher breaks after 25 s; dblink ignores connect_timeout.
     options = {
         **link.options,
         "options": settings,
@@ -109,7 +109,7 @@ def server_texts(owner: sql.Identifier, link: LinkAddress) -> list[str]:
 
 
 def user_mapping_text(owner: sql.Identifier, role: str, password: str) -> str:
-    """Under which role the link works; no role but the owner can read the password."""
+    """Return the statement that sets the role of the link; only the owner can read the password."""
     text = sql.SQL("create user mapping for {} server {} options ({})").format(
         owner, sql.Identifier(SERVER), _options({"user": role, "password": password})
     )
@@ -126,7 +126,7 @@ def _options(options: Mapping[str, str]) -> sql.Composed:
 
 
 def shared_objects(owner: sql.Identifier, sites: BranchNames) -> list[str]:
-    """Everything at a Subscriber that does not depend on an article."""
+    """Return the texts of the objects at a Subscriber that do not depend on an article."""
     link = sql.Literal(LINK)
     return [
         render("twopc.subscriber", "catalog", owner=owner),
@@ -178,7 +178,7 @@ def shared_objects(owner: sql.Identifier, sites: BranchNames) -> list[str]:
 
 
 def _voting(owner: sql.Identifier, sites: BranchNames) -> list[str]:
-    """What prepares the Publisher's branch, and lets nobody commit without it."""
+    """Return the texts of the functions that prepare the Publisher's branch, and refuse a commit without it."""
     return [
         prepare_branch(owner, sites, may_hold=False),
         render("twopc.subscriber", "flush_log", owner=owner),
@@ -202,7 +202,7 @@ def _voting(owner: sql.Identifier, sites: BranchNames) -> list[str]:
 
 
 def _link_objects(owner: sql.Identifier, sites: BranchNames) -> list[str]:
-    """What talks over the link, and tells of it."""
+    """Return the texts of the functions that use the link, and report on it."""
     link = sql.Literal(LINK)
     return [
         render(
@@ -228,7 +228,7 @@ def _link_objects(owner: sql.Identifier, sites: BranchNames) -> list[str]:
 
 
 def _renew_version(owner: sql.Identifier) -> list[str]:
-    """What gives inserted rows their versions."""
+    """Return the texts of the functions that give inserted rows their versions."""
     kept = sql.SQL(
         "if new.msrepl_tran_version = {} then\n        return new;\n    end if;\n    "
     ).format(SEALED)
@@ -249,17 +249,19 @@ def _renew_version(owner: sql.Identifier) -> list[str]:
 
 
 def _is_begun(gid: str) -> sql.Composed:
-    """Whether its coordinator has begun the transaction `gid` in this session."""
+    """Return the condition that its coordinator has begun the transaction `gid` in this session."""
     return _is_proven("'begin'", gid, "current_setting('msrepl.proof', true)")
 
 
 def _is_proven(what: str, gid: str, proof: str) -> sql.Composed:
-    """See `twopc.proof`; each is an SQL expression."""
+    """Return the condition that a proof is valid; see `twopc.proof`. Each argument is an SQL expression."""
     return compose("twopc", "is_proven", what=sql.SQL(what), gid=sql.SQL(gid), proof=sql.SQL(proof))
 
 
 def prepare_branch(owner: sql.Identifier, sites: BranchNames, *, may_hold: bool) -> str:
-    """The function that prepares the Publisher's branch; with foreign keys, rows may still be held."""
+    """Return the text of the function that prepares the Publisher's branch; with foreign keys, rows may still be
+    held.
+    """
     held = (
         "\n    perform msrepl.send_held();"
         "\n    marker := nullif(current_setting('msrepl.marker', true), '')::tid;"
@@ -275,7 +277,7 @@ def prepare_branch(owner: sql.Identifier, sites: BranchNames, *, may_hold: bool)
 
 
 def role_texts(role: str, coordinator: str | None = None) -> list[str]:
-    """What an application role needs to take part in global transactions."""
+    """Return statements that let an application role take part in global transactions."""
     name = sql.Identifier(role)
     texts = [
         sql.SQL("grant usage on schema {} to {}").format(sql.Identifier(names.SCHEMA), name),
@@ -295,7 +297,7 @@ def role_texts(role: str, coordinator: str | None = None) -> list[str]:
 
 
 def deactivate_text(reason: str) -> str:
-    """Makes the subscription inactive."""
+    """Return the statement that makes the subscription inactive."""
     return sql.SQL("select msrepl.deactivate({})").format(sql.Literal(reason)).as_string(None)
 
 
@@ -307,13 +309,13 @@ def article_texts(
     added_version: bool = False,
     added_keys: Sequence[str] = (),
 ) -> list[str]:
-    """Rights, functions, triggers and registration of one article.
+    """Return the texts of rights, functions, triggers and registration of one article.
 
     Args:
-        partitions: everything below a partitioned table, by schema and name.
+        partitions: all partitions below a partitioned table, by schema and name.
     """
     relation = sql.Literal(texts.table.as_string(None))
-    # an article without a structure is left alone by the guard that watches DDL
+    # the DDL guard ignores an article without a recorded structure
     drop = sql.SQL(
         "update msrepl.msreplication_objects set structure = '' where objid = {}::regclass;\n"
         "select msrepl.drop_triggers({}::regclass)"
@@ -360,7 +362,7 @@ def _text_array(values: Sequence[str]) -> sql.Composed:
 
 
 def _grants(texts: TriggerTexts) -> list[str]:
-    """What the owner of our functions needs: to name the table, and a role that writes rows back."""
+    """Return statements that let the objects' owner name the table, and that create a role to write rows back."""
     results: list[sql.Composable] = []
     if texts.may_hold or texts.takes_back:
         results.append(
@@ -380,7 +382,7 @@ def _grants(texts: TriggerTexts) -> list[str]:
 
 
 def drop_article_texts(owner: str, schema: str, table: str) -> list[str]:
-    """Drops the functions, the type and the role of one article; its triggers are gone already."""
+    """Return statements that drop the functions, the type and the role of one article, after its triggers."""
     functions = [
         sql.SQL("drop function if exists {}").format(
             sql.Identifier(names.SCHEMA, names.sync_trigger_function(what, schema, table))

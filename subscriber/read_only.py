@@ -1,8 +1,9 @@
-"""Subscriptions that are read only: agents bring changes, and nobody at the Subscriber makes any.
+"""Read-only subscriptions: only agents change rows at the Subscriber.
 
-There is no link, no trigger and no branch here, only copies and what says how to take them away again
-(`twopc.subscriber.subscription.uninstall`). The row version is a column like any other: agents bring it with rows,
-and nothing compares it, since no change here has to prove which row it has seen.
+Such a Subscriber has no link, no triggers and no branches, only copies and the registration by which
+`twopc.subscriber.subscription.uninstall` removes them. The row version is a column like any other: agents deliver
+it
+with the rows, and nothing compares it, since no change at the Subscriber has to prove which row it has seen.
 
 Every function takes an administrator's connection and does its work in one transaction.
 """
@@ -30,7 +31,7 @@ Connection = AsyncConnection[Any]
 
 
 async def install(connection: Connection, sites: BranchNames, publisher_db: str) -> None:
-    """Create what a Subscriber needs before its first article.
+    """Create the objects that a Subscriber needs before its first article.
 
     Raises:
         SubscriptionError: the database has a subscription already or publishes tables itself.
@@ -45,7 +46,7 @@ async def install(connection: Connection, sites: BranchNames, publisher_db: str)
 
 
 def install_texts(database: str, sites: BranchNames, publisher_db: str) -> list[str]:
-    """What `install` executes."""
+    """Return the statements that `install` executes."""
     role = owner_role(database)
     owner = sql.Identifier(role)
     return [
@@ -79,7 +80,7 @@ async def subscribe(
     added_version: bool = False,
     added_keys: Sequence[str] = (),
 ) -> None:
-    """Enter a table that is there, with its rows.
+    """Register an existing table, with its rows, as a copy.
 
     Args:
         created_table, added_version, added_keys: as for `twopc.subscriber.subscription.subscribe`.

@@ -1,6 +1,6 @@
 """Declare, install and drop a subscription with immediate updating in a Subscriber's database.
 
-Knows the Publisher only by what it is handed: articles, the address of the link, a role and a password.
+The module knows of the Publisher only what it is given: articles, the address of the link, a role and a password.
 Every function takes an administrator's connection (a superuser's: dblink and event triggers need one) and
 does its work in one transaction.
 """
@@ -61,11 +61,11 @@ Connection = AsyncConnection[Any]
 
 
 async def install(connection: Connection, sites: BranchNames, link: LinkAddress) -> None:
-    """Create what a Subscriber needs before its first article: dblink, the link, shared functions.
+    """Create the objects that a Subscriber needs before its first article: dblink, the link, shared functions.
 
     Raises:
-        SubscriptionError: the database has a subscription already or publishes tables itself, or dblink
-            is where everybody may use it.
+        SubscriptionError: the database has a subscription already or publishes tables itself, or all roles
+            may use the installed dblink.
     """
     async with connection.transaction():
         await _execute(connection, install_texts(connection.info.dbname, sites, link))
@@ -81,7 +81,7 @@ async def _execute(connection: Connection, texts: Sequence[str]) -> None:
 
 
 async def link_publication(connection: Connection, role: str, password: str) -> None:
-    """Store under which role the link works at the Publisher (the analogue of sp_link_publication)."""
+    """Store the role and password of the link at the Publisher (the analogue of sp_link_publication)."""
     owner = sql.Identifier(owner_role(connection.info.dbname))
     await connection.execute(
         sql.SQL("drop user mapping if exists for {} server {}").format(
@@ -95,14 +95,14 @@ async def link_publication(connection: Connection, role: str, password: str) -> 
 async def addsynctriggers(connection: Connection, script: str, role: str, password: str) -> None:
     """Run the script of a subscription (the analogue of sp_addsynctriggers): sync type "none".
 
-    The tables and their rows are there already, with the Publisher's row versions.
+    The tables and their rows must exist already, with the Publisher's row versions.
 
     Args:
         script: made by `twopc.sim.script.script_synctran_commands`.
         role, password: of the link, at the Publisher.
 
     Raises:
-        SubscriptionError: the script cannot be run here; nothing was changed.
+        SubscriptionError: the script cannot be run in this database; nothing was changed.
     """
     async with connection.transaction():
         await _execute(connection, [script])
@@ -131,15 +131,16 @@ async def subscribe(
 ) -> tuple[Obstacle, ...]:
     """Install the triggers of one article.
 
-    The tables that it refers to must be there already.
+    The tables that it references must exist already.
 
     Args:
-        created_table: the subscription made the table, which existed at the Publisher only.
-        added_version: the subscription added the row version to an existing table.
+        created_table: whether the subscription created the table, which existed at the Publisher only.
+        added_version: whether the subscription added the row version to an existing table.
         added_keys: foreign keys that the subscription added to an existing table.
 
     Returns:
-        What keeps our triggers from firing first; then the subscription is inactive until `activate`.
+        The obstacles that keep the capture triggers from firing first; if there are any, the subscription is
+        inactive until `activate`.
     """
     commands, result = await article_commands(
         connection,
@@ -157,7 +158,7 @@ async def subscribe(
 async def article_commands(
     connection: Connection, article: Article, sites: BranchNames, **facts: Any
 ) -> tuple[list[str], tuple[Obstacle, ...]]:
-    """What `subscribe` executes and returns; the connection only looks at the Subscriber's table."""
+    """Return what `subscribe` executes and returns; the connection is only used to read the Subscriber's table."""
     local = await describe(connection, article.schema, article.table)
     check_ways_in(local)
     partitions = await _partitions(connection, article)
@@ -176,10 +177,10 @@ async def regenerate(
 ) -> tuple[Obstacle, ...]:
     """Make the triggers of an article fit its table again, after an ALTER TABLE at either end.
 
-    The table goes by the article's name; it may have had another.
+    The table is found by the article's name; it may have had another name before.
 
     Raises:
-        SubscriptionError: the table is not that of the article; nothing was changed.
+        SubscriptionError: the table does not match the article; nothing was changed.
     """
     await check_fit(connection, article)
     async with connection.transaction():
@@ -194,10 +195,11 @@ async def regenerate(
 
 
 async def stale_mark(connection: Connection, article: Article, *, lock: bool = False) -> str | None:
-    """None while the triggers of an article fit its table; else a mark, another after each further DDL.
+    """Return None while the triggers of an article fit its table; otherwise a mark that changes with each further
+    DDL.
 
-    Args:
-        lock: keep it so until the transaction ends.
+        Args:
+            lock: whether to lock the registration until the transaction ends, so that the result stays valid.
     """
     query = sql.SQL(
         "select case when o.stale is not null then o.xmin::text end from msrepl.msreplication_objects as o "
@@ -211,7 +213,7 @@ async def stale_mark(connection: Connection, article: Article, *, lock: bool = F
 
 
 async def hold(connection: Connection, article: Article) -> None:
-    """Let no change of an article's table through until its triggers are made again."""
+    """Refuse all changes of an article's table until its triggers are regenerated."""
     await connection.execute(
         sql.SQL("select msrepl.make_stale({}::regclass, 'the Publisher''s was altered')").format(
             sql.Literal(f.table_of(article).as_string(connection))
@@ -220,10 +222,10 @@ async def hold(connection: Connection, article: Article) -> None:
 
 
 async def check_fit(connection: Connection, article: Article) -> None:
-    """Refuse a table that is not, or no more, that of the article.
+    """Check that a table is that of the article and matches it.
 
     Raises:
-        SubscriptionError: names the first difference, and how to mend it.
+        SubscriptionError: names the first difference, and the remedy.
     """
     where = f"{article.name} at {connection.info.dbname!r}"
     try:
@@ -240,7 +242,7 @@ async def check_fit(connection: Connection, article: Article) -> None:
 
 
 async def _registered(connection: Connection, article: Article) -> tuple[str, str] | None:
-    """The name under which an article's table was subscribed to; None if it was not."""
+    """Return the name under which an article's table was subscribed to; None if it was not."""
     cursor = await connection.execute(
         """
         select o.dest_schema, o.article from msrepl.msreplication_objects as o
@@ -253,7 +255,7 @@ async def _registered(connection: Connection, article: Article) -> tuple[str, st
 
 
 async def _partitions(connection: Connection, article: Article) -> list[tuple[str, str]]:
-    """Everything below a partitioned table, by schema and name."""
+    """Return all partitions below a partitioned table, by schema and name."""
     cursor = await connection.execute(
         """
         select n.nspname::text, c.relname::text
@@ -271,10 +273,10 @@ async def _partitions(connection: Connection, article: Article) -> list[tuple[st
 async def activate(
     connection: Connection, articles: Sequence[Article], sites: BranchNames
 ) -> list[Obstacle]:
-    """Let changes through again, after whatever kept our triggers from firing first is gone.
+    """Allow changes again, after the obstacles that kept the capture triggers from firing first are removed.
 
     Returns:
-        What still does; then the subscription is inactive.
+        The remaining obstacles; if there are any, the subscription stays inactive.
     """
     async with connection.transaction():
         await connection.execute(
@@ -284,15 +286,15 @@ async def activate(
 
 
 def inactive_message(result: Sequence[Obstacle]) -> str:
-    """Why a subscription is inactive, and what to do."""
+    """Return a message that says why a subscription is inactive, and the remedy."""
     return f"the subscription is inactive: {'; '.join(map(str, result))}"
 
 
 async def unsubscribe(connection: Connection, schema: str, table: str) -> bool:
-    """Take the triggers of one article away; the rows stay.
+    """Drop the triggers of one article; the rows stay.
 
     Returns:
-        Whether the table was there before the subscription, and is now what it was.
+        Whether the table existed before the subscription, and has its previous definition again.
     """
     where = qualified(schema, table)
     async with connection.transaction():
@@ -335,7 +337,11 @@ async def unsubscribe(connection: Connection, schema: str, table: str) -> bool:
 
 
 async def refuse_prepared(connection: Connection) -> None:
-    """A branch that is still prepared needs what a subscription consists of. SubscriptionError"""
+    """Check that no branch is still prepared, since a prepared branch needs the subscription's objects.
+
+    Raises:
+        SubscriptionError: a branch is prepared.
+    """
     cursor = await connection.execute(
         """
         select gid from pg_prepared_xacts
@@ -356,13 +362,13 @@ async def refuse_prepared(connection: Connection) -> None:
 
 
 async def uninstall(connection: Connection) -> list[tuple[str, str]]:
-    """Take the whole subscription away; rows stay, and tables that were there before are as they were.
+    """Drop the whole subscription; rows stay, and tables that existed before have their previous definition again.
 
     Returns:
         Schema and name of those tables.
 
     Raises:
-        SubscriptionError: a branch is still prepared here.
+        SubscriptionError: a branch is still prepared in this database.
     """
     async with connection.transaction():
         await refuse_prepared(connection)
@@ -377,7 +383,7 @@ async def uninstall(connection: Connection) -> list[tuple[str, str]]:
 
 
 async def _drop_objects(connection: Connection) -> None:
-    """Link, schema and owner; dblink if the subscription brought it in."""
+    """Drop link, schema and owner role; also dblink if the subscription installed it."""
     owner = sql.Identifier(owner_role(connection.info.dbname))
     link_schema = sql.Identifier(names.LINK_SCHEMA)
     cursor = await connection.execute(

@@ -1,6 +1,8 @@
-"""What administrators do to subscribed tables: initial copies and repairs, in the name of each table's role.
+"""Administrators' changes of subscribed tables: initial copies and repairs, with the privileges of each table's
+role.
 
-An administrator is a superuser: whatever a table's owner has put into it must not be evaluated in his name.
+An administrator is a superuser: code that a table's owner has attached to the table must not run with the
+administrator's privileges.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from twopc.subscriber.objects import owner_role
 
 Connection = AsyncConnection[Any]
 Change = Callable[[sql.Composable], Awaitable[int]]
-"""Executes a statement that changes the table; how many rows it was."""
+"""Function that executes a statement that changes the table, and returns the number of rows."""
 
 _SEQUENCES = """
 select distinct d.refobjid::regclass::text
@@ -37,7 +39,7 @@ order by 1
 async def grant_sequences(
     connection: Connection, article: Article | MergeArticle, role: str
 ) -> None:
-    """Columns of the Subscriber's own may fill themselves from sequences."""
+    """Let a role use the sequences in defaults of the Subscriber's own columns."""
     cursor = await connection.execute(
         _SEQUENCES, {"table": f.qualified(article.schema, article.table).as_string(None)}
     )
@@ -53,7 +55,7 @@ async def grant_sequences(
 async def changing(
     connection: Connection, article: Article | MergeArticle
 ) -> AsyncIterator[Change]:
-    """Statements inside are evaluated in the name of the table's role, as an agent's would be.
+    """Return a context whose statements run with the privileges of the table's role, as an agent's do.
 
     Args:
         connection: an administrator's, inside a transaction.
@@ -66,7 +68,7 @@ async def changing(
     cursor = await connection.execute("show search_path")
     row = await cursor.fetchone()
     assert row is not None
-    # SET, since what code of the table's owner has set could be hidden behind SET LOCAL until the commit
+    # SET, not SET LOCAL: after the commit, SET LOCAL would reveal a setting made by code of the table's owner
     as_before = sql.SQL("set search_path = {}").format(f.raw(str(row[0]) or "''"))
     cursor = await connection.execute(f"select {SEARCH_PATH}".encode())
     row = await cursor.fetchone()

@@ -1,4 +1,4 @@
-"""A Subscriber's copy of a published table: made from the article, and compared with it."""
+"""A Subscriber's copy of a published table: creation from the article, and comparison with it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ Connection = AsyncConnection[Any]
 
 
 def create_table_text(article: Article) -> str:
-    """DDL of the copy.
+    """Return the DDL of the copy.
 
-    Columns whose values the Publisher makes (identity, sequences) are plain here: the values come over
+    Columns whose values the Publisher generates (identity, sequences) are plain in the copy: their values come
+    over
     the link. Other defaults are copied, so that INSERT ... RETURNING shows them. CHECK constraints are
-    copied where they use built-in functions and published columns only, so that a bad value is refused
-    before it travels; the others hold at the Publisher alone.
+    copied if they use built-in functions and published columns only, so that a bad value is refused
+    before it is sent; other CHECK constraints are checked at the Publisher alone.
     """
     definitions = [_definition(column) for column in article.columns]
     definitions += [
@@ -43,7 +44,7 @@ def create_table_text(article: Article) -> str:
 
 
 def unique_key_texts(article: Article, uniques: Sequence[UniqueKey]) -> list[str]:
-    """DDL of unique keys on a table that was created without them."""
+    """Return the DDL of unique keys on a table that was created without them."""
     texts = []
     for unique in uniques:
         if unique.constraint is None:
@@ -71,7 +72,7 @@ def _definition(column: Column) -> sql.Composed:
 
 
 def foreign_key_text(key: ForeignKey) -> str:
-    """DDL of a foreign key between two subscribed tables."""
+    """Return the DDL of a foreign key between two subscribed tables."""
     actions = {
         "a": "no action",
         "r": "restrict",
@@ -98,7 +99,7 @@ def foreign_key_text(key: ForeignKey) -> str:
 
 
 async def create_table(connection: Connection, article: Article) -> None:
-    """Create the copy, and the types that it needs and that are not there yet.
+    """Create the copy, and the missing types that it needs.
 
     Raises:
         SubscriptionError: a type, collation or function that a column needs cannot be created.
@@ -130,7 +131,7 @@ async def create_types(connection: Connection, article: Article) -> None:
 
     Raises:
         SubscriptionError: a type differs from the Publisher's, or comes from an extension that is not
-            installed here.
+            installed in this database.
     """
     held = await types_by_name(connection, [t.name for t in article.types])
     for needed in article.types:
@@ -159,13 +160,13 @@ async def create_types(connection: Connection, article: Article) -> None:
 
 
 async def adopt_table(connection: Connection, article: Article, table: Table) -> bool:
-    """Make a table that is there already the copy; its columns must be those of the article.
+    """Make an existing table the copy; its columns must be those of the article.
 
     Returns:
         Whether the row version column was added.
 
     Raises:
-        SubscriptionError: names the first difference, and how to mend it.
+        SubscriptionError: names the first difference, and the remedy.
     """
     check_same_shape(article, table)
     await create_types(connection, article)
@@ -180,12 +181,12 @@ async def adopt_table(connection: Connection, article: Article, table: Table) ->
 
 
 def check_same_shape(article: Article, table: Table) -> None:
-    """Refuse a table that cannot be the copy: its columns are not those of the article.
+    """Check that a table can be the copy: its columns are those of the article.
 
-    Columns of the Subscriber's own are allowed if they fill themselves.
+    The Subscriber's own columns are allowed if they are nullable or have a default.
 
     Raises:
-        SubscriptionError: names the first difference, and how to mend it.
+        SubscriptionError: names the first difference, and the remedy.
     """
     where = f"table {table.schema}.{table.name} of the Subscriber"
     if table.kind not in ("r", "p") or table.persistence != "p" or table.is_partition:
@@ -213,10 +214,10 @@ def check_same_shape(article: Article, table: Table) -> None:
 
 
 def check_ways_in(table: Table) -> None:
-    """Refuse a table whose rows change by statements that name another one, or that are rewritten.
+    """Check that rows of a table change only by statements that name the table, and that no rule rewrites.
 
     Raises:
-        SubscriptionError: says what it is, and how to mend it.
+        SubscriptionError: names the reason, and the remedy.
     """
     where = f"table {table.schema}.{table.name} of the Subscriber"
     if table.inherits:
@@ -257,6 +258,6 @@ def _check_same_column(where: str, published: Column, held: Column) -> None:
 
 
 def copied_columns(article: Article, held: Table) -> Sequence[str]:
-    """What the initial copy carries: all but what the Subscriber's own table generates."""
+    """Return the columns of the initial copy: all except those that the Subscriber's own table generates."""
     generated = {column.name for column in held.columns if column.generated}
     return [column.name for column in article.columns if column.name not in generated]

@@ -1,10 +1,10 @@
-"""When triggers fire: which form ours take beside a user's, and when they cannot be first.
+"""Order of triggers: which form the capture triggers take beside a user's, and when they cannot fire first.
 
 Pure: from tables as the catalogs describe them to forms and obstacles.
 
 PostgreSQL fires triggers of one kind by name, and every AFTER ROW trigger before any AFTER STATEMENT
-trigger. Ours must be first (seed 002), or what a user's trigger changes would reach the Publisher before
-what caused it.
+trigger. The capture triggers must be first (seed 002); otherwise changes made by a user's trigger would reach the
+Publisher before the change that caused them.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ OPERATIONS = {"ins": ("INSERT", 21128), "upd": ("UPDATE", 21129), "del": ("DELET
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstacle:
-    """A user's trigger because of which ours would not fire in its place."""
+    """A user's trigger that keeps a capture trigger, or one that stamps versions, from firing in its place."""
 
     number: int
-    """The original's: 21128 INSERT, 21129 UPDATE, 21130 DELETE."""
+    """The original's error number: 21128 INSERT, 21129 UPDATE, 21130 DELETE."""
     table: str
     trigger: str
     reason: str
@@ -37,19 +37,21 @@ class Obstacle:
 
 
 def concerns(trigger: UserTrigger, operation: str) -> bool:
-    """Whether a trigger fires for the operation."""
+    """Return whether a trigger fires for the operation."""
     return {"ins": trigger.insert, "upd": trigger.update, "del": trigger.delete}[operation]
 
 
 def by_row(table: Table, operation: str) -> bool:
-    """Whether our trigger must be AFTER ROW: the user has one, and those fire before AFTER STATEMENT."""
+    """Return whether the capture trigger must be AFTER ROW: a user's AFTER ROW trigger fires before AFTER
+    STATEMENT.
+    """
     return any(
         t.row and not t.before and concerns(t, operation) for t in table.triggers
     ) and not _has_no_row_form(table)
 
 
 def _has_no_row_form(table: Table) -> bool:
-    """PostgreSQL gives no transition tables to row triggers of such tables."""
+    """Return whether PostgreSQL refuses transition tables to row triggers of the table."""
     return table.kind == "p" or table.is_partition or table.inherits
 
 
@@ -58,10 +60,11 @@ def obstacles(
     partitions: Sequence[Table],
     trigger_name: Callable[[str], str],
 ) -> tuple[Obstacle, ...]:
-    """Everything that keeps our triggers from their place on a table and its partitions.
+    """Return all obstacles on a table and its partitions.
 
     Args:
-        trigger_name: our trigger's name for an operation, and for ``new`` and ``ver`` (the row version).
+        trigger_name: returns the product's trigger name for an operation, and for ``new`` and ``ver`` (the row
+            version).
     """
     results: list[Obstacle] = []
     for each in (table, *partitions):
@@ -114,5 +117,5 @@ def _late_stamp(table: Table, trigger_name: Callable[[str], str]) -> Iterable[Ob
 
 
 def _sorts_before(first: str, second: str) -> bool:
-    """As the server orders trigger names: by their bytes."""
+    """Return whether a trigger name sorts before another in the server's order: by bytes."""
     return first.encode() < second.encode()

@@ -1,8 +1,8 @@
-"""The triggers of an article at a Subscriber, as text.
+"""SQL text of an article's triggers at a Subscriber.
 
-Pure: from an `Article` and the Subscriber's own table to SQL. Who creates and drops them is
-`twopc.subscriber.subscription`. The functions keep the default firing mode, so they do nothing under
-``session_replication_role = replica``: that is the original's NOT FOR REPLICATION.
+Pure: from an `Article` and the Subscriber's own table to SQL. `twopc.subscriber.subscription` creates and drops the
+triggers. They keep the default firing mode, so they do nothing under
+``session_replication_role = replica``: this is the original's NOT FOR REPLICATION.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _REFERENCING = {
 
 
 class TriggerTexts(CaptureTexts):
-    """Renders every object of one article at a Subscriber; see `CaptureTexts`."""
+    """Renders all objects of one article at a Subscriber; see `CaptureTexts`."""
 
     # -- functions --------------------------------------------------------------------------------
 
     def stamp_version(self) -> str:
-        """Gives an updated row its new version."""
+        """Return the text of the function that gives an updated row its new version."""
         always = [c for c in self.article.value_columns if c.identity == "a"]
         guard: sql.Composable = NOTHING
         if always:
@@ -70,7 +70,7 @@ class TriggerTexts(CaptureTexts):
         )
 
     def fill_generated(self) -> str:
-        """Fills in values that only the Publisher can make."""
+        """Return the text of the function that fills in values that only the Publisher can generate."""
         made = self.article.made_by_publisher
 
         def is_missing(column: Column) -> sql.Composed:
@@ -101,7 +101,7 @@ class TriggerTexts(CaptureTexts):
         )
 
     def write_back(self) -> list[str]:
-        """The type of the rows that come back, and the functions that take them over."""
+        """Return the texts of the type of rows that the Publisher returns, and of the functions that store them."""
         places = f.numbered("n", len(self.article.columns))
         pairs = list(zip(places, self.article.columns, strict=True))
         place = {column.name: name for name, column in pairs}
@@ -156,7 +156,7 @@ class TriggerTexts(CaptureTexts):
         ]
 
     def functions(self) -> list[str]:
-        """Every type and function, in the order of creation."""
+        """Return the texts of all types and functions, in the order of creation."""
         texts = [self.stamp_version()]
         if self.takes_back:
             texts += self.write_back()
@@ -168,10 +168,10 @@ class TriggerTexts(CaptureTexts):
     # -- triggers ---------------------------------------------------------------------------------
 
     def triggers(self, partitions: Sequence[sql.Identifier] = ()) -> list[str]:
-        """Every trigger of the table and of its partitions.
+        """Return the texts of all triggers of the table and of its partitions.
 
-        A statement fires the statement triggers of the table it names and of no other, so each
-        partition has its own; row triggers are handed down by PostgreSQL.
+        A statement fires the statement triggers only of the table that it names, so each partition has its
+        own; PostgreSQL copies row triggers to partitions.
         """
         renew = "renew_version_unless_moved" if self.moves_rows else "renew_version"
         texts = [
@@ -242,5 +242,5 @@ class TriggerTexts(CaptureTexts):
 
 
 def _plain(text: str) -> sql.SQL:
-    """A name inside a RAISE format string: its quotes and percent signs are doubled."""
+    """Return a name for use inside a RAISE format string, with quotes and percent signs doubled."""
     return sql.SQL(text.replace("'", "''").replace("%", "%%"))

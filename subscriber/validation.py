@@ -1,9 +1,9 @@
 """The Subscriber's part of a validation: its rows once a position is reached, and their repair.
 
-A repair gives a row what the Publisher has, the row version included, in the replica role: no trigger of
-ours takes it for a change of the application's, so nothing travels back.
+A repair gives a row the Publisher's values, including the row version, in the replica role: no capture trigger
+takes the repair for a change of the application's, so nothing is sent to the Publisher.
 
-Knows nothing of logs and of distribution; the Publisher's rows are handed in.
+The module knows nothing of logs and of distribution; it is given the Publisher's rows.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from twopc.validation import Key, RowDifference, parse_key
 
 Connection = AsyncConnection[Any]
 Values = Sequence[str | None]
-#: From keys to the Publisher's rows: checksum and values, as they are now.
+#: Returns the Publisher's current rows for keys: checksum and values.
 Fetch = Callable[[Sequence[Key]], Awaitable[Mapping[Key, tuple[int, Values]]]]
 
-#: How long a repair waits for a row that somebody is changing.
+#: Time that a repair waits for a row that another session is changing.
 LOCK_TIMEOUT = "2s"
 
 
 async def position(subscriber: Connection, publisher: str) -> str | None:
-    """Commit LSN of the last transaction that the agent has delivered; None: none yet."""
+    """Return the commit LSN of the last transaction that the agent has delivered; None if there is none yet."""
     cursor = await subscriber.execute(
         "select p.transaction_timestamp::text from msrepl.msreplication_subscriptions p "
         "where (p.publisher, p.stream) = (%s, 0)",
@@ -44,7 +44,7 @@ async def position(subscriber: Connection, publisher: str) -> str | None:
 
 
 async def open_branches(subscriber: Connection) -> list[str]:
-    """The gids of ours that are prepared at the Subscriber."""
+    """Return the gids of the product's branches that are prepared at the Subscriber."""
     cursor = await subscriber.execute(
         "select gid from pg_prepared_xacts "
         "where database = current_database() and starts_with(gid, %s) order by gid",
@@ -55,7 +55,7 @@ async def open_branches(subscriber: Connection) -> list[str]:
 
 @asynccontextmanager
 async def reading(subscriber: Connection) -> AsyncIterator[None]:
-    """See the Subscriber as of one moment while inside; nobody waits for it."""
+    """Return a context that reads the Subscriber in one snapshot, without blocking other sessions."""
     await subscriber.execute(PINNED)
     async with subscriber.transaction():
         await subscriber.execute("set transaction isolation level repeatable read, read only")
@@ -64,7 +64,7 @@ async def reading(subscriber: Connection) -> AsyncIterator[None]:
 
 
 async def committed(subscriber: Connection, gids: Collection[str]) -> set[str]:
-    """Which of these branches are visible here: their markers are."""
+    """Return which of these branches are visible in the snapshot, by their branch markers."""
     cursor = await subscriber.execute(
         "select gid from msrepl.branch_marker where gid = any (%s) and not fence", (list(gids),)
     )
@@ -82,17 +82,19 @@ async def repair(
     *,
     versions: bool = True,
 ) -> list[Key]:
-    """Give rows the Publisher's state; returns the keys of those that were.
+    """Give rows the Publisher's state; return the keys of the repaired rows.
 
-    Only rows that are at both ends still what they were found to be: every change of a row gives it
-    another version, so a row that is still the same has nothing on its way to it. The others are left
-    for the next validation. Where versions are not compared a row may have changed and changed back: what
-    is then on its way to it ends with what it is given here.
+    Only rows that have not changed at either end since the comparison are repaired: every change of a row gives
+    it
+    another version, so for an unchanged row no change is on its way. Other rows are left for the next
+    validation. If versions are not compared, a row may have changed and changed back: the changes on their way
+    then
+    end with the state that the repair gives.
 
     Args:
         subscriber: an administrator's connection, in autocommit mode.
         fetch: reads the Publisher's rows of an article by key.
-        versions: row versions are compared.
+        versions: whether row versions are compared.
     """
     local = await describe(subscriber, article.schema, article.table)
     await subscriber.execute(PINNED)
@@ -104,11 +106,11 @@ async def repair(
             )
             return await _Repair(subscriber, article, local, versions).run(differences, fetch)
     except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
-        return []  # somebody is changing one of them
+        return []  # another session is changing one of the rows
 
 
 class _Repair:
-    """One transaction that repairs rows of an article."""
+    """A transaction that repairs rows of an article."""
 
     def __init__(
         self, connection: Connection, article: Article, local: Table, versions: bool
@@ -120,13 +122,13 @@ class _Repair:
         self._execute: Change
         held = {column.name: column for column in local.columns}
         self._columns = [c for c in article.value_columns if not held[c.name].generated]
-        #: Identity columns outside the key take a value with the row only.
+        #: Whether rows are replaced whole, since an identity column outside the key takes a value at INSERT only.
         self._as_a_whole = any(
             held[c.name].identity == "a" for c in self._columns if c.name not in article.key
         )
 
     async def run(self, differences: Sequence[RowDifference], fetch: Fetch) -> list[Key]:
-        """Repair what is still as it was found."""
+        """Repair the rows that have not changed since the comparison."""
         held = await self._held([each.key for each in differences])
         same = [each for each in differences if held.get(each.key) == each.actual]
         there = await fetch([each.key for each in same])
@@ -148,14 +150,14 @@ class _Repair:
         await self._delete(by_kind["extra"])
         await self._change(by_kind["changed"], there)
         await self._insert([there[key][1] for key in by_kind["missing"]])
-        # what was missing here could not be locked: what became of it there meanwhile was not delivered
+        # a missing row could not be locked: the Publisher's later changes of it were not delivered
         repeated = await fetch(by_kind["missing"]) if by_kind["missing"] else {}
         gone = [k for k in by_kind["missing"] if repeated.get(k, (None,))[0] != there[k][0]]
         await self._delete(gone)
         return [each.key for each in same if each.key not in gone]
 
     async def _held(self, keys: Sequence[Key]) -> dict[Key, int]:
-        """The rows that are here, locked, with their checksums."""
+        """Lock the Subscriber's rows; return their checksums."""
         cursor = await self._connection.execute(
             self._texts.rows_by_key(lock=True), by_column(self._article, keys)
         )
@@ -199,7 +201,7 @@ class _Repair:
                         )
                     )
         except psycopg.errors.UniqueViolation:
-            # unique values that have changed places
+            # unique values were exchanged between rows
             await self._replace(keys, there)
 
     async def _replace(self, keys: Sequence[Key], there: Mapping[Key, tuple[int, Values]]) -> None:
@@ -226,5 +228,5 @@ class _Repair:
 
 
 def by_column(article: Article, keys: Sequence[Key]) -> list[list[str]]:
-    """Keys as the queries of `ChecksumTexts` take them: an array per key column."""
+    """Return keys in the form that the queries of `ChecksumTexts` take: an array per key column."""
     return [[key[place] for key in keys] for place in range(len(article.key))]

@@ -1,8 +1,8 @@
-"""The distribution agent: brings a Publisher's transactions to one Subscriber, each exactly once.
+"""The distribution agent: delivers a Publisher's transactions to one Subscriber, each exactly once.
 
-``planner`` decides, and is pure; ``agent`` is the loop, ``delivery`` and ``streams`` the way to the Subscriber,
-``mending`` what happens when a batch fails: one engine above ``ports``, on servers and in virtual time. ``source``
-and ``target`` are the two databases on servers. Knows the Publisher by name only.
+``planner`` decides, and is pure; ``agent`` is the loop, ``delivery`` and ``streams`` apply batches at the Subscriber,
+``batch_failure`` handles a batch that fails: one engine above ``ports``, on servers and in virtual time. ``source``
+and ``target`` are the two databases on servers. The package knows the Publisher by name only.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``python -m twopc.subscriber.distribution_agent``: an agent whose `Config` is one JSON object on standard input.
 
-Connection strings hold passwords, which must not stand among a process's arguments.
+Connection strings contain passwords, which must not appear among a process's arguments.
 """
 
 from __future__ import annotations

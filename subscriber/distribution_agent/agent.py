@@ -1,11 +1,11 @@
-"""The distribution agent: brings a Publisher's transactions to one Subscriber, each exactly once.
+"""The distribution agent: delivers a Publisher's transactions to one Subscriber, each exactly once.
 
-A short loop around the planner. The position is written in the commit of the data, so whatever happens to the
-agent, it goes on where the Subscriber is. Two batches are on their way at a time: the second finds the
-position where the first should have left it, or is refused.
+A short loop around the planner. The position is written in the commit of the data, so after any failure the agent
+resumes where the Subscriber is. Two batches are in flight at a time: the second one is refused unless the first has
+moved the position as expected.
 
-Runs beside the distribution database (push) or beside the Subscriber (pull), on servers or in virtual time: it is
-the same. It must not know how a database is asked.
+The same code runs beside the distribution database (push) or beside the Subscriber (pull), on servers or in virtual
+time. The module must not know how a database is queried.
 """
 
 from __future__ import annotations
@@ -44,34 +44,34 @@ from twopc.subscriber.distribution_agent.streams import Streams, settle
 
 logger = get_logger(__name__)
 
-#: How often the distribution database is told the position, at most.
+#: Minimum interval between reports of the position to the distribution database.
 _REPORT_EVERY_MS = 1000
-#: How often `run_once` tries what may pass by itself, a deadlock for one.
+#: Attempts of `run_once` at temporary failures, such as a deadlock.
 _ATTEMPTS = 4
 _PASSING = (PassingError, LostError, RefusedError, psycopg.OperationalError, OSError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentProgress:
-    """What an agent has done since it was opened, or within one `run_once`."""
+    """What an agent has delivered since it was created, or within one `run_once`."""
 
     transactions: int = 0
-    """Source transactions that it has passed, the Subscriber's own left out."""
+    """Number of source transactions passed, without the Subscriber's own."""
     commands: int = 0
     batches: int = 0
-    """Commits at the Subscriber."""
+    """Number of commits at the Subscriber."""
     skipped: int = 0
-    """Source transactions dropped because of an error to pass over."""
+    """Number of source transactions dropped because of an error to skip."""
     position: str = "0/0"
-    """Up to where everything is at the Subscriber, a pg_lsn."""
+    """Position up to which transactions are delivered, a pg_lsn."""
 
 
 class DistributionAgent:
-    """One subscription's agent.
+    """Distribution agent of one subscription.
 
     Args:
-        profile: None: the one that is kept with the subscription, read whenever it connects.
-        points: protocol points; None: those that the environment arms.
+        profile: None for the profile stored with the subscription, read at every connection.
+        points: protocol points; None for those that the environment arms.
     """
 
     planner: ClassVar[type[BatchPlanner]] = BatchPlanner
@@ -93,26 +93,26 @@ class DistributionAgent:
         self._target: TargetPort | None = None
         self._delivery: Delivery | None = None
         self._total = DeliveryCounts()
-        """Since this object was made."""
+        """Counts since this object was created."""
         self._recent = DeliveryCounts()
-        """Since the last row of history that counts."""
+        """Counts since the last row of history that contains counts."""
         self._recent_since = 0.0
         self._reported = 0
-        """The position that the distribution database was told."""
+        """Position last reported to the distribution database."""
         self._reported_at = 0.0
         self._ended = False
-        """The last row of history says how it ended."""
+        """Whether the last row of history records how the agent ended."""
         self._busy = False
-        """A batch is on its way, or was when something happened to the agent."""
+        """Whether a batch is in flight, or was when the agent was interrupted."""
 
     # -- connections ------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Connect to both databases and find where to go on; idempotent.
+        """Connect to both databases and find the position to resume at; idempotent.
 
         Raises:
-            DeliveryError: another agent of this subscription is running, or a database refuses us.
-            SubscriptionError: there is no such subscription.
+            DeliveryError: another agent of this subscription is running, or a database refuses the agent.
+            SubscriptionError: the subscription does not exist.
         """
         try:
             await self._open()
@@ -121,8 +121,10 @@ class DistributionAgent:
             raise
 
     async def _open(self) -> None:
-        """As `open`; what is open stays so if it fails, to say why in the distribution database."""
-        # after a call that was cancelled nobody knows what its sessions hold: new ones settle it
+        """Connect as `open` does, but after a failure keep open connections, so that the failure can be recorded in
+        the distribution database.
+        """
+        # after a cancelled call the state of its sessions is unknown: new sessions resolve it
         if self._delivery is not None and not self._busy:
             return
         try:
@@ -170,8 +172,8 @@ class DistributionAgent:
         return source, target
 
     async def close(self) -> None:
-        """Say how far it came, and disconnect; idempotent."""
-        # Interrupted in the middle of something, it has nothing to say, and might wait for itself.
+        """Report the position, and disconnect; idempotent."""
+        # An agent interrupted in a batch has nothing to report, and might wait for itself.
         if self._delivery is not None and not self._busy:
             with suppress(*_PASSING):
                 await self._report()
@@ -188,25 +190,26 @@ class DistributionAgent:
 
     @property
     def position(self) -> str:
-        """Up to where everything is at the Subscriber, a pg_lsn; ``0/0`` before `open`."""
+        """Position up to which transactions are delivered, a pg_lsn; ``0/0`` before `open`."""
         return lsn_text(self._target.position if self._target is not None else 0)
 
     @property
     def seen(self) -> int:
-        """Up to where everything is delivered or is not for this Subscriber; 0 before `open`."""
+        """Position up to which transactions are delivered or not for this Subscriber; 0 before `open`."""
         return self._delivery.seen if self._delivery is not None else 0
 
     # -- work -------------------------------------------------------------------------------------
 
     async def run_once(self, *, final: bool = True) -> AgentProgress:
-        """Deliver everything that is in the distribution database now; opens if need be.
+        """Deliver all transactions stored so far; open the agent if necessary.
 
         Args:
-            final: False: the Subscriber may have made changes that the log reader has not read yet; if a
-                command clashes with what may be one of them, the error is an `AheadError`.
+            final: False if the Subscriber may have made changes that the log reader has not read yet: a
+                command that conflicts with what may be one of them then raises `AheadError`.
 
         Raises:
-            DeliveryError: a command cannot be applied, or a database does not answer; what came before is
+            DeliveryError: a command cannot be applied, or a database does not answer; earlier transactions
+                are
                 delivered.
         """
         before = replace(self._total)
@@ -222,7 +225,7 @@ class DistributionAgent:
                 except _PASSING as error:
                     await self._record("retry", error)
                     await self._disconnect()
-                    # sessions of an earlier call may have ended since, with their server for one
+                    # sessions of an earlier call may have ended since, for example with their server
                     may_pass = isinstance(error, PassingError) or was_open
                     if attempt == _ATTEMPTS - 1 or not may_pass:
                         raise DeliveryError(
@@ -243,11 +246,11 @@ class DistributionAgent:
         )
 
     async def run(self, stop: Signal) -> AgentProgress:
-        """Deliver whatever comes until `stop` is set; opens, and closes in the end.
+        """Deliver transactions until `stop` is set; open the agent first, and close it in the end.
 
         Raises:
-            DeliveryError: a command cannot be applied and is not to be skipped, or what seemed to pass by
-                itself did not within the profile's attempts.
+            DeliveryError: a command cannot be applied and is not to be skipped, or a temporary failure
+                persisted through the profile's attempts.
         """
         try:
             await self._run(stop)
@@ -256,7 +259,7 @@ class DistributionAgent:
             await self._disconnect()
             raise
         except GeneratorExit:
-            raise  # nobody goes on with it: there is nothing to wait with
+            raise  # the coroutine is not resumed, so it cannot await anything
         except BaseException:
             await self.close()
             raise
@@ -286,7 +289,7 @@ class DistributionAgent:
 
     @property
     def delivered(self) -> AgentProgress:
-        """Since this object was made, up to the position that was reported."""
+        """Progress since this object was created, with the last reported position."""
         total = self._total
         return AgentProgress(
             transactions=total.transactions,
@@ -297,7 +300,7 @@ class DistributionAgent:
         )
 
     async def _window(self, stop: Signal | None, *, final: bool) -> bool:
-        """Deliver the next transactions; whether there were any."""
+        """Deliver the next transactions; return whether there were any."""
         source, delivery = self._source, self._delivery
         assert source is not None and delivery is not None
         may_begin = stop is not None and delivery.may_begin
@@ -332,7 +335,7 @@ class DistributionAgent:
         return True
 
     async def _count(self, source: SourcePort, delivery: Delivery) -> None:
-        """Take over what was delivered since the last time."""
+        """Add the delivery's counts to the totals, and record arrived messages and fallbacks."""
         counts, delivery.counts = delivery.counts, DeliveryCounts()
         self._total.add(counts)
         self._recent.add(counts)
@@ -342,10 +345,10 @@ class DistributionAgent:
             message = f"the batch went over one connection: {why}"
             await source.history.event(AgentEvent(event="serial", seqno=upto, message=message))
 
-    # -- what it records of itself ------------------------------------------------------------------
+    # -- history and reports ------------------------------------------------------------------------
 
     async def _look_at_clock(self, stop: Signal, *, idle: bool) -> None:
-        """Report what is due; an idle agent then waits for news."""
+        """Write reports that are due; if idle, wait for news."""
         profile, world, now = self.profile, self._world, self._world.time()
         due_ms = _REPORT_EVERY_MS - (now - self._reported_at) * 1000
         behind = self._target is not None and self._reported < self._target.position
@@ -361,7 +364,9 @@ class DistributionAgent:
             await self._record("progress")
 
     async def _report(self) -> None:
-        """Tell the distribution database what it need not keep for this Subscriber any more."""
+        """Report to the distribution database the position up to which it may remove this Subscriber's
+        transactions.
+        """
         source, target = self._source, self._target
         if target is None or source is None or self._reported == target.position:
             return
@@ -379,7 +384,7 @@ class DistributionAgent:
         self._reported, self._reported_at = position, self._world.time()
 
     async def _record(self, event: str, error: Exception | None = None) -> None:
-        """A row of history with what was delivered since the last one."""
+        """Write a row of history with the counts since the last one."""
         if self._source is None:
             return
         self._ended = event in ("succeeded", "failed")

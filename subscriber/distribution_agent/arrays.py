@@ -1,4 +1,4 @@
-"""PostgreSQL's binary numbers and arrays, as far as an agent needs them. Pure."""
+"""PostgreSQL's binary format of numbers and arrays, as far as an agent needs it. Pure."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ _INT4, _TEXT, _LSN = 23, 25, 3220
 
 
 def int4(value: int) -> bytes:
-    """An integer."""
+    """Return the binary form of an integer."""
     return value.to_bytes(4, signed=True)
 
 
 def int8(value: int) -> bytes:
-    """A large integer."""
+    """Return the binary form of a bigint."""
     return value.to_bytes(8, signed=True)
 
 
 def lsn8(value: int) -> bytes:
-    """A pg_lsn."""
+    """Return the binary form of a pg_lsn."""
     return value.to_bytes(8)
 
 
 def int4s(values: Sequence[int]) -> bytes:
-    """An array of integers."""
+    """Return the binary form of an array of integer."""
     return _array(_INT4, [int4(value) for value in values])
 
 
 def lsn8s(values: Sequence[int]) -> bytes:
-    """An array of pg_lsn."""
+    """Return the binary form of an array of pg_lsn."""
     return _array(_LSN, [lsn8(value) for value in values])
 
 
@@ -43,10 +43,10 @@ def _array(element: int, values: Sequence[bytes]) -> bytes:
 
 
 def concatenated(arrays: Sequence[bytes], count: int) -> bytes:
-    """Arrays of one type as one, none of them empty.
+    """Concatenate non-empty arrays of one type.
 
     Args:
-        count: how many elements they have together.
+        count: total number of elements.
     """
     element = int.from_bytes(arrays[0][8:12])
     head = _HEADER.pack(1, 0, element, count, 1)
@@ -54,15 +54,15 @@ def concatenated(arrays: Sequence[bytes], count: int) -> bytes:
 
 
 def block(commands: Sequence[tuple[int, bytes]]) -> tuple[bytes, bytes]:
-    """Codes and commands, each as an array."""
+    """Return codes and commands, each as an array."""
     return int4s([code for code, _ in commands]), _array(_TEXT, [text for _, text in commands])
 
 
 def numbers(raw: bytes | None, code: str) -> tuple[int, ...]:
-    """The elements of an array of numbers without NULLs; none if it is NULL itself.
+    """Return the elements of an array of numbers without NULLs; no elements if the array is NULL.
 
     Args:
-        code: of the element, as `struct` has it.
+        code: `struct` format of an element.
     """
     if raw is None or len(raw) <= _HEADER.size:
         return ()
@@ -70,7 +70,7 @@ def numbers(raw: bytes | None, code: str) -> tuple[int, ...]:
 
 
 def texts(raw: bytes | None) -> list[bytes]:
-    """The elements of an array of texts without NULLs; none if it is NULL itself."""
+    """Return the elements of an array of text without NULLs; no elements if the array is NULL."""
     results: list[bytes] = []
     at = _HEADER.size
     while raw is not None and at < len(raw):

@@ -1,9 +1,9 @@
-"""What an agent does when a batch fails.
+"""Handling of a batch that fails.
 
 A failure that may pass by itself is left to the next attempt. Otherwise the batch's transactions are tried
-one by one, so that only the one that fails does not come through. If the Subscriber's own changes may be
-the reason, everything up to one of its own transactions is taken together and applied as its net effect.
-Then, if the error is one to pass over, the transaction is dropped and recorded; else it stops the agent.
+one by one, so that only the failing one is not delivered. If the Subscriber's own changes may be the cause,
+all transactions up to one of the Subscriber's own are combined and applied as their net effect. Finally, if the
+error is one to skip, the transaction is dropped and recorded; otherwise the error stops the agent.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _ONE_BY_ONE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedCommand:
-    """The command that fails, or, without one, the check at the commit."""
+    """The command that fails, or the failing check of constraints at the commit."""
 
     culprit: Culprit
     report: ServerReport
@@ -56,11 +56,11 @@ class RefusedCommand:
 
 
 class Mending:
-    """Takes a failure to its end.
+    """Handles a failure.
 
     Args:
-        subscriber: its name.
-        final: what clashes with no own transaction that is known is an error at once.
+        subscriber: name of the Subscriber.
+        final: whether a conflict that no known own transaction explains is an error immediately.
     """
 
     def __init__(
@@ -74,12 +74,12 @@ class Mending:
         self._final = final
 
     async def mend(self, failure: DeliveryFailure) -> None:
-        """Bring what can be brought of the batch that failed.
+        """Deliver the transactions of the failed batch that can be delivered.
 
         Raises:
-            PassingError: trying again may help.
-            AheadError: so it may, once the log has been read further.
-            DeliveryError: it does not.
+            PassingError: a retry may help.
+            AheadError: a retry may help once the log has been read further.
+            DeliveryError: a retry does not help.
         """
         _pass(failure.report)
         first = await self._alone(failure.batch)
@@ -91,8 +91,9 @@ class Mending:
             await self._end(first)
 
     async def _alone(self, batch: Batch) -> DeliveryFailure | None:
-        """Bring each transaction of a batch in a commit of its own, command by command in the Publisher's
-        order; the first that fails."""
+        """Deliver each transaction of a batch in its own commit, command by command in the Publisher's order;
+        return the first failure.
+        """
         logger.info("batch tried one by one", upto=lsn_text(batch.upto))
         self.delivery.exact = True
         try:
@@ -105,10 +106,10 @@ class Mending:
         return None
 
     async def _net(self, failure: DeliveryFailure) -> bool:
-        """Apply everything up to one of the Subscriber's own transactions as its net effect.
+        """Apply all transactions up to one of the Subscriber's own as their net effect; return whether this worked.
 
-        Which one made the row that is in the way is not known: the range is made longer as long as
-        something is.
+        Which own transaction made the conflicting row is unknown: the range is extended while conflicts
+        remain.
         """
         barriers = await self.barriers()
         tried = 1
@@ -135,12 +136,12 @@ class Mending:
         return False
 
     async def barriers(self) -> list[int]:
-        """Where the Subscriber's own transactions after the position committed, in order."""
+        """Return the commit positions of the Subscriber's own transactions after the position, in order."""
         own = self.delivery.planner.own.originator or 0
         return await self.source.own_transactions(self.target.position, own)
 
     async def apply_net(self, upto: int) -> ServerReport | None:
-        """Apply everything up to a position as its net effect; None if it worked."""
+        """Apply all transactions up to a position as their net effect; return the failure, or None."""
         delivery, target = self.delivery, self.target
         planner = delivery.planner
         commands = [
@@ -148,7 +149,7 @@ class Mending:
             async for each in self.source.commands(target.position, upto)
             if each.article_id in planner.articles_for(each.seqno, each.xid)
         ]
-        # definitions touch no rows, so they may all come first
+        # definitions touch no rows, so all of them may come first
         defining = [_coded(each) for each in commands if each.type == DEFINITION_TYPE]
         rows = [
             replace(each, article_id=base_of(each.article_id))
@@ -185,7 +186,7 @@ class Mending:
         return None
 
     async def _end(self, failure: DeliveryFailure) -> None:
-        """Pass over the transaction, or stop."""
+        """Skip the transaction, or raise the error that stops the agent."""
         batch = failure.batch
         refused = await self._find(batch)
         if refused is None:
@@ -197,7 +198,7 @@ class Mending:
         error = delivery_error(self._subscriber, batch, refused.culprit, report, number)
         if not is_skipped(report, number, self._profile.skip_errors):
             raise error
-        # Recorded first: a skip that is recorded twice is better than one that nobody knows of.
+        # Record before skipping: a skip recorded twice is better than an unrecorded one.
         skipped = AgentEvent(
             event="skipped",
             transactions=1,
@@ -211,13 +212,13 @@ class Mending:
         await self.skip(batch)
 
     async def skip(self, batch: Batch) -> None:
-        """Leave out a transaction, all of it."""
+        """Skip a whole transaction."""
         await self.delivery.skip(batch)
 
     async def _find(self, batch: Batch) -> RefusedCommand | None:
-        """Try the transaction's commands one by one, and take all of them back again."""
+        """Find the failing command by trying the transaction's commands one by one; roll all of them back."""
         first = self.target.lines[0]
-        # without a transaction each command would stay
+        # outside a transaction block each command would be committed
         await perform(first, s.BeginBatch())
         try:
             refused = await self._find_in(batch)
@@ -272,10 +273,10 @@ def net_of(
     articles: Mapping[int, DistributedArticle],
     planner: BatchPlanner,
 ) -> list[tuple[int, bytes]] | ServerReport:
-    """What commands amount to; a report where that cannot be worked out.
+    """Return the net effect of commands, or a report if there is none.
 
     Args:
-        commands: those that the subscription takes, the Subscriber's own among them.
+        commands: commands that the subscription takes, including the Subscriber's own.
         articles: the Publisher's, by number.
     """
     layouts = {

@@ -1,6 +1,6 @@
-"""Batches on their way to the Subscriber: sent, confirmed, counted.
+"""Delivery of batches to the Subscriber: sending, confirming, counting.
 
-Decides nothing about failures: it says which batch failed, and that nothing of it is at the Subscriber.
+The module does not handle failures: it returns the batch that failed, of which nothing is left at the Subscriber.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ from twopc.subscriber.distribution_agent.ports import (
 from twopc.subscriber.distribution_agent.profile import Profile
 from twopc.subscriber.distribution_agent.streams import BlockedError, Streams
 
-#: How many groups are on their way at a time: one is worked on while the next one travels.
+#: Number of groups in flight: the Subscriber works on one while the next is sent.
 _DEPTH = 2
-#: With fewer commands under way it is not worth looking which articles may come apart.
+#: Minimum number of commands in a window for articles to be delivered apart.
 _MANY = 1000
-#: So many transactions, and of each so many commands, are looked at.
+#: Number of transactions, and of commands of each, that are examined.
 _SAMPLE, _SAMPLE_COMMANDS = 200, 1000
-#: An article comes apart if a batch has so many commands of it.
+#: Minimum number of an article's commands per batch for the article to be delivered apart.
 _BATCH_MIN = 32
 
 
 @dataclass(slots=True, kw_only=True)
 class DeliveryCounts:
-    """What has been delivered."""
+    """Counts of delivered transactions and commands."""
 
     transactions: int = 0
-    """Source transactions passed, the Subscriber's own left out."""
+    """Number of source transactions passed, without the Subscriber's own."""
     commands: int = 0
     batches: int = 0
     skipped: int = 0
-    """Source transactions dropped because of an error to pass over."""
+    """Number of source transactions dropped because of an error to skip."""
     posted: list[StoredMessage] = field(default_factory=list)
-    """What was posted for every Subscriber and has arrived, not yet reported."""
+    """Messages for every Subscriber that have arrived and are not yet reported."""
     fallbacks: list[tuple[int, str]] = field(default_factory=list)
-    """Batches that streams could not bring, and why; not yet reported."""
+    """Batches that streams could not deliver, and the reasons; not yet reported."""
 
     def add(self, other: DeliveryCounts) -> None:
-        """Count what `other` has, too."""
+        """Add the counts of `other`."""
         self.transactions += other.transactions
         self.commands += other.commands
         self.batches += other.batches
@@ -65,11 +65,11 @@ class DeliveryCounts:
 
 
 class Delivery:
-    """Brings batches to the Subscriber.
+    """Delivers batches to the Subscriber.
 
     Args:
-        streams: None if everything goes over one connection.
-        planner: the class that plans.
+        streams: None if all commands go over one connection.
+        planner: class of the planner.
     """
 
     def __init__(
@@ -85,38 +85,43 @@ class Delivery:
         self.target = target
         self.counts = DeliveryCounts()
         self._partial = DeliveryCounts()
-        """Of a batch whose last load has not arrived."""
+        """Counts of a batch whose last load is not confirmed."""
         self.planner = planner((), profile)
         self.seen = target.position
-        """Up to where everything is delivered or is not for this Subscriber: the position or beyond."""
+        """Position up to which transactions are delivered or not for this Subscriber: at or beyond the target's
+        position.
+        """
         self.apart: tuple[int, ...] = ()
-        """Articles whose commands are brought apart from others'."""
+        """Articles whose commands are delivered apart from those of other articles."""
         self.exact = False
-        """Nothing is applied as a set, and nothing comes apart."""
+        """Whether commands are applied one by one, in their order, and not apart."""
         self._wary = False
-        """Something has failed since a whole window was brought."""
+        """Whether a batch has failed since the last complete window."""
         self._streams = streams
         self._profile = profile
         self._points = points
 
     @property
     def may_begin(self) -> bool:
-        """A transaction may be begun before all of it is stored."""
+        """Whether delivery of a transaction may begin before all of it is stored."""
         return self._streams is None and not self._wary
 
     def subscribe(self) -> None:
-        """Take over what is subscribed to."""
+        """Take over the source's current subscription."""
         subscription = self.source.subscription
         calls = [code_of(article_id, CALL_TYPE) for article_id in subscription.calls]
         self.planner = type(self.planner)(subscription.terms, self._profile, calls)
         self.target.subscribe(subscription)
 
     async def keep_apart(self, window: Window) -> None:
-        """Choose the articles to bring apart, going by the first transactions of a window.
+        """Choose the articles to deliver apart, based on the first transactions of a window.
 
-        Commands that are all of one kind can be applied as a set. Within one commit nobody sees in which order
-        the rows of different tables change, except what runs at the Subscriber because of them. The order of one
-        article's commands is never changed, nor any where routines are published: a call sees, and changes,
+        Commands that are all of one type can be applied as a set. Within one commit the order in which rows
+        of
+        different tables change is visible only to code that these changes run at the Subscriber. The order
+        of one
+        article's commands is never changed, nor any order if routines are published: a call reads and
+        changes
         rows of other articles, and rows beside calls are those of another article's table.
         """
         planner = self.planner
@@ -138,17 +143,18 @@ class Delivery:
         self.apart = tuple(article_id for article_id, count in uniform.items() if count >= least)
 
     async def deliver(self, window: Window, stop: Signal | None) -> DeliveryFailure | None:
-        """Bring the transactions of a window, in order, up to the batch that fails.
+        """Deliver the transactions of a window, in order, up to the batch that fails.
 
         Args:
-            stop: begin no further batch once it is set.
+            stop: begin no further batch once this is set.
 
         Returns:
-            The failure of a batch of the usual size that is wholly stored; whoever goes on after another one meets
-            it there.
+            The failure of a batch of the usual size that is wholly stored; after another failure None, and
+            the
+            next call meets the failure in such a batch.
 
         Raises:
-            LostError: a connection is gone.
+            LostError: a connection is lost.
         """
         grows = self._streams is None and not self._wary
         batches = list(self.planner.plan(self.seen, window, grows=grows))
@@ -167,7 +173,7 @@ class Delivery:
     async def serial(
         self, batches: Sequence[Batch], stop: Signal | None = None, *, depth: int = _DEPTH
     ) -> DeliveryFailure | None:
-        """As `deliver`, over one connection."""
+        """Deliver batches over one connection; see `deliver`."""
         flight: deque[tuple[BatchLoad, PendingGroup]] = deque()
         try:
             failure = await self._serial(batches, flight, stop, depth)
@@ -205,14 +211,13 @@ class Delivery:
         return failure
 
     async def _give_up(self, flight: Iterable[tuple[BatchLoad, PendingGroup]] = ()) -> None:
-        """Nothing is left of a batch that failed, nor of what was sent after it; what comes next begins after the
-        position."""
+        """Roll back a failed batch and all later ones in flight; the next delivery begins after the position."""
         await answers(pending for _, pending in flight)
         await self.target.lines[0].send(s.Rollback())
         self.seen, self._partial = self.target.position, DeliveryCounts()
 
     def loads(self, batches: Sequence[Batch], streams: int) -> AsyncGenerator[BatchLoad, None]:
-        """The batches with their commands, without the Subscriber's own."""
+        """Yield the batches with their commands, without the Subscriber's own."""
         return self.source.loads(
             batches,
             own=self.planner.own,
@@ -221,7 +226,7 @@ class Delivery:
         )
 
     def _is_nothing(self, load: BatchLoad) -> bool:
-        """Whether nothing of a batch is for this Subscriber; then the position moves with a later one."""
+        """Return whether a batch has no command for this Subscriber; the position then moves with a later batch."""
         if load.parts or load.posted or not (load.first and load.last):
             return False
         self.seen = load.batch.upto
@@ -229,10 +234,10 @@ class Delivery:
         return True
 
     def send(self, load: BatchLoad, position: int) -> PendingGroup:
-        """Send a load to one connection: the position moves in the commit of the data.
+        """Send a load over one connection: the position moves in the commit of the data.
 
         Args:
-            position: where it will be when the load arrives.
+            position: position of the Subscriber at the time the load arrives.
         """
         steps: list[s.Step] = []
         if load.first:
@@ -270,7 +275,7 @@ class Delivery:
     async def _parallel(
         self, batches: Sequence[Batch], streams: Streams, stop: Signal | None
     ) -> DeliveryFailure | None:
-        """Over all connections; a batch that does not go so goes over one, and ends this round."""
+        """Deliver batches over all connections; deliver the first one that fails over one connection, and return."""
         async with aclosing(self.loads(batches, len(self.target.lines))) as loads:
             async for load in loads:
                 if load.first and stop is not None and stop.is_set():
@@ -302,7 +307,7 @@ class Delivery:
         return await self.serial([batch], depth=1)
 
     def _has_call(self, load: BatchLoad) -> bool:
-        """Whether a routine is called in it."""
+        """Return whether a load contains a call of a routine."""
         planner = self.planner
         return bool(planner.calls) and any(
             planner.is_call(code) for part in load.parts for code in numbers(part.codes, "i")
@@ -316,7 +321,7 @@ class Delivery:
         self.counts.skipped += 1
 
     async def flush(self) -> None:
-        """Write how far everything is seen, if the position is behind it."""
+        """Move the position to `seen` if it is behind."""
         if self.seen > self.target.position:
             await self._move(self.seen)
 

@@ -1,7 +1,7 @@
-"""The statements that apply a block of commands: each goes to its article's function. Pure.
+"""The statements that apply a block of commands, each by its article's function. Pure.
 
-A block is two arrays, made by the distribution database and passed through untouched: codes, which say
-article and kind of each command, and the commands themselves.
+A block is two arrays, made by the distribution database and passed on unchanged: codes, which give article and
+type of each command, and the commands themselves.
 """
 
 from __future__ import annotations
@@ -17,33 +17,35 @@ from twopc.propagation import OPERATIONS, TYPE_OF, CommandType, Format, Propagat
 from twopc.subscriber.proc_execution.texts import apply_call_function, apply_definition_function
 from twopc.subscriber.propagation import apply_function, set_function
 
-#: How much further the kinds of statements are than those of calls.
+#: Difference between the command types of statements and those of calls.
 _STATEMENT = CommandType.SQL_INSERT - CommandType.INSERT
-#: More branches than this are searched as a tree.
+#: Number of branches above which codes are searched as a tree.
 _BRANCHES_MAX = 8
 
 
 def code_of(article_id: int, command_type: int) -> int:
-    """Article and kind of a command in one number."""
+    """Return article and type of a command as one number."""
     return article_id * 100 + command_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandHandlers:
-    """What takes an article's commands of one kind at the Subscriber."""
+    """The functions that apply an article's commands of one type at the Subscriber."""
 
     one: sql.Identifier
-    """The function that takes one."""
+    """Function that applies one command."""
     many: sql.Identifier | None
-    """The function that takes a run of calls as one statement, and says if it cannot; None for SQL
-    statements, and for what is done for routines."""
+    """Function that applies a run of calls as one statement, or reports that it cannot; None for SQL
+        statements, and for calls and definitions of routines.
+    """
 
 
 def takers(number: int, propagation: Propagation) -> dict[int, CommandHandlers]:
-    """What takes an article's commands, by code.
+    """Return the handlers of an article's commands, by code.
 
     Args:
-        number: the article's; or the one under which its rows beside calls are stored, for the same functions.
+        number: of the article, or the number under which its rows beside calls are stored, for the same
+            functions.
     """
     article_id = base_of(number)
     results = {}
@@ -60,21 +62,21 @@ def takers(number: int, propagation: Propagation) -> dict[int, CommandHandlers]:
 
 
 def call_taker(article_id: int) -> dict[int, CommandHandlers]:
-    """What takes a routine's calls, by code."""
+    """Return the handler of a routine's calls, by code."""
     one = sql.Identifier(SCHEMA, apply_call_function(article_id))
     return {code_of(article_id, CALL_TYPE): CommandHandlers(one=one, many=None)}
 
 
 def definition_taker(article_id: int) -> dict[int, CommandHandlers]:
-    """What takes a routine's definitions, by code."""
+    """Return the handler of a routine's definitions, by code."""
     one = sql.Identifier(SCHEMA, apply_definition_function(article_id))
     return {code_of(beside(article_id), DEFINITION_TYPE): CommandHandlers(one=one, many=None)}
 
 
 def run_text(taker: CommandHandlers) -> str:
-    """The statement for a block of one code: as a set, or one by one where that does not work.
+    """Return the statement that applies a block of one code: as a set, or one by one if that is not possible.
 
-    Its result is NULL if the set worked.
+    The statement returns NULL if the commands were applied as a set.
     """
     assert taker.many is not None
     return (
@@ -88,9 +90,9 @@ def run_text(taker: CommandHandlers) -> str:
 
 
 def dispatch_text(by_code: Mapping[int, CommandHandlers]) -> str:
-    """The statement for blocks of mixed codes.
+    """Return the statement that applies blocks of mixed codes.
 
-    One row comes back, not one per command.
+    The statement returns a single row, not one per command.
     """
     return (
         sql.SQL("select count({}) from unnest($1::int[], $2::text[]) as c(code, call)")

@@ -1,4 +1,4 @@
-"""What went wrong at the Subscriber: whether another try may help, and what it is called. Pure."""
+"""Classification and description of failures at the Subscriber, and whether a retry may help. Pure."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _DUPLICATE = "23505"
 #: resources, an operator's intervention, the system.
 _PASSING = ("08", "40", "53", "57", "58")
 _LOCK_TIMEOUT = "55P03"
-#: So much of a command, and of a key, is shown.
+#: Maximum number of characters shown of a command, and of a key.
 _SHOWN_MAX = 2000
 _ENDS_TRANSACTION = "2D000"
-#: No such column, table or function, another type, a column that takes no values: procedures of before an
-#: ALTER TABLE.
+#: Missing column, table or function, other type, generated column: procedures generated before an ALTER
+#: TABLE.
 _STALE = ("42703", "42P01", "42883", "42804", "428C9")
 _CALLS = {
     CommandType.INSERT: OPERATIONS[0],
@@ -35,7 +35,7 @@ _CALLS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryFailure:
-    """What one delivery met."""
+    """The failure of a delivery."""
 
     batch: Batch
     report: ServerReport
@@ -44,18 +44,18 @@ class DeliveryFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Culprit:
-    """The command at which a source transaction fails; without one it fails at its commit."""
+    """The command at which a source transaction fails; without a command, it fails at its commit."""
 
     command_id: int = 0
     article: DistributedArticle | None = None
     routine: ProcArticle | None = None
-    """What is called, or defined anew; then there is no `article`."""
+    """Routine that the command calls or redefines; `article` is then None."""
     type: int = 0
     command: str = ""
 
     @property
     def text(self) -> str:
-        """The command, readable."""
+        """The command in readable form."""
         if not self.command_id:
             return ""
         if self.routine is not None and self.type == CALL_TYPE:
@@ -68,7 +68,7 @@ class Culprit:
 
     @property
     def key(self) -> str:
-        """The row's key, as the command says it: ``id = 5``; empty if it does not say one."""
+        """Key of the row as given by the command: ``id = 5``; empty if the command contains no key."""
         operation = _CALLS.get(self.type)
         if operation is None or self.article is None:
             return ""
@@ -94,15 +94,15 @@ class Culprit:
 
 
 def may_pass(report: ServerReport) -> bool:
-    """Whether the same may work a little later."""
+    """Return whether the same operation may succeed a little later."""
     return report.sqlstate[:2] in _PASSING or report.sqlstate in ("", _LOCK_TIMEOUT)
 
 
 def number_of(report: ServerReport, *, is_constraint: bool = True) -> int:
-    """The original's number for an error; 0 if it has none.
+    """Return the original's number of an error; 0 if it has none.
 
     Args:
-        is_constraint: of a duplicate key: it is a constraint's, not a plain unique index's.
+        is_constraint: whether a duplicate key violates a constraint, not only a unique index.
     """
     facts = conflict_facts(report.detail)
     if facts is not None and facts.get("number"):
@@ -113,25 +113,29 @@ def number_of(report: ServerReport, *, is_constraint: bool = True) -> int:
 
 
 def is_duplicate(report: ServerReport) -> bool:
-    """Whether a row is in the way. It may be the Subscriber's own, made by a transaction that the log has
-    not brought yet: what the Publisher inserted and deleted again before."""
+    """Return whether a row with the same key is in the way.
+
+    The row may be the Subscriber's own, made by a transaction that has not been read from the log yet, while
+    the
+    Publisher inserted and deleted a row with this key before.
+    """
     return report.sqlstate == _DUPLICATE
 
 
 def is_conflict(report: ServerReport) -> bool:
-    """Whether the Subscriber's own changes may be the reason: a duplicate, or a row that is not there."""
+    """Return whether the Subscriber's own changes may be the cause: a duplicate key, or a missing row."""
     return is_duplicate(report) or number_of(report) == ROW_NOT_FOUND
 
 
 def is_skipped(report: ServerReport, number: int, skip_errors: Collection[str]) -> bool:
-    """Whether an error is one of those to pass over."""
+    """Return whether an error is one to skip."""
     return report.sqlstate in skip_errors or (number != 0 and str(number) in skip_errors)
 
 
 def delivery_error(
     subscriber: str, batch: Batch, culprit: Culprit, report: ServerReport, number: int
 ) -> DeliveryError:
-    """The error that stops the agent: which transaction, which command, which row, and what to do."""
+    """Return the error that stops the agent: it names transaction, command, row, and the remedy."""
     seqno = lsn_text(batch.upto)
     where = [f"transaction {seqno}"]
     if culprit.command_id:

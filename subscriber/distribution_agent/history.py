@@ -1,7 +1,7 @@
-"""What an agent records of itself in the distribution database.
+"""The agent's history and status in the distribution database.
 
-Most rows are of use only to who looks: a failure to write one stops nothing. A transaction that is skipped
-is recorded durably.
+Most rows are only informative: a failure to write one is logged and otherwise ignored. A skipped transaction is
+recorded durably.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _TRACER = Statement(
     on conflict do nothing
     """
 )
-#: Events that change how the agent stands.
+#: Events that change the agent's status.
 _STANDS = ("started", "succeeded", "retry", "failed")
 
 
@@ -63,10 +63,10 @@ class AgentHistory:
         self._who = (str(publisher_database_id).encode(), subscriber.encode())
 
     async def event(self, event: AgentEvent, *, durable: bool = False) -> None:
-        """A row of history.
+        """Write a row of history.
 
         Raises:
-            LostError: it has to be `durable`, and was not written.
+            LostError: the row must be `durable`, and was not written.
         """
         values = (
             event.event, event.duration_ms, event.transactions, event.commands,
@@ -80,11 +80,11 @@ class AgentHistory:
         await self._write(*queries, durable=durable)
 
     async def delivered(self, position: int) -> None:
-        """What is before this position is not needed any more: it is durable at the Subscriber."""
+        """Record that transactions before this position are durable at the Subscriber and no longer needed."""
         await self._write((_DELIVERED, (*self._who, lsn_text(position).encode())))
 
     async def posted(self, posted: StoredMessage) -> None:
-        """A tracer token has arrived."""
+        """Record that a tracer token has arrived."""
         if posted.type == CommandType.TRACER_TOKEN:
             publisher_database, subscriber = self._who
             token = str(posted.body["id"]).encode()

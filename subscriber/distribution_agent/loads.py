@@ -1,4 +1,4 @@
-"""What comes from the distribution database, as values: subscriptions, loads of commands, single commands.
+"""Content of the distribution database as values: subscriptions, loads of commands, single commands.
 
 Pure.
 """
@@ -23,7 +23,7 @@ from twopc.subscriber.distribution_agent.planner import ArticleTerms, Batch, PgS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredMessage:
-    """What somebody has put into the Publisher's log for every Subscriber: a tracer token, a validation."""
+    """A message posted in the Publisher's log for every Subscriber: a tracer token, a validation."""
 
     seqno: int
     type: int
@@ -33,19 +33,19 @@ class StoredMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamPart:
-    """Commands of a batch for one stream, as two arrays that nobody here looks into."""
+    """Commands of a batch for one stream, as two arrays that the agent does not decode."""
 
     stream: int
     codes: bytes
     calls: bytes
     low: int
     high: int
-    """The lowest and the highest code: the same if all commands are of one kind."""
+    """Highest code; equal to `low` if all commands are of one type."""
     count: int
 
 
 def part_of(commands: Sequence[tuple[int, bytes]], stream: int = 0) -> StreamPart:
-    """Commands, each with its code, in one part."""
+    """Return a part that contains commands, each given with its code."""
     codes, calls = block(commands)
     seen = [code for code, _ in commands]
     return StreamPart(
@@ -59,7 +59,7 @@ def part_of(commands: Sequence[tuple[int, bytes]], stream: int = 0) -> StreamPar
 
 
 def joined(parts: Sequence[StreamPart]) -> tuple[StreamPart, ...]:
-    """Neighbours of one kind and one stream made one: a large statement costs less than several small ones."""
+    """Join adjacent parts of one type and one stream: a large statement costs less than several small ones."""
     results: list[StreamPart] = []
     for (stream, low, high), group in groupby(
         parts, lambda each: (each.stream, each.low, each.high)
@@ -84,7 +84,7 @@ def joined(parts: Sequence[StreamPart]) -> tuple[StreamPart, ...]:
 
 
 def separated(parts: Sequence[StreamPart], apart: Sequence[int]) -> list[StreamPart]:
-    """Parts of articles that are kept apart, by number, and before them what there is of the others."""
+    """Return the parts of articles that are kept apart, by number, preceded by the parts of the other articles."""
     groups: dict[int, list[StreamPart]] = {}
     numbers = sorted(apart)
     for part in parts:
@@ -105,24 +105,24 @@ def separated(parts: Sequence[StreamPart], apart: Sequence[int]) -> list[StreamP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLoad:
-    """A batch, or a block of one that is large."""
+    """A batch, or a block of a large one."""
 
     batch: Batch
     parts: tuple[StreamPart, ...]
     posted: tuple[StoredMessage, ...] = ()
     first: bool = True
     last: bool = True
-    """A large batch comes in several loads; the last one is empty."""
+    """Whether this is the batch's last load; the last load of a large batch is empty."""
 
     @property
     def count(self) -> int:
-        """How many commands it holds."""
+        """Number of commands in the load."""
         return sum(part.count for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodedCommand:
-    """One command, looked into."""
+    """A single command with its fields."""
 
     seqno: int
     xid: int
@@ -135,19 +135,19 @@ class DecodedCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscribedArticles:
-    """What a Subscriber gets from a Publisher, and how."""
+    """The articles that a Subscriber gets from a Publisher, and their formats."""
 
     terms: tuple[ArticleTerms, ...] = ()
     propagation: tuple[tuple[int, Propagation], ...] = ()
-    """By article id, of tables."""
+    """Propagation of tables, by article id."""
     calls: tuple[int, ...] = ()
-    """Routines whose calls it takes, by article id."""
+    """Article ids of the routines whose calls the Subscriber takes."""
     definitions: tuple[int, ...] = ()
-    """Routines whose definitions it takes, by article id."""
+    """Article ids of the routines whose definitions the Subscriber takes."""
 
 
 def subscription_of(rows: Sequence[tuple[str | None, ...]]) -> SubscribedArticles:
-    """From the rows of `queries.SUBSCRIPTIONS`."""
+    """Return the subscription from the rows of `queries.SUBSCRIPTIONS`."""
     terms, propagation = [], []
     calls, definitions = [], []
     for number, after, copy, copied_to, own, how, upto, kind in rows:
@@ -177,7 +177,7 @@ def subscription_of(rows: Sequence[tuple[str | None, ...]]) -> SubscribedArticle
 
 
 def window_of(result: pq.abc.PGresult, position: int) -> Window:
-    """The transactions after a position, from the rows of `queries.WINDOW`."""
+    """Return the transactions after a position, from the rows of `queries.WINDOW`."""
     columns: list[list[int]] = [[], [], [], [], []]
     for row in range(result.ntuples):
         for at, (column, code) in enumerate(zip(columns, "QQiqi", strict=True)):
@@ -196,10 +196,11 @@ def window_of(result: pq.abc.PGresult, position: int) -> Window:
 def split_rows(
     batches: Sequence[Batch], result: pq.abc.PGresult, apart: Sequence[int] = ()
 ) -> list[BatchLoad]:
-    """A load for each batch, from the rows of `queries.BATCHES` or `queries.CUT_OUT`.
+    """Return a load for each batch, from the rows of `queries.BATCHES` or `queries.CUT_OUT`.
 
     Args:
-        apart: articles whose commands come in parts of their own, of the only stream; none if they do already.
+        apart: articles to separate into parts of their own, with a single stream; none if the query has done
+            so.
     """
     parts: list[list[StreamPart]] = [[] for _ in batches]
     posted: list[list[StoredMessage]] = [[] for _ in batches]
@@ -220,8 +221,9 @@ def split_rows(
 
 
 def block_of(batch: Batch, result: pq.abc.PGresult, first: bool) -> tuple[BatchLoad, int | None]:
-    """A block, from the rows of `queries.BLOCK`, and the command that it ends with; None: there was nothing
-    more."""
+    """Return a block, from the rows of `queries.BLOCK`, and the number of its last command; None if no command
+    is left.
+    """
     parts, posted, last = [], [], None
     for row in range(result.ntuples):
         last = max(last or 0, int.from_bytes(result.get_value(row, 0) or b""))

@@ -1,6 +1,6 @@
-"""An agent in a process of its own: until SIGINT or SIGTERM, or until it has to stop.
+"""A distribution agent in its own process: it runs until SIGINT or SIGTERM, or until an error stops it.
 
-It must not know how the command line is read.
+The module must not know how the command line is parsed.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from twopc.subscriber.distribution_agent.agent import AgentProgress, Distributio
 from twopc.subscriber.distribution_agent.profile import Profile
 from twopc.subscriber.distribution_agent.servers import Servers
 
-#: How long an agent that is told to stop may take: it may wait for a row that somebody holds.
+#: Seconds that an agent has to stop: it may be waiting for a row lock that another session holds.
 _END_S = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """What an agent needs to run."""
+    """Configuration of an agent's process."""
 
     subscriber: str
     publisher: str
     distribution_dsn: str = field(repr=False)
     subscriber_dsn: str = field(repr=False)
     profile: Profile | None = None
-    """None: the one that is kept with the subscription."""
+    """Profile of the agent; None for the profile stored with the subscription."""
     once: bool = False
-    """Deliver what there is now, and end."""
+    """Whether the agent ends once it has delivered the transactions stored so far."""
 
 
 def main(config: Config, *, running: Callable[[], None] | None = None) -> AgentProgress:
-    """Run the agent; what it has delivered.
+    """Run the agent; return what it has delivered.
 
     Args:
-        running: called as soon as a signal ends it in order, unless it delivers but once.
+        running: called as soon as signals stop the agent properly, unless the agent delivers only once.
 
     Raises:
-        DeliveryError: it cannot go on.
-        ConfigurationError: there is no such subscription.
+        DeliveryError: the agent cannot continue.
+        ConfigurationError: the subscription does not exist.
     """
     return asyncio.run(_run(config, running))
 
@@ -65,7 +65,7 @@ async def _run(config: Config, announce: Callable[[], None] | None) -> AgentProg
     try:
         await asyncio.wait((running, stopped), return_when=asyncio.FIRST_COMPLETED)
         await asyncio.wait((running,), timeout=_END_S)
-        # what was sent already is done or not; if not, it is delivered another time
+        # statements already sent may or may not take effect; if not, the next run delivers them
         running.cancel()
         with suppress(asyncio.CancelledError):
             return await running

@@ -1,4 +1,4 @@
-"""How long an agent goes on trying. Knows a clock, and no database."""
+"""Retries of an agent: how often, and after which wait. The module knows a clock, and no database."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _FIRST_RETRY_MS = 100
 
 
 class RetryPatience:
-    """How long what went wrong may go on.
+    """Limits the retries of an agent.
 
     Args:
-        clock: seconds, from wherever.
+        clock: returns seconds from an arbitrary origin.
     """
 
     def __init__(self, profile: Profile, clock: Callable[[], float]) -> None:
@@ -26,14 +26,14 @@ class RetryPatience:
         self._since = 0.0
 
     def renew(self) -> None:
-        """It went well."""
+        """Reset the limits after a success."""
         self._failures, self._clash = 0, ""
 
     def failed(self, error: Exception, subscriber: str) -> int:
-        """After which time to try again.
+        """Return the time in milliseconds to wait before the next attempt.
 
         Raises:
-            DeliveryError: it was tried often enough.
+            DeliveryError: the attempts are exhausted.
         """
         self._failures += 1
         profile = self.profile
@@ -45,7 +45,7 @@ class RetryPatience:
         return int(min(_FIRST_RETRY_MS * 2 ** (self._failures - 1), profile.retry_interval_ms))
 
     def clash(self, error: AheadError) -> bool:
-        """Note a clash with what may be the Subscriber's own change; whether it is a new one."""
+        """Note a conflict with a change that may be the Subscriber's own; return whether it is a new one."""
         if self._clash == error.seqno:
             return False
         self._clash, self._since = error.seqno, self._clock()
@@ -53,11 +53,11 @@ class RetryPatience:
 
     @property
     def clash_wait_ms(self) -> float:
-        """How much longer the Subscriber's own change is waited for."""
+        """Milliseconds left to wait for the Subscriber's own change to come through the log."""
         waited = (self._clock() - self._since) * 1000
         return max(0.0, self.profile.barrier_timeout_ms - waited)
 
     @property
     def is_over(self) -> bool:
-        """Whether the clash that was noted has been waited for long enough."""
+        """Whether the wait for the noted conflict has expired."""
         return bool(self._clash) and self.clash_wait_ms == 0.0

@@ -1,7 +1,7 @@
-"""One connection whose statements go out in groups: a message out, all answers back.
+"""A connection that sends statements in groups: one message out, all answers back.
 
-libpq's pipeline mode, watched by the event loop. A group is answered as one; further groups may be sent
-before the first is answered. It must not know what the statements mean.
+Uses libpq's pipeline mode, watched by the event loop. A group is answered as a whole; further groups may be sent
+before the first is answered. The module must not know what the statements mean.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _names = iter(range(1, 2**62))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Statement:
-    """A statement that a connection prepares when it meets it first. Parameters and results are text."""
+    """A statement that a connection prepares at its first use. Parameters and results are text by default."""
 
     text: str
     binary: bool = False
-    """Its parameters and results are in binary."""
+    """Whether parameters and results are in binary format."""
     kept: bool = True
-    """False: used once, so it is not prepared."""
+    """Whether the statement is prepared; False if it is used only once."""
     name: bytes = field(default_factory=lambda: b"msrepl_%d" % next(_names))
 
 
@@ -43,13 +43,13 @@ Query = tuple[Statement, Sequence[bytes | None]]
 
 @dataclass(slots=True, kw_only=True)
 class PipeAnswer(ports.StepsAnswer):
-    """What a group of statements came to."""
+    """Results of a group of statements."""
 
     results: list[pq.abc.PGresult] = field(default_factory=list)
-    """Of the statements up to the first that failed."""
+    """Results of the statements before the first one that failed."""
 
     def rows(self, place: int) -> list[tuple[str | None, ...]]:
-        """The rows of one statement, as text."""
+        """Return the rows of one statement, as text."""
         result = self.results[place]
         return [
             tuple(
@@ -60,7 +60,7 @@ class PipeAnswer(ports.StepsAnswer):
         ]
 
     def tag(self, place: int) -> bytes:
-        """The command tag of one statement."""
+        """Return the command tag of one statement."""
         return self.results[place].command_status or b""
 
 
@@ -74,11 +74,11 @@ class _Group:
         self.answer = PipeAnswer()
         self.done = done
         self.coming: deque[tuple[int, bytes | None]] = deque()
-        """For each result still to come: the place of its statement, and the name if it prepares it."""
+        """For each outstanding result: the place of its statement, and the statement's name if it is a prepare."""
 
 
 def _seen(done: asyncio.Future[PipeAnswer]) -> None:
-    """A group that nobody waits for any more is not worth a word if it fails."""
+    """Retrieve the exception of a group's future, so that a failure nobody awaits is not logged by asyncio."""
     if not done.cancelled():
         done.exception()
 
@@ -96,8 +96,8 @@ class Pipe(Channel):
     """Groups of statements over one connection.
 
     Args:
-        connection: in autocommit mode, used by nobody else from now on.
-        on_notify: called for each notification, at once, while the loop runs.
+        connection: in autocommit mode, used exclusively by the pipe from now on.
+        on_notify: called immediately for notifications, while the event loop runs.
     """
 
     def __init__(
@@ -114,7 +114,10 @@ class Pipe(Channel):
     async def connect(
         cls, dsn: str, *, on_notify: Callable[[], None] | None = None, **options: str
     ) -> Pipe:
-        """Connect; `options` are settings of the session, whose search path is ours. Values are the user's here."""
+        """Connect with `options` as session settings, by default with the search path `path.PATH`.
+
+        Settings that determine the text of values are left to `options`.
+        """
         settings = " ".join(f"-c {name}={value}" for name, value in options.items())
         connection = await AsyncConnection.connect(
             dsn, autocommit=True, options=f"{path.options(dsn, path.LASTING)} {settings}".strip()
@@ -123,18 +126,18 @@ class Pipe(Channel):
 
     @property
     def pid(self) -> int:
-        """The backend's."""
+        """Process ID of the backend."""
         return self.pgconn.backend_pid
 
     def send(
         self, *queries: Query, complete: Callable[[PipeAnswer], None] | None = None
     ) -> asyncio.Future[PipeAnswer]:
-        """Send a group; its answer comes later, in the order of sending.
+        """Send a group; return a future of its answer. Answers arrive in the order of sending.
 
         The future raises `LostError` if the connection is lost before.
 
         Args:
-            complete: called with the answer before anybody sees it.
+            complete: called with the answer before the future is resolved.
         """
         group = _Group(self._loop.create_future(), complete)
         group.done.add_done_callback(_seen)
@@ -216,10 +219,10 @@ class Pipe(Channel):
             if not group.done.done():
                 group.done.set_exception(LostError(self.lost))
         if self._on_notify is not None:
-            self._on_notify()  # whoever waits for notifications waits in vain
+            self._on_notify()  # wake those who wait for notifications: none will arrive
 
     async def close(self) -> None:
-        """Close the connection; what was not answered is lost. Idempotent."""
+        """Close the connection; unanswered groups fail. Idempotent."""
         if not self.lost:
             self._lose("the connection was closed")
         await super().close()

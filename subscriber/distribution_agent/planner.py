@@ -1,14 +1,14 @@
-"""Which source transactions an agent delivers next, and in which commits. Pure.
+"""Planner of batches: which source transactions an agent delivers next, and in which commits. Pure.
 
 A batch is a range of the log: all transactions in it are delivered in one commit at the Subscriber, whole,
-in the order in which the Publisher committed them. What of a transaction is for this Subscriber is said
-by *terms*, one per article:
+in the order in which the Publisher committed them. *Terms*, one per article, say which changes of a transaction are
+for this Subscriber:
 
-* nothing up to the position from which on the article was subscribed;
+* none up to the position from which the article was subscribed;
 * then, up to the position at which its initial copy was made, only transactions that the copy has not
   seen: a transaction may commit while rows are copied;
-* for rows that belong to the calls of routines, nothing from there on, where the calls are taken;
-* else everything, except commands of the Subscriber's own transactions, if loopback detection is on.
+* for rows that belong to calls of routines, none from there on, if the calls are taken;
+* otherwise all, except commands of the Subscriber's own transactions, if loopback detection is on.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import ClassVar
 from twopc.proc_execution import PgSnapshot
 from twopc.subscriber.distribution_agent.profile import Profile
 
-#: So many transactions that wait are a long backlog; it is brought in so many commits a window, about.
+#: Number of waiting transactions that make a long backlog, and approximate number of commits per window for it.
 _BACKLOG_MIN, _BACKLOG_COMMITS = 1_000, 2
 
 __all__ = ["ArticleTerms", "Batch", "BatchPlanner", "OwnCommands", "PgSnapshot", "Window"]
@@ -30,22 +30,22 @@ __all__ = ["ArticleTerms", "Batch", "BatchPlanner", "OwnCommands", "PgSnapshot",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArticleTerms:
-    """One article of the subscription."""
+    """Terms of one article of the subscription."""
 
     article_id: int
     after: int = 0
-    """Transactions up to this position are not for it."""
+    """Position from which the article's changes are delivered, exclusive."""
     copy: PgSnapshot | None = None
-    """What its initial copy has seen; None if there was none."""
+    """Snapshot of the initial copy; None if there was none."""
     copied_to: int = 0
-    """No transaction that commits after this position is in the copy."""
+    """Position after which no committed transaction is in the copy."""
     own: int | None = None
-    """The originator whose commands are not delivered: the Subscriber itself. None: all are."""
+    """Originator whose commands are not delivered: the Subscriber itself. None if all are delivered."""
     upto: int | None = None
-    """Transactions after this position are not for it."""
+    """Position up to which the article's changes are delivered, inclusive; None if there is no end."""
 
     def wants(self, seqno: int, xid: int) -> bool:
-        """Whether it takes anything of the transaction that committed there."""
+        """Return whether changes of a transaction that committed at `seqno` are for the article."""
         if seqno <= self.after or (self.upto is not None and seqno > self.upto):
             return False
         return self.copy is None or seqno > self.copied_to or not self.copy.sees(xid)
@@ -53,22 +53,22 @@ class ArticleTerms:
 
 @dataclass(frozen=True, slots=True)
 class OwnCommands:
-    """Loopback detection: which commands are the Subscriber's own and are not delivered to it."""
+    """Loopback detection: the Subscriber's own commands, which are not delivered to it."""
 
     originator: int | None = None
-    """The Subscriber; None if its changes come back like others'."""
+    """The Subscriber; None if its own changes are delivered to it."""
     echoed: tuple[int, ...] = ()
-    """Articles that get the Subscriber's own commands too."""
+    """Articles of which the Subscriber also gets its own commands."""
 
     @classmethod
     def of(cls, terms: Iterable[ArticleTerms]) -> OwnCommands:
-        """Those of a subscription."""
+        """Return the own commands of a subscription."""
         of_articles = {each.article_id: each.own for each in terms}
         own = next((one for one in of_articles.values() if one is not None), None)
         return cls(own, tuple(number for number, one in of_articles.items() if one is None))
 
     def has(self, originator: int | None, article_id: int) -> bool:
-        """Whether a command is one of them."""
+        """Return whether a command is one of the own commands."""
         return (
             self.originator is not None
             and originator == self.originator
@@ -77,38 +77,41 @@ class OwnCommands:
 
     @staticmethod
     def has_not(originator: str, article_id: str) -> str:
-        """The contrary as SQL, for queries whose $3 is the originator, -1 if None, and $4 what is echoed.
+        """Return SQL for the negation of `has`, for queries whose $3 is the originator, -1 if None, and $4 is
+        `echoed`.
 
-        Args:
-            originator, article_id: SQL of a command's; the Publisher as originator is 0 or null.
+                Args:
+                    originator, article_id: SQL of a command's values; originator 0 or null is the Publisher.
         """
         return f"({originator} is distinct from $3::int or {article_id} = any ($4::int[]))"
 
     @staticmethod
     def has_none(originators: str) -> str:
-        """SQL that is true only if it has none of the commands with these originators, whatever their articles."""
+        """Return SQL that is true only if no command of these originators is an own one, whatever its article."""
         return f"$3::int <> all ({originators})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """The next transactions in the distribution database, a column each, in the order of commits."""
+    """The next transactions in the distribution database, as columns, in commit order."""
 
     seqnos: Sequence[int] = ()
     xids: Sequence[int] = ()
     commands: Sequence[int] = ()
-    """How many each has, for whatever Subscriber."""
+    """Number of commands of each transaction, for any Subscriber."""
     bytes: Sequence[int] = ()
     originators: Sequence[int] = ()
-    """0: the Publisher itself."""
+    """Originator of each transaction; 0 for the Publisher itself."""
     is_open: bool = False
-    """It is one transaction of which more is being stored; how many commands it has so far."""
+    """Whether the window is a single transaction that is still being stored; `commands` then counts those stored so
+    far.
+    """
 
     def __len__(self) -> int:
         return len(self.seqnos)
 
     def head(self, count: int) -> Window:
-        """The first transactions."""
+        """Return a window of the first transactions."""
         return Window(
             seqnos=self.seqnos[:count],
             xids=self.xids[:count],
@@ -120,22 +123,22 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What one commit at the Subscriber delivers: the log from `after` (exclusive) to `upto`."""
+    """A range of the log delivered in one commit at the Subscriber: from `after` (exclusive) to `upto`."""
 
     after: int
     upto: int
     articles: tuple[int, ...]
-    """Those that take something of it; none: only the position moves."""
+    """Articles that have changes in the batch; if none, only the position moves."""
     seqnos: tuple[int, ...] = field(repr=False)
-    """Its transactions."""
+    """Commit positions of the batch's transactions."""
     commands: int
-    """How many commands its transactions have at most, for this Subscriber."""
+    """Upper bound of the number of commands for this Subscriber."""
     bytes: int = 0
     own: int = 0
-    """How many of its transactions are the Subscriber's own."""
+    """Number of the Subscriber's own transactions in the batch."""
 
     def apart(self) -> Iterator[Batch]:
-        """Its transactions, each in a batch of its own."""
+        """Yield a batch for each transaction."""
         for after, upto in pairwise((self.after, *self.seqnos)):
             yield Batch(
                 after=after,
@@ -148,11 +151,11 @@ class Batch:
 
 
 class BatchPlanner:
-    """Cuts windows into batches.
+    """Divides windows into batches.
 
     Args:
-        terms: of the articles that are subscribed to and active.
-        profile: how large a batch may be.
+        terms: of the active subscribed articles.
+        profile: limits of a batch.
         calls: codes of the calls of routines, which may touch any row.
     """
 
@@ -171,32 +174,32 @@ class BatchPlanner:
         )
 
     def start(self, position: int) -> int:
-        """Where to begin: nothing before the first article's start is for this Subscriber."""
+        """Return the position to begin at: no transaction before the first article's start is for this Subscriber."""
         if not self.terms:
             return position
         return max(position, min(each.after for each in self.terms))
 
     def is_call(self, code: int) -> bool:
-        """Whether it is the code of a routine's call."""
+        """Return whether a code is that of a routine's call."""
         return code in self.calls
 
     def articles_for(self, seqno: int, xid: int) -> tuple[int, ...]:
-        """The articles that take something of a transaction."""
+        """Return the articles for which a transaction has changes."""
         if seqno > self._settled:
             return self._all
         return tuple(each.article_id for each in self.terms if each.wants(seqno, xid))
 
     def may_begin(self, window: Window) -> bool:
-        """Whether its first transaction is worth beginning before all of it is stored."""
+        """Return whether delivery of the window's first transaction should begin before all of it is stored."""
         return window.originators[0] != self.own.originator and bool(
             self.articles_for(window.seqnos[0], window.xids[0])
         )
 
     def plan(self, position: int, window: Window, *, grows: bool = False) -> Iterator[Batch]:
-        """Batches for the transactions of a window, which begins after `position`.
+        """Yield batches for the transactions of a window, which begins after `position`.
 
         Args:
-            grows: they may become larger than usual where the window is a long backlog.
+            grows: whether batches may exceed the usual size if the window is a long backlog.
         """
         size, threshold = self._bounds(window) if grows else self._usual
         block_bytes, owner = self._profile.block_bytes, self.own.originator
@@ -229,7 +232,7 @@ class BatchPlanner:
             )
 
     def _plain(self, position: int, window: Window, size: int, threshold: int) -> Iterator[Batch]:
-        """As `plan`, where every article takes all there is."""
+        """Yield batches as `plan` does, if every article takes every transaction."""
         counted, sized = list(accumulate(window.commands)), list(accumulate(window.bytes))
         first = commands = length = 0
         while first < len(counted):
@@ -248,11 +251,11 @@ class BatchPlanner:
 
     @property
     def _usual(self) -> tuple[int, int]:
-        """How many transactions, and how many commands, a batch has at most."""
+        """Maximum numbers of transactions and of commands in a batch."""
         return self._profile.commit_batch_size, self._profile.commit_batch_threshold
 
     def _bounds(self, window: Window) -> tuple[int, int]:
-        """The same for a window: a long backlog is brought in few commits."""
+        """Return the maximum numbers for a window: a long backlog is delivered in few commits."""
         size, threshold = self._usual
         if len(window) < _BACKLOG_MIN:
             return size, threshold
@@ -263,7 +266,7 @@ class BatchPlanner:
         )
 
     def is_usual(self, batch: Batch) -> bool:
-        """It is no larger than it would be without a backlog."""
+        """Return whether a batch is no larger than without a backlog."""
         size, threshold = self._usual
         count = len(batch.seqnos)
         return count == 1 or (count <= size and batch.commands <= threshold)

@@ -1,7 +1,7 @@
-"""What a distribution agent needs of the world that it runs in: time, the distribution database, the Subscriber.
+"""Ports of a distribution agent: time, the distribution database, the Subscriber.
 
-There are two worlds: servers (`twopc.subscriber.distribution_agent.servers`), and virtual time (`twopc.sim.model.distribution`).
-The agent is the same in both. It must not know how a step is performed.
+There are two implementations: on servers (`twopc.subscriber.distribution_agent.servers`), and in virtual time
+(`twopc.sim.model.distribution`). The agent is the same in both. It must not know how a step is performed.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from twopc.subscriber.distribution_agent.steps import Rollback, Step
 
 
 class LostError(Exception):
-    """The connection is gone: whether what was sent last took effect is not known."""
+    """The connection is lost: whether the last statements sent took effect is unknown."""
 
 
 class RefusedError(Exception):
-    """A statement of the agent's own was refused."""
+    """One of the agent's own statements was refused."""
 
     def __init__(self, report: ServerReport) -> None:
         super().__init__(str(report))
@@ -39,40 +39,41 @@ class RefusedError(Exception):
 
 
 class PassingError(Exception):
-    """It may work a little later."""
+    """A failure after which a retry may succeed."""
 
 
 class UnfinishedError(Exception):
-    """A transaction that was begun while it was being stored is not stored any further, or otherwise."""
+    """A transaction whose delivery began while it was being stored is not completed, or its parts have changed."""
 
 
 class AheadError(DeliveryError):
-    """A command clashes with what may be the Subscriber's own change, and that change has not come through
-    the Publisher's log yet: it is tried again when more of the log has been read."""
+    """A command conflicts with a change that may be the Subscriber's own and has not come through the Publisher's
+    log yet: the command is retried when more of the log has been read.
+    """
 
 
 @dataclass(slots=True, kw_only=True)
 class StepsAnswer:
-    """What a group of steps came to: those after one that failed are not performed."""
+    """Result of a group of steps; steps after a failed one are not performed."""
 
     failure: ServerReport | None = None
     failed_at: int = -1
-    """The place of the step that failed; -1: none."""
+    """Place of the step that failed; -1 if none failed."""
     constraint: str = ""
-    """Schema, table and constraint that the failure names, with dots; empty if it names none."""
+    """Schema, table and constraint that the failure names, separated by dots; empty if it names none."""
 
 
 class PendingGroup(Protocol):
-    """A group that was sent; `LostError` in the place of its answer if the connection is lost before."""
+    """A group that was sent; awaiting it raises `LostError` if the connection is lost before its answer."""
 
     def __await__(self) -> Generator[Any, Any, StepsAnswer]: ...
 
     def done(self) -> bool:
-        """The answer has arrived, or will not any more."""
+        """Return whether the answer has arrived, or can no longer arrive."""
         ...
 
     def result(self) -> StepsAnswer:
-        """The answer of a group that is done."""
+        """Return the answer of a group that is done."""
         ...
 
 
@@ -91,27 +92,27 @@ class TargetPort(Protocol):
     """The agent's sessions at the Subscriber. Every method may raise `LostError` or `RefusedError`."""
 
     position: int
-    """Up to where everything was delivered, as of the last answer."""
+    """Position up to which transactions are delivered, as of the last answer."""
 
     @property
     def lines(self) -> Sequence[SessionPort]:
-        """Its sessions: the first moves the position, all the others are for streams."""
+        """Sessions: the first moves the position, the others are for streams."""
         ...
 
     async def rival(self) -> str:
-        """Wait for sessions of an agent of this subscription that was killed, which end when they notice.
+        """Wait until the sessions of a killed agent of this subscription have ended.
 
         Returns:
-            Another agent that is at work, in words; empty if there is none, and none can begin.
+            A description of another running agent; empty if there is none, and none can start.
         """
         ...
 
     async def find_position(self) -> None:
-        """Find the position, or enter the first one."""
+        """Read the position, or insert the initial one."""
         ...
 
     async def prepared(self) -> list[StreamId]:
-        """What streams of an agent of this subscription have prepared."""
+        """Return the transactions that streams of an agent of this subscription have prepared."""
         ...
 
     async def open_streams(self, count: int) -> None:
@@ -123,31 +124,33 @@ class TargetPort(Protocol):
         ...
 
     def subscribe(self, subscription: SubscribedArticles) -> None:
-        """Take over what applies commands."""
+        """Take over the functions that apply the commands of a subscription."""
         ...
 
     def gid(self, upto: int, stream: int) -> StreamId:
-        """Under which a stream prepares its part of the batch that ends there."""
+        """Return the gid under which a stream prepares its part of the batch that ends at a position."""
         ...
 
     async def cancel(self, streams: Sequence[int]) -> None:
-        """Cancel what these do."""
+        """Cancel the current statements of streams."""
         ...
 
     async def cancel_blocked(self, streams: Sequence[int], upto: int) -> bool:
-        """Cancel those that wait for another one, running or prepared; whether there are any."""
+        """Cancel streams that wait for another stream, running or prepared; return whether there are any."""
         ...
 
     async def is_order_free(self) -> bool:
-        """Nothing there can tell in which order rows of different tables change within a transaction."""
+        """Return whether the order in which rows of different tables change within a transaction is
+        unobservable at the Subscriber.
+        """
         ...
 
     async def is_constraint(self, name: str) -> bool:
-        """Something of this name is a constraint, and no plain unique index."""
+        """Return whether the name is that of a constraint, not only of a unique index."""
         ...
 
     async def close(self) -> None:
-        """Idempotent."""
+        """Close all sessions. Idempotent."""
         ...
 
 
@@ -158,7 +161,7 @@ class AgentEvent:
     event: str
     """``started``, ``succeeded``, ``retry``, ``failed``, ``net``, ``skipped``, ``serial``."""
     seqno: int | None = None
-    """The transaction that it is about, or the position reached."""
+    """Transaction that the event concerns, or the position reached."""
     duration_ms: float = 0.0
     transactions: int = 0
     commands: int = 0
@@ -169,18 +172,18 @@ class AgentEvent:
 
 
 class HistoryPort(Protocol):
-    """What an agent records of itself. Only what is to be `durable` raises `LostError` if it is not written."""
+    """The agent's history. Only an event that must be `durable` raises `LostError` if it is not written."""
 
     async def event(self, event: AgentEvent, *, durable: bool = False) -> None:
-        """A row of history."""
+        """Write a row of history."""
         ...
 
     async def delivered(self, position: int) -> None:
-        """What is before this position is not needed any more: it is durable at the Subscriber."""
+        """Record that transactions before this position are durable at the Subscriber and no longer needed."""
         ...
 
     async def posted(self, posted: StoredMessage) -> None:
-        """What was posted for every Subscriber has arrived."""
+        """Record that a message for every Subscriber has arrived."""
         ...
 
 
@@ -190,22 +193,22 @@ class SourcePort(Protocol):
     profile: Profile
     publisher_db: str
     subscription: SubscribedArticles
-    """As of the last `window`."""
+    """Subscription as of the last `window`."""
 
     @property
     def history(self) -> HistoryPort:
-        """Where the agent records what it does."""
+        """The agent's history."""
         ...
 
     async def window(self, position: int, *, may_be_open: bool = False) -> tuple[bool, Window]:
-        """Whether the subscription has changed, and the next transactions after a position.
+        """Return whether the subscription has changed, and the next transactions after a position.
 
         Args:
-            may_be_open: if there is none, a transaction of which a part is stored will do.
+            may_be_open: whether a partly stored transaction is returned if there is no complete one.
 
         Raises:
-            SubscriptionError: there is no subscription any more.
-            DeliveryError: transactions that come next are not kept any more.
+            SubscriptionError: the subscription no longer exists.
+            DeliveryError: the next transactions were removed.
         """
         ...
 
@@ -217,48 +220,50 @@ class SourcePort(Protocol):
         streams: int,
         apart: Sequence[int] = (),
     ) -> AsyncGenerator[BatchLoad, None]:
-        """The batches with their commands, without the Subscriber's own.
+        """Yield the batches with their commands, without the Subscriber's own.
 
         Args:
-            streams: over how many the commands are spread, by the hash of their keys.
+            streams: number of streams over which the commands are spread, by the hash of their keys.
             apart: articles whose commands come in parts of their own.
 
         Raises:
-            UnfinishedError: a transaction that was begun while it was being stored is not stored any further, or
-                otherwise.
+            UnfinishedError: a transaction whose delivery began while it was being stored is not completed,
+                or its
+                parts have changed.
         """
         ...
 
     async def uniform(
         self, after: int, upto: int, articles: Sequence[int], commands: int
     ) -> dict[int, int]:
-        """Articles that have commands of one kind only in a range, and how many; of each transaction no
-        more than so many commands are looked at."""
+        """Return the articles that have commands of only one type in a range, and their number; of each
+        transaction at most `commands` commands are examined.
+        """
         ...
 
     async def own_transactions(self, position: int, originator: int) -> list[int]:
-        """The Subscriber's own transactions after a position, by where they committed."""
+        """Return the commit positions of the Subscriber's own transactions after a position."""
         ...
 
     def commands(self, after: int, upto: int) -> AsyncIterator[DecodedCommand]:
-        """All commands of the transactions after a position up to another, in order."""
+        """Yield all commands of the transactions after a position up to another, in order."""
         ...
 
     async def articles(self) -> Mapping[int, DistributedArticle]:
-        """The Publisher's tables that are articles, by number."""
+        """Return the Publisher's tables that are articles, by number."""
         ...
 
     async def proc_articles(self) -> Mapping[int, ProcArticle]:
-        """The Publisher's routines, by number."""
+        """Return the Publisher's routines, by number."""
         ...
 
     async def close(self) -> None:
-        """Idempotent."""
+        """Close the connection. Idempotent."""
         ...
 
 
 class Signal(Protocol):
-    """A flag that can be waited for; an `asyncio.Event` is one."""
+    """A flag that can be awaited; an `asyncio.Event` is one."""
 
     def is_set(self) -> bool: ...
     def clear(self) -> None: ...
@@ -266,7 +271,7 @@ class Signal(Protocol):
 
 
 class WorldPort(Protocol):
-    """A world, for one subscription."""
+    """Environment of an agent, for one subscription."""
 
     publisher: str
     subscriber: str
@@ -274,30 +279,30 @@ class WorldPort(Protocol):
 
     @property
     def news(self) -> Signal:
-        """There may be something to do."""
+        """Signal that transactions may have been stored."""
         ...
 
     def time(self) -> float:
-        """Seconds of a clock that only goes forward."""
+        """Return the time of a monotonic clock, in seconds."""
         ...
 
     async def wait(self, signals: Sequence[Signal], timeout_s: float) -> None:
-        """Until one of them is set, or so much time has passed."""
+        """Wait until one of the signals is set, or the timeout expires."""
         ...
 
     async def first(self, pending: Sequence[PendingGroup], timeout_s: float) -> None:
-        """Until one of them is done, or so much time has passed."""
+        """Wait until one of the groups is done, or the timeout expires."""
         ...
 
     async def source(self, profile: Profile | None) -> SourcePort:
         """Connect to the distribution database.
 
         Args:
-            profile: None: the one that is kept with the subscription.
+            profile: None for the profile stored with the subscription.
 
         Raises:
-            LostError, psycopg.OperationalError, OSError: it does not answer.
-            SubscriptionError: it does not know the Publisher.
+            LostError, psycopg.OperationalError, OSError: the database does not answer.
+            SubscriptionError: the database does not know the Publisher.
         """
         ...
 
@@ -305,14 +310,14 @@ class WorldPort(Protocol):
         """Connect to the Subscriber.
 
         Raises:
-            LostError, psycopg.OperationalError, OSError: it does not answer.
-            RefusedError: it refuses us.
+            LostError, psycopg.OperationalError, OSError: the Subscriber does not answer.
+            RefusedError: the Subscriber refuses a statement.
         """
         ...
 
 
 async def answers(pending: Iterable[PendingGroup]) -> list[StepsAnswer]:
-    """What each came to, once all are done; raises the first failure."""
+    """Return the answer of each group once all are done; raise the first `LostError`."""
     results: list[StepsAnswer] = []
     lost: LostError | None = None
     for each in pending:
@@ -326,10 +331,10 @@ async def answers(pending: Iterable[PendingGroup]) -> list[StepsAnswer]:
 
 
 async def perform(session: SessionPort, *steps: Step) -> StepsAnswer:
-    """Perform a group that nothing should refuse.
+    """Perform a group of steps that is not expected to fail.
 
     Raises:
-        RefusedError: it was refused; nothing of the group holds.
+        RefusedError: a step failed; the group is rolled back.
     """
     answer = await session.send(*steps)
     if answer.failure is not None:

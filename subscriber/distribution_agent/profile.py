@@ -1,6 +1,6 @@
-"""What a distribution agent is set to, under the original's names.
+"""Settings of a distribution agent, under the original's names.
 
-Pure values, checked once.
+Pure values, checked at construction.
 """
 
 from __future__ import annotations
@@ -20,41 +20,48 @@ _SQLSTATE = re.compile(r"[0-9A-Z]{5}\Z")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """An agent profile; the defaults are the original's where it has them."""
+    """An agent profile; defaults are the original's where it has them."""
 
     commit_batch_size: int = 100
-    """How many source transactions one commit at the Subscriber takes, at most."""
+    """Maximum number of source transactions in one commit at the Subscriber."""
     commit_batch_threshold: int = 1000
-    """How many commands; a source transaction that has more is not split."""
+    """Maximum number of commands in one commit; a source transaction that has more is not split."""
     backlog_batch_size: int = BATCH_MAX
-    """How many transactions, and how many commands, one commit takes at most while more than a thousand
-    transactions wait and nothing fails: few large commits cost the Subscriber less. With streams it has no effect."""
+    """Maximum number of transactions, and of commands, in one commit while more than a thousand
+        transactions wait and no batch fails: few large commits cost the Subscriber less. Without effect if there
+        are
+        several streams.
+    """
     subscription_streams: int = 1
-    """Over how many connections the commands of a batch are spread. With more than one, readers may
-    see a part of a batch for a moment."""
+    """Number of connections over which the commands of a batch are spread. With more than one,
+        readers may briefly see a part of a batch.
+    """
     skip_errors: tuple[str, ...] = ()
-    """Numbers (20598, 2601, 2627) or SQLSTATEs of errors to pass over: the whole source transaction is
-    dropped, and recorded."""
+    """Numbers (20598, 2601, 2627) or SQLSTATEs of errors to skip: the whole source transaction is
+        dropped, and recorded.
+    """
     polling_interval_ms: int = 5000
-    """How often an idle agent looks even if nobody told it that there is something."""
+    """Interval at which an idle agent looks for transactions even without a notification."""
     query_timeout_ms: int = 1_800_000
-    """How long one statement may take at either database."""
+    """Timeout of one statement at either database."""
     message_interval_ms: int = 10_000
-    """How often a busy agent records its progress."""
+    """Interval at which a busy agent records its progress."""
     retry_attempts: int = 10
-    """How often in a row it tries again after a failure that may pass."""
+    """Maximum number of consecutive retries after a temporary failure."""
     retry_interval_ms: int = 60_000
-    """How long it waits between two attempts, at most; it begins with little."""
+    """Maximum wait between two attempts; the first waits are shorter."""
     barrier_timeout_ms: int = 10_000
-    """How long a conflict may wait for a transaction of the Subscriber's own that has not come through
-    the Publisher's log yet."""
+    """Maximum time that a conflict waits for one of the Subscriber's own transactions to come through
+        the Publisher's log.
+    """
     block_commands: int = 10_000
-    """How many commands of a large transaction travel at once."""
+    """Maximum number of commands of a large transaction that are sent at once."""
     block_bytes: int = 16 * 1024 * 1024
-    """How much text of a large transaction travels at once; one command may be larger."""
+    """Maximum length in bytes of a large transaction's commands sent at once; a single command may be larger."""
     synchronous_commit: bool = False
-    """Whether each commit at the Subscriber waits until it is durable. Nothing is lost without: the
-    position is lost together with what came with it."""
+    """Whether each commit at the Subscriber waits until it is durable. No change is lost otherwise:
+        the position is lost together with the changes of its commit.
+    """
 
     def __post_init__(self) -> None:
         for name, low, high in (
@@ -83,13 +90,13 @@ class Profile:
                 )
 
     def as_json(self) -> dict[str, Any]:
-        """What differs from the defaults, as the distribution database keeps it."""
+        """Return the settings that differ from the defaults, in the form stored in the distribution database."""
         usual = asdict(Profile())
         return {name: value for name, value in asdict(self).items() if value != usual[name]}
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> Self:
-        """The profile that `as_json` has given."""
+        """Return the profile that `as_json` has written."""
         values = dict(kept)
         if "skip_errors" in values:
             values["skip_errors"] = tuple(values["skip_errors"])

@@ -1,6 +1,6 @@
-"""What an agent asks the distribution database.
+"""The agent's queries of the distribution database.
 
-Texts only; `source` knows what to make of the answers.
+The module contains only SQL texts; `source` interprets the results.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from twopc.proc_execution import BESIDE
 from twopc.subscriber.distribution_agent.pipe import Statement
 from twopc.subscriber.distribution_agent.planner import OwnCommands
 
-#: Where routines are published, rows that belong to a stored call are another article's, by its number: who
-#: takes no calls has both, who does has them for what came before its copy, and calls for what came after.
+#: If routines are published, rows that belong to a stored call have another article number: a Subscriber that
+#: takes no calls subscribes to both numbers; one that takes calls gets these rows up to its copy, and calls after it.
 SUBSCRIPTIONS = Statement(
     """
     with mine as (
@@ -35,7 +35,7 @@ SUBSCRIPTIONS = Statement(
     order by 1
     """.replace("/* beside */", str(BESIDE))
 )
-#: Also while its subscription is not active.
+#: Whether the Subscriber has an agent, even if its subscription is not active.
 SUBSCRIBES = Statement(
     "select from msrepl.msdistribution_agents where (publisher_database_id, subscriber) = ($1::int, $2)",
     kept=False,
@@ -43,8 +43,8 @@ SUBSCRIBES = Statement(
 REMOVED_TO = Statement(
     "select removed_to from msrepl.mspublisher_databases where id = $1::int", kept=False
 )
-#: The transactions in as many blocks as hold so many, a row for each block, in their order. The first block may
-#: hold some that are not wanted any more.
+#: The transactions of as many blocks as contain the requested number, one row per block, in order. The first block
+#: may contain some at or before the position.
 WINDOW = Statement(
     """
     select b.seqnos, b.xids, b.counts, b.lengths, b.originators
@@ -64,8 +64,8 @@ WINDOW = Statement(
     """,
     binary=True,
 )
-#: The transaction after a position of which parts are stored and the last one is not, if it is the next one: since
-#: the window was read, others may have been stored before it.
+#: The partly stored transaction after a position, if no other transaction precedes it: others may have been stored
+#: before it since the window was read.
 OPEN = Statement(
     """
     select d.open_seqno, d.open_xid, d.open_originator, d.open_count, b.last_command
@@ -81,7 +81,7 @@ OPEN = Statement(
     """,
     binary=True,
 )
-#: Whether it is so still; a row only if nothing that was stored of it has changed or is gone.
+#: Whether the transaction is still partly stored; no row if its stored parts have changed or been removed.
 OPEN_STATE = Statement(
     """
     select open_seqno is not null from msrepl.mspublisher_databases
@@ -89,9 +89,9 @@ OPEN_STATE = Statement(
     """,
     binary=True,
 )
-#: Several small batches: a row for each batch, stream, and article that is kept apart. Commands of article 0
-#: are posted for everybody.
-#: The order stands in the aggregates: grouping sorts, and rows of one group may change places in that.
+#: Several small batches: one row per batch, stream, and article that is kept apart. Commands of article 0
+#: are messages for all Subscribers.
+#: The aggregates specify the order, because the sort for grouping may reorder the rows of a group.
 _TAKEN_OUT = """
     select batch, stream, array_agg(code order by xact_seqno, command_id) filter (where article_id > 0),
         array_agg(command order by xact_seqno, command_id) filter (where article_id > 0),
@@ -112,8 +112,8 @@ _TAKEN_OUT = """
     order by batch, stream, apart
 """.replace("/* not own */", OwnCommands.has_not("originator_id", "article_id"))
 BATCHES = Statement(_TAKEN_OUT, binary=True)
-#: The same for one stream. Where blocks hold nothing but what is for this Subscriber, each batch is cut out of their
-#: arrays, a row for each block that it touches; what is to be kept apart is cut by the agent.
+#: Several small batches for one stream. If the blocks contain only commands for this Subscriber, each batch is cut out
+#: of their arrays, one row per block that it touches; the agent separates the articles that are kept apart.
 CUT_OUT = Statement(
     """
     with ranges as (
@@ -158,9 +158,9 @@ CUT_OUT = Statement(
     ),
     binary=True,
 )
-#: A part of one large transaction, bounded by number and length of commands: rows as above, the first value
-#: is the command that it ends with. No row: there is nothing after command $8. Stored blocks that are wholly for
-#: this Subscriber and of one code go as they are, a row for each; else their commands are taken out one by one.
+#: A part of one large transaction, bounded by number and length of commands: rows as above, except that the first
+#: value is the number of the part's last command. No row: no command follows command $8. Stored blocks that are wholly
+#: for this Subscriber and of one code are sent unchanged, one row each; otherwise commands are extracted one by one.
 BLOCK = Statement(
     """
     with chosen as materialized (
@@ -235,7 +235,7 @@ BLOCK = Statement(
     ).replace("/* not own */", OwnCommands.has_not("c.originator", "c.code / 100")),
     binary=True,
 )
-#: Articles all of whose commands in a range are of one kind, and how many those are.
+#: Articles all of whose commands in a range are of one type, and the number of those commands.
 UNIFORM = Statement(
     """
     select article_id, count(*)
@@ -254,7 +254,7 @@ OWN = Statement(
     order by xact_seqno
     """
 )
-#: Commands as they are after a command of a transaction, for who must look into them; of a few blocks.
+#: Single commands after a command of a transaction, from a few blocks, for callers that examine commands.
 COMMANDS = Statement(
     """
     with chosen as materialized (

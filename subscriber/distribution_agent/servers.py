@@ -1,4 +1,4 @@
-"""The world of a distribution agent on servers: an asyncio event loop, and connections to two databases."""
+"""Environment of a distribution agent on servers: an asyncio event loop, and connections to two databases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Servers:
 
     Args:
         subscriber, publisher: node names.
-        distribution_dsn, subscriber_dsn: of the agent's role at either database.
+        distribution_dsn, subscriber_dsn: connection strings of the agent's role at either database.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Servers:
         return asyncio.get_running_loop().time()
 
     async def wait(self, signals: Sequence[Any], timeout_s: float) -> None:
-        """See `WorldPort`; the signals are events of asyncio."""
+        """See `WorldPort.wait`; the signals are asyncio events."""
         if any(signal.is_set() for signal in signals):
             return
         waiting = [asyncio.ensure_future(signal.wait()) for signal in signals]
@@ -43,7 +43,7 @@ class Servers:
                 each.cancel()
 
     async def first(self, pending: Sequence[Any], timeout_s: float) -> None:
-        """See `WorldPort`; what is pending are futures of asyncio."""
+        """See `WorldPort.first`; the groups are asyncio futures."""
         await asyncio.wait(pending, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
 
     async def source(self, profile: Profile | None) -> ServerSource:

@@ -1,6 +1,6 @@
 """A session at a Subscriber on a server: the statements that perform an agent's steps.
 
-It must not know which steps come next.
+The module must not know which steps come next.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from twopc.subscriber.distribution_agent.dispatch import (
 from twopc.subscriber.distribution_agent.loads import StreamPart, SubscribedArticles
 from twopc.subscriber.distribution_agent.pipe import Pipe, PipeAnswer, Query, Statement
 
-#: Fewer commands are not worth trying as a set.
+#: Minimum number of commands that are tried as a set.
 _SET_MIN = 32
-#: So often at most, as a power of two, a code is applied one by one before it is tried as a set again.
+#: Binary logarithm of the maximum number of parts applied one by one before a set is tried again.
 _FAILURES_MAX = 10
 _PREPARED = b"PREPARE TRANSACTION"
 
-#: What code of a table's owner has set comes back with a commit.
+#: A commit keeps settings that code of a table's owner has made; RESET ALL restores the agent's.
 _BEGIN = ((Statement("begin"), ()), (Statement("reset all"), ()))
 _COMMIT = Statement("commit")
 _ROLLBACK = Statement("rollback")
@@ -42,13 +42,13 @@ _CHECK_NOW = Statement("set constraints all immediate", kept=False)
 
 
 class Applier:
-    """Chooses the statement that applies a part: of the functions of the articles that are subscribed to."""
+    """Chooses the statement that applies a part, from the functions of the subscribed articles."""
 
     def __init__(self) -> None:
         self.subscribe(SubscribedArticles())
 
     def subscribe(self, subscription: SubscribedArticles) -> None:
-        """Take over what is subscribed to."""
+        """Take over the functions of the subscribed articles."""
         by_code: dict[int, CommandHandlers] = {}
         for article_id, propagation in subscription.propagation:
             by_code |= takers(article_id, propagation)
@@ -63,11 +63,11 @@ class Applier:
             if taker.many
         }
         self._not_now: dict[int, int] = {}
-        """For codes whose calls do not work as a set: how many parts to go on one by one."""
+        """For codes whose calls failed as a set: number of parts to apply one by one."""
         self._failures: dict[int, int] = {}
 
     def query(self, part: StreamPart, *, exact: bool) -> Query:
-        """What applies a part: as a set if all of it is of one kind, else, or `exact`, one by one."""
+        """Return the query that applies a part: as a set if all commands are of one type, or one by one if `exact`."""
         params = (part.codes, part.calls)
         code = part.low
         if exact or part.count < _SET_MIN or code != part.high or code not in self._runs:
@@ -78,7 +78,7 @@ class Applier:
         return self._runs[code], params
 
     def learn(self, part: StreamPart, statement: Statement, is_set: bool) -> None:
-        """Remember whether a part worked as a set: one that did not has been paid for twice."""
+        """Remember whether a part was applied as a set: a failed attempt as a set costs extra time."""
         if self._runs.get(part.low) is not statement:
             return
         if is_set:
@@ -92,8 +92,8 @@ class AgentSession:
     """See `twopc.subscriber.distribution_agent.ports.SessionPort`.
 
     Args:
-        pipe: used by nobody else from now on, but before the first step.
-        publisher: its name, under which the position is kept.
+        pipe: used exclusively by the session, from its first step on.
+        publisher: name under which the position is stored.
     """
 
     def __init__(self, pipe: Pipe, publisher: str, applier: Applier) -> None:
@@ -104,7 +104,7 @@ class AgentSession:
     def send(self, *steps: s.Step) -> asyncio.Future[PipeAnswer]:
         queries: list[Query] = []
         places: list[int] = []
-        """Of each step's first statement."""
+        """Place of each step's first statement."""
         for step in steps:
             places.append(len(queries))
             queries += self._queries(step)
@@ -142,7 +142,7 @@ class AgentSession:
         queries: Sequence[Query],
         answer: PipeAnswer,
     ) -> None:
-        """Say which step an answer's failure is of, and learn from it."""
+        """Set the step at which an answer failed, and learn from a successful answer."""
         if answer.failure is not None:
             answer.failed_at = bisect_right(places, answer.failed_at) - 1
             return

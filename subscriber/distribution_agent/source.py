@@ -1,6 +1,6 @@
-"""The agent's side of the distribution database: what there is to deliver, and what it says about itself.
+"""The agent's side of the distribution database: the transactions to deliver, and the agent's history.
 
-It must not know the Subscriber's database.
+The module must not know the Subscriber's database.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from twopc.subscriber.distribution_agent.ports import LostError, UnfinishedError
 from twopc.subscriber.distribution_agent.profile import Profile
 
 CHANNEL = "msrepl_distribution"
-#: How many transactions are planned at once.
+#: Number of transactions that are planned at once.
 WINDOW = 40_000
-#: Small batches are read together until they hold so many commands.
+#: Maximum number of commands in small batches that are read together.
 _READ_COMMANDS = 2_000
-#: How long to wait for the next part of a transaction that is being stored.
+#: Seconds to wait for the next part of a transaction that is being stored.
 _PART_WAIT_S = 1.0
-#: From so many commands on it is worth asking whether they need not be taken out one by one.
+#: Number of commands from which `queries.CUT_OUT` is faster than extracting commands one by one.
 _CUT_OUT_MIN = 100
 
 
@@ -54,19 +54,19 @@ class PartialTransaction:
     xid: int
     originator: int
     count: int
-    """Tells one attempt to store it from the next."""
+    """Number that distinguishes one attempt to store the transaction from the next."""
     commands: int
-    """So far."""
+    """Number of commands stored so far."""
 
     @classmethod
     def from_result(cls, result: pq.abc.PGresult) -> PartialTransaction | None:
-        """From the rows of `queries.OPEN`."""
+        """Return the transaction in a result of `queries.OPEN`, or None."""
         if not result.ntuples:
             return None
         return cls(*(int.from_bytes(result.get_value(0, column) or b"") for column in range(5)))
 
     def window(self) -> Window:
-        """As a window."""
+        """Return a window that contains only this transaction."""
         return Window(
             seqnos=(self.seqno,),
             xids=(self.xid,),
@@ -81,9 +81,9 @@ class ServerSource:
     """See `twopc.subscriber.distribution_agent.ports.SourcePort`: the distribution database on a server.
 
     Args:
-        pipe: for reading, and for the news that there is more.
-        publisher_database_id, subscriber: whose changes for whom.
-        news: set when there is more.
+        pipe: for reading, and for notifications of new transactions.
+        publisher_database_id, subscriber: source and destination of the changes.
+        news: set when transactions are stored.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class ServerSource:
         self.pipe = pipe
         self._news = news
         self._open: PartialTransaction | None = None
-        """What the last window has."""
+        """Partly stored transaction of the last window."""
         self.publisher_database_id = publisher_database_id
         self.subscriber = subscriber
         self.profile = profile
@@ -113,10 +113,10 @@ class ServerSource:
         profile: Profile | None,
         news: asyncio.Event,
     ) -> ServerSource:
-        """Connect, and listen.
+        """Connect, and listen for notifications.
 
         Args:
-            profile: None: the one that is kept with the subscription.
+            profile: None for the profile stored with the subscription.
 
         Raises:
             SubscriptionError: the distribution database does not know the Publisher.
@@ -125,8 +125,8 @@ class ServerSource:
             dsn,
             on_notify=news.set,
             application_name=f"msrepl\\ agent\\ {subscriber}",
-            # The order of the log is that of an index, whatever the statistics of tables say that
-            # were empty a minute ago.
+            # The log is read in the order of an index, even if statistics describe its tables as
+            # empty.
             plan_cache_mode="force_generic_plan",
             enable_seqscan="off",
             enable_bitmapscan="off",
@@ -166,17 +166,17 @@ class ServerSource:
             raise
 
     async def window(self, position: int, *, may_be_open: bool = False) -> tuple[bool, Window]:
-        """What is subscribed to now, and the next transactions after a position.
+        """Read the current subscription, and the next transactions after a position.
 
         Args:
-            may_be_open: if there is none, a transaction of which a part is stored will do.
+            may_be_open: whether a partly stored transaction is returned if there is no complete one.
 
         Returns:
             Whether the subscription has changed, and the transactions.
 
         Raises:
-            SubscriptionError: there is no subscription any more.
-            DeliveryError: what comes next was removed.
+            SubscriptionError: the subscription no longer exists.
+            DeliveryError: the next transactions were removed.
         """
         questions: list[Query] = [
             (queries.SUBSCRIPTIONS, (self._text_id, self.subscriber.encode())),
@@ -209,7 +209,11 @@ class ServerSource:
             )
 
     async def _check_kept(self, position: int) -> None:
-        """Clean-up goes by what was reported: a Subscriber that was restored from a backup may be behind it."""
+        """Check that no transaction after the position was removed.
+
+        Clean-up goes by reported positions: a Subscriber that was restored from a backup may be behind its
+        own.
+        """
         if not (terms := self.subscription.terms):
             return
         first = max(position, min(each.after for each in terms))
@@ -230,13 +234,13 @@ class ServerSource:
         streams: int,
         apart: Sequence[int] = (),
     ) -> AsyncGenerator[BatchLoad, None]:
-        """The batches with their commands; a large one in several blocks, each a load of its own.
+        """Yield the batches with their commands; a large one in several blocks, each a load of its own.
 
         The next read is under way while the caller works on a load.
 
         Args:
-            own: they are left out.
-            streams: over how many the commands are spread.
+            own: commands that are left out.
+            streams: number of streams over which the commands are spread.
             apart: articles whose commands come in parts of their own.
         """
         owner = -1 if own.originator is None else own.originator
@@ -269,10 +273,10 @@ class ServerSource:
     async def _open_loads(
         self, batch: Batch, transaction: PartialTransaction, terms: tuple[bytes, ...]
     ) -> AsyncGenerator[BatchLoad, None]:
-        """The parts of a transaction as they are stored; a last load when it is whole.
+        """Yield the parts of a transaction as they are stored, and a last load once it is complete.
 
         Raises:
-            UnfinishedError: there is no more of it for long, or what was stored of it is so no longer.
+            UnfinishedError: no further part arrives in time, or the stored parts have changed.
         """
         after, first, clock = 0, True, asyncio.get_running_loop().time
         until = clock() + _PART_WAIT_S
@@ -298,13 +302,13 @@ class ServerSource:
                     await self._news.wait()
 
     def _is_large(self, batch: Batch) -> bool:
-        """Whether it travels in blocks; only a single transaction can be so."""
+        """Whether a batch is delivered in blocks, as only a single transaction can be."""
         return len(batch.seqnos) == 1 and (
             batch.commands > self.profile.block_commands or batch.bytes > self.profile.block_bytes
         )
 
     def _reads(self, batches: Sequence[Batch]) -> list[list[Batch]]:
-        """Small neighbours that want the same articles are read together."""
+        """Group adjacent small batches that want the same articles, to be read together."""
         reads: list[list[Batch]] = []
         commands = length = 0
         for batch in batches:
@@ -341,7 +345,7 @@ class ServerSource:
     def _block_params(
         self, batch: Batch, terms: tuple[bytes, ...], after: int
     ) -> tuple[bytes, ...]:
-        """For `queries.BLOCK`: what comes after a command of a transaction."""
+        """Return the parameters of `queries.BLOCK` for the commands after a command of a transaction."""
         limits = (self.profile.block_commands, self.profile.block_bytes)
         return (
             self._id,
@@ -355,8 +359,9 @@ class ServerSource:
     async def uniform(
         self, after: int, upto: int, articles: Sequence[int], commands: int
     ) -> dict[int, int]:
-        """Articles that have commands of one kind only in a range, and how many; of each transaction no
-        more than so many commands are looked at."""
+        """Return the articles that have commands of only one type in a range, and their number; of each
+        transaction at most `commands` commands are examined.
+        """
         params = (self._id, lsn8(after), lsn8(upto), int4s(articles), int4(commands))
         result = checked(await self.pipe.run((queries.UNIFORM, params))).results[0]
         return {
@@ -367,13 +372,13 @@ class ServerSource:
         }
 
     async def own_transactions(self, position: int, originator: int) -> list[int]:
-        """The Subscriber's own transactions after a position, by where they committed."""
+        """Return the commit positions of the Subscriber's own transactions after a position."""
         params = (self._text_id, lsn_text(position).encode(), str(originator).encode())
         answer = checked(await self.pipe.run((queries.OWN, params)))
         return [lsn_value(str(seqno)) for (seqno,) in answer.rows(0)]
 
     async def commands(self, after: int, upto: int) -> AsyncIterator[DecodedCommand]:
-        """All commands of the transactions after a position up to another, in order."""
+        """Yield all commands of the transactions after a position up to another, in order."""
         seqno, command_id = after, 2**31 - 1
         while True:
             params = (lsn_text(seqno), str(command_id), lsn_text(upto))
@@ -399,13 +404,13 @@ class ServerSource:
                 return
 
     async def articles(self) -> dict[int, DistributedArticle]:
-        """The Publisher's tables that are articles, by number."""
+        """Return the Publisher's tables that are articles, by number."""
         rows = checked(await self.pipe.run((queries.ARTICLES, (self._text_id,)))).rows(0)
         results = [DistributedArticle.from_row(json.loads(str(row))) for (row,) in rows]
         return {each.article_id: each for each in results}
 
     async def proc_articles(self) -> dict[int, ProcArticle]:
-        """The Publisher's routines, by number."""
+        """Return the Publisher's routines, by number."""
         rows = checked(await self.pipe.run((queries.PROC_ARTICLES, (self._text_id,)))).rows(0)
         results = [ProcArticle.from_json(json.loads(str(row))) for (row,) in rows]
         return {each.article_id: each for each in results}
@@ -416,12 +421,12 @@ class ServerSource:
 
 
 def checked(answer: PipeAnswer) -> PipeAnswer:
-    """An answer of the distribution database, which refuses nothing unless something is wrong.
+    """Return an answer of the distribution database if it is no failure.
 
     Raises:
-        LostError: it has refused, and a new session may help.
-        DeliveryError: it will refuse again.
-        OutdatedError: it was installed by an earlier version.
+        LostError: a new session may help.
+        DeliveryError: the failure is permanent.
+        OutdatedError: the distribution database was installed by an earlier version.
     """
     failure = answer.failure
     if failure is None:

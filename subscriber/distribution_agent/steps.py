@@ -1,6 +1,6 @@
-"""What an agent does in a session at the Subscriber, step by step: values, in the order of a transaction.
+"""Steps of an agent in a session at the Subscriber: values, in the order of a transaction.
 
-Pure. It must not know how a step is performed.
+Pure. The module must not know how a step is performed.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from twopc.subscriber.distribution_agent.loads import StreamPart
 
 @dataclass(frozen=True, slots=True)
 class BeginBatch:
-    """Begin a transaction, with the session's settings as the agent made them."""
+    """Begin a transaction, with the session settings that the agent chose at connecting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Move the position; refused (40001) if it is not where the agent believes it to be."""
+    """Move the position; refused (40001) if the position is not the one that the agent expects."""
 
     was: int
     becomes: int
@@ -30,24 +30,24 @@ class Apply:
 
     part: StreamPart
     exact: bool = False
-    """One by one, even if all are of one kind."""
+    """Whether commands are applied one by one even if all are of one type."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyNet:
-    """Apply a net effect, in an order in which nothing is in the way of anything."""
+    """Apply a net effect, in an order in which no operation is in the way of another."""
 
     commands: tuple[tuple[int, bytes], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CheckConstraints:
-    """Check now what would be checked at the commit."""
+    """Check deferred constraints now instead of at the commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class MakeDurable:
-    """The transaction's commit waits until it is durable, whatever the profile says."""
+    """Let the commit wait until the transaction is durable, whatever the profile says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +64,12 @@ class CommitBatch:
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """Roll the transaction back; harmless outside of one."""
+    """Roll back the transaction; does nothing outside a transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class FinishPrepared:
-    """Finish a prepared transaction; a group of its own."""
+    """Commit or roll back a prepared transaction; must be the only step of its group."""
 
     gid: StreamId
     commit: bool

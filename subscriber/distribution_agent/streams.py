@@ -1,8 +1,8 @@
-"""A batch over several connections at once: each prepares its part, then all are finished.
+"""Delivery of a batch over several connections at once: each prepares its part, then all parts are committed.
 
-The first stream's part moves the position and is finished first: from then on the batch is at the
-Subscriber, and whoever finds the others prepared finishes them. Any failure, or one stream that waits for
-another, ends the attempt with nothing left; the caller then brings the batch over one connection.
+The first stream's part moves the position and is committed first: from then on the batch is at the Subscriber, and
+an agent that finds the other parts prepared commits them. Any failure, or one stream that waits for another, rolls
+back the whole attempt; the caller then delivers the batch over one connection.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from twopc.subscriber.distribution_agent.ports import (
     perform,
 )
 
-#: How often it is looked whether streams wait for each other, while any of them has not answered.
+#: Interval in seconds at which waits between streams are detected, while any stream has not answered.
 _LOOK_EVERY_S = 0.05
 _CANCELED = "57014"
 
@@ -33,10 +33,10 @@ class BlockedError(Exception):
 
 
 async def settle(target: TargetPort) -> None:
-    """Finish what streams of an agent that died have prepared.
+    """Finish the transactions that the streams of a dead agent have prepared.
 
-    The position is in the first stream's part, which is committed first: if it has come to a batch's
-    end, the batch is at the Subscriber, else no part of it is.
+    The position is in the first stream's part, which is committed first: if the position has reached the end of
+    a batch, the batch is at the Subscriber; otherwise no part of it is.
     """
     for gid in await target.prepared():
         await perform(target.lines[0], s.FinishPrepared(gid, commit=gid.upto <= target.position))
@@ -53,12 +53,12 @@ class Streams:
         """Streams that hold a part of the batch."""
 
     async def take(self, load: BatchLoad) -> None:
-        """Apply a load; with the last one of a batch, the batch is at the Subscriber.
+        """Apply a load; with the last load of a batch, the batch is at the Subscriber.
 
         Raises:
-            RefusedError: a stream met an error; nothing of the batch is left anywhere.
-            BlockedError: one stream waited for another; nothing is left either.
-            LostError: a connection is gone; opening the target again settles the rest.
+            RefusedError: a stream met an error; all parts of the batch are rolled back.
+            BlockedError: one stream waited for another; all parts are rolled back as well.
+            LostError: a connection is lost; opening the target again finishes the prepared parts.
         """
         upto = load.batch.upto
         steps = self.steps(load)
@@ -78,7 +78,7 @@ class Streams:
             await self._abandon(upto, prepared)
             if blocked:
                 raise BlockedError("one stream waited for another")
-            # what stopped the others is the reason, not that they were stopped
+            # report the error itself, not the cancellations that it caused
             raise RefusedError(min(failures, key=lambda report: report.sqlstate == _CANCELED))
         if load.last:
             if self._points.armed:
@@ -86,7 +86,7 @@ class Streams:
             await self.finish(upto)
 
     def steps(self, load: BatchLoad) -> dict[int, list[s.Step]]:
-        """What each stream does with a load."""
+        """Return the steps that each stream performs for a load."""
         target, upto = self.target, load.batch.upto
         steps: dict[int, list[s.Step]] = {}
         if load.first:
@@ -103,34 +103,34 @@ class Streams:
         return steps
 
     async def give_up(self) -> None:
-        """Leave nothing of a batch of which loads have been taken, but not the last one.
+        """Roll back a batch of which some loads have been applied, but not the last one.
 
         Raises:
-            LostError: it is not sure that nothing is left.
+            LostError: it is not certain that all parts are rolled back.
         """
         await self._abandon(0, set())
 
     async def _answers(
         self, sent: Mapping[int, PendingGroup], upto: int
     ) -> tuple[dict[int, StepsAnswer], bool]:
-        """What every stream said, and whether one was stopped because it waited for another."""
+        """Return the answer of every stream, and whether one was cancelled because it waited for another."""
         waiting, blocked, stopped = dict(sent), False, False
         while waiting:
             await self._world.first([*waiting.values()], _LOOK_EVERY_S)
             done = [each for each in waiting.values() if each.done()]
             waiting = {stream: each for stream, each in waiting.items() if not each.done()}
             if waiting and not stopped and any(each.result().failure for each in done):
-                stopped = True  # the others need not come to their end, and might never
+                stopped = True  # the other streams need not finish, and might never do so
                 await self.target.cancel([*waiting])
             elif not done:
                 blocked |= await self.target.cancel_blocked(sorted(self.begun), upto)
         return {stream: each.result() for stream, each in sent.items()}, blocked
 
     async def _abandon(self, upto: int, prepared: set[int]) -> None:
-        """Leave nothing of the batch; all streams have answered.
+        """Roll back all parts of the batch after all streams have answered.
 
         Raises:
-            LostError: it is not sure that nothing is left.
+            LostError: it is not certain that all parts are rolled back.
         """
         target, endings = self.target, []
         for stream in sorted(self.begun):
@@ -144,10 +144,10 @@ class Streams:
                 raise LostError(f"a stream cannot be rolled back: {answer.failure}")
 
     async def finish(self, upto: int) -> None:
-        """Commit every stream's part, that with the position first.
+        """Commit every stream's part, starting with the part that moves the position.
 
         Raises:
-            LostError: one of them may not be committed; opening the target again settles the rest.
+            LostError: a part may not be committed; opening the target again finishes the prepared parts.
         """
         target, points = self.target, self._points
         others = sorted(self.begun - {0})

@@ -1,7 +1,7 @@
-"""Brings Subscribers to where the Publisher is: has its log read, and agents deliver, or waits for those that run.
+"""Brings Subscribers up to date with the Publisher: runs the log reader and the agents, or waits for running ones.
 
 `Synchronisation` is the same on servers (`twopc.sim.topology.agents`) and in virtual time
-(`twopc.sim.model.distribution.system_distribution`). It must not know how a log reader or an agent works.
+(`twopc.sim.model.distribution.system_distribution`). The module must not know how a log reader or an agent works.
 """
 
 from __future__ import annotations
@@ -17,41 +17,41 @@ from twopc.subscriber.distribution_agent.ports import AheadError
 
 _log = get_logger(__name__)
 
-#: Attempts of what meets another process, or a change that the log reader has not read yet.
+#: Attempts at work that meets another process, or a change that the log reader has not read yet.
 _ATTEMPTS = 5
 
 
 class AgentsPort(Protocol):
-    """A log reader and agents: they work when they are told to, or run by themselves."""
+    """A log reader and agents, which either work on request or run continuously."""
 
     @property
     def are_running(self) -> bool:
-        """They run by themselves."""
+        """Whether log reader and agents run continuously."""
         ...
 
     async def subscriptions(self) -> Mapping[str, bool]:
-        """The Subscribers that have an agent, and whether their subscriptions are active.
+        """Return the Subscribers that have an agent, and whether their subscriptions are active.
 
         Raises:
-            ConfigurationError: nothing is distributed.
+            ConfigurationError: distribution is not set up.
         """
         ...
 
     def turn(self) -> AbstractAsyncContextManager[Any]:
-        """Nobody else drives them meanwhile."""
+        """Return a context in which no other caller drives log reader and agents."""
         ...
 
     async def read(self) -> None:
-        """Have the log reader store everything that is committed by now.
+        """Have the log reader store all transactions committed so far.
 
         Raises:
             SlotInUseError: another process's log reader reads the slot.
-            DeliveryError: it cannot go on.
+            DeliveryError: the log reader cannot continue.
         """
         ...
 
     async def deliver(self, subscriber: str, *, final: bool) -> AgentProgress | None:
-        """Have an agent deliver everything that is stored by now; None: another process's has.
+        """Have an agent deliver all transactions stored so far; return None if another process's agent did so.
 
         Raises:
             AheadError, DeliveryError: see `DistributionAgent.run_once`.
@@ -63,39 +63,42 @@ class AgentsPort(Protocol):
         work: Callable[[str], Coroutine[Any, Any, AgentProgress | None]],
         subscribers: Sequence[str],
     ) -> list[AgentProgress | BaseException | None]:
-        """What the work for each Subscriber came to, or why it failed, once all have ended."""
+        """Run the work for each Subscriber concurrently; return each result or exception once all have ended."""
         ...
 
     async def mark(self) -> Any:
-        """Where the Publisher's log is now: see `stored`."""
+        """Return a mark of the current end of the Publisher's log: see `stored`."""
         ...
 
     async def stored(self, mark: Any) -> int | None:
-        """The position of the last transaction that is to be delivered, once everything up to a mark is stored."""
+        """Return the position of the last transaction to deliver, once the log up to a mark is stored; None until
+        then.
+        """
         ...
 
     async def delivered(self, subscriber: str) -> int:
-        """Up to where everything is delivered to a Subscriber that is for it."""
+        """Return the position up to which a Subscriber has received all of its transactions."""
         ...
 
     async def check(self, subscribers: Sequence[str]) -> None:
-        """Raise what the log reader, or one of these agents, has stopped for, or ConfigurationError if one does not
-        run."""
+        """Raise the error that stopped the log reader or one of these agents, or ConfigurationError if one does
+        not run.
+        """
         ...
 
     async def look_again(self) -> None:
-        """Wait a moment for those that run."""
+        """Wait briefly for the running log reader and agents."""
         ...
 
 
 def choose(subscribers: Sequence[str], known: Mapping[str, bool]) -> list[str]:
-    """Those that are to be brought up to date: all, or those that are named. Pure.
+    """Return the Subscribers to bring up to date: those named, or all if none is named. Pure.
 
     Args:
-        known: the Subscribers that there are, and whether their subscriptions are active.
+        known: the existing Subscribers, and whether their subscriptions are active.
 
     Raises:
-        ConfigurationError: one does not subscribe, or its subscription is not active.
+        ConfigurationError: a Subscriber does not subscribe, or its subscription is not active.
     """
     for name in subscribers or known:
         if name not in known:
@@ -117,14 +120,14 @@ class Synchronisation:
         self._agents = agents
 
     async def sync(self, subscribers: Sequence[str] = ()) -> dict[str, AgentProgress]:
-        """Deliver everything that is committed at the Publisher at this moment to Subscribers (all).
+        """Deliver all transactions committed at the Publisher so far to the Subscribers named, or to all.
 
         Returns:
-            What each agent has done; nothing of agents that run by themselves, or in another process.
+            The progress of each agent; none for agents that run continuously, or in another process.
 
         Raises:
-            ConfigurationError: one does not subscribe, or its subscription is not active.
-            DeliveryError: a change cannot be applied at one of them; the others have got everything.
+            ConfigurationError: a Subscriber does not subscribe, or its subscription is not active.
+            DeliveryError: a change cannot be applied at a Subscriber; the others are up to date.
         """
         agents = self._agents
         requested = choose(subscribers, await agents.subscriptions())
@@ -146,26 +149,26 @@ class Synchronisation:
         }
 
     async def read(self) -> None:
-        """Have the log reader store everything that is committed by now."""
+        """Have the log reader store all transactions committed so far."""
         for _ in range(_ATTEMPTS - 1):
             try:
                 return await self._agents.read()
             except SlotInUseError:
-                continue  # another process's was between two sessions when it was looked for
+                continue  # another process's log reader was between two sessions when checked
         return await self._agents.read()
 
     async def drive(self, subscriber: str) -> AgentProgress | None:
-        """Have an agent deliver everything that is stored by now; None: another process's has."""
+        """Have an agent deliver all transactions stored so far; return None if another process's agent did so."""
         for _ in range(_ATTEMPTS):
             try:
                 return await self._agents.deliver(subscriber, final=False)
             except AheadError:
-                # what it clashes with came from the Subscriber itself, after the log was read
+                # the conflicting row came from the Subscriber itself, after the log was read
                 await self.read()
         return await self._agents.deliver(subscriber, final=True)
 
     async def _await_delivered(self, subscribers: Sequence[str]) -> None:
-        """Wait until agents that run by themselves have delivered what is committed by now.
+        """Wait until continuously running agents have delivered all transactions committed so far.
 
         Raises:
             DeliveryError: the log reader, or an agent, has stopped.

@@ -1,6 +1,6 @@
-"""The agent's side of the Subscriber's database on a server: its sessions, its position, and that it is alone.
+"""The agent's side of the Subscriber's database on a server: sessions, position, and locks against other agents.
 
-It must not know the distribution database, nor which commands come next.
+The module must not know the distribution database, nor which commands come next.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from twopc.together import together
 
 _log = get_logger(__name__)
 
-#: How long an agent that was killed may keep its successor waiting: until its servers' processes notice.
+#: Milliseconds that the successor of a killed agent waits until the backends of that agent have ended.
 _TAKE_OVER_MS = 30_000
 
-#: What a value's text means must not depend on the database; NOT FOR REPLICATION is the replica role.
+#: The meaning of a value's text must not depend on the database; the replica role implements NOT FOR REPLICATION.
 _SETTINGS: dict[str, str] = {
     "session_replication_role": "replica",
     "datestyle": "ISO",
@@ -75,7 +75,7 @@ _PREPARED = Statement(
 )
 _ROLLBACK: Query = (Statement("rollback"), ())
 _PREPARED_MAX = Statement("show max_prepared_transactions", kept=False)
-#: Sessions that wait for another one of them, running or prepared; they are cancelled.
+#: Cancels sessions that wait for another session of the agent, or for its prepared transaction.
 _CANCEL_BLOCKED = Statement(
     """
     with ours as (
@@ -98,8 +98,8 @@ _CANCEL_BLOCKED = Statement(
     """
 )
 _CANCEL = Statement("select pg_cancel_backend(pid) from unnest($1::integer[]) as pid")
-#: Nothing can tell the order in which rows of different tables change (a trigger, a rule or a procedure of a user
-#: that agents fire can), and no table has two articles. No agent writes a branch marker.
+#: Whether the order in which rows of different tables change is unobservable (triggers, rules and the user's procedures
+#: that run for agents can observe it), and no table has two articles. No agent writes a branch marker.
 _IS_ORDER_FREE = Statement(
     """
     select not exists (
@@ -138,12 +138,12 @@ class ServerTarget:
         self._applier = Applier()
         self._lines: list[AgentSession] = []
         self._watch: Pipe | None = None
-        """A further session, which looks whether the others wait for each other."""
+        """Additional session, which detects sessions that wait for each other."""
         self._database = 0
-        """The database's OID."""
+        """OID of the database."""
         self._path = ""
         self.position = 0
-        """Up to where everything was delivered, as of the last answer."""
+        """Position up to which transactions are delivered, as of the last answer."""
 
     @classmethod
     async def open(
@@ -164,7 +164,7 @@ class ServerTarget:
             "search_path": self._path,
             "synchronous_commit": "on" if profile.synchronous_commit else "off",
         }
-        pipe = await Pipe.connect(self._dsn, **settings)  # type: ignore[arg-type] # they are options, all of them
+        pipe = await Pipe.connect(self._dsn, **settings)  # type: ignore[arg-type] # all of them are session settings
         self._lines.append(AgentSession(pipe, self._publisher, self._applier))
         return pipe
 
@@ -192,7 +192,7 @@ class ServerTarget:
 
     async def find_position(self) -> None:
         pipe, name = self._first, self._publisher.encode()
-        # Asked first: an INSERT that a row is in the way of would wait for what a stream has prepared.
+        # Read first: an INSERT that conflicts with a row would wait for a stream's prepared transaction.
         rows = (await ask(pipe, (_POSITION, (name,)))).rows(0)
         if not rows:
             await ask(pipe, (_FIRST_POSITION, (name, self._publisher_db.encode())))
@@ -262,10 +262,10 @@ class ServerTarget:
 
 
 async def ask(pipe: Pipe, *queries: Query) -> PipeAnswer:
-    """Run what nothing should refuse.
+    """Run statements that are not expected to fail.
 
     Raises:
-        RefusedError: it was refused; nothing of the group holds.
+        RefusedError: a statement failed; the group had no effect.
     """
     answer = await pipe.run(*queries)
     if answer.failure is not None:
@@ -296,7 +296,7 @@ async def _free_key(pipe: Pipe, query: Statement, publisher: bytes) -> list[byte
 
 
 async def _lock(pipe: Pipe, lock: Statement, key: Sequence[bytes]) -> bool:
-    """False: it is not to be had."""
+    """Take a lock; return whether it was obtained before the lock timeout."""
     failure = (await pipe.run((lock, key))).failure
     if failure is not None and failure.sqlstate != "55P03":
         raise LostError(str(failure))

@@ -1,1 +1,1 @@
-"""What a Subscriber of merge replication is given."""
+"""Setup of a Subscriber of merge replication."""

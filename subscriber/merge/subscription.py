@@ -1,7 +1,7 @@
-"""Make a database a Subscriber of a merge publication: its tables, their rows, and the metadata of these.
+"""Make a database a Subscriber of a merge publication: its tables, their rows, and the metadata of the rows.
 
-Knows nothing of the Publisher's database but the rows that it is handed. Every function takes an administrator's
-connection (a superuser's), inside a transaction.
+The module knows nothing of the Publisher's database but the rows that it is given. Every function takes an
+administrator's connection (a superuser's), inside a transaction.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from twopc.subscriber.tables import create_table, foreign_key_text, unique_key_t
 
 Connection = AsyncConnection[Any]
 
-#: A row of metadata on its way: lineage and column versions are arrays of bigint.
+#: Columns of transferred metadata: lineage and column versions are arrays of bigint.
 METADATA = ("rowguid", "gone", "lineage", "colv", "writer")
 
 
@@ -46,15 +46,15 @@ select t.tgname::text, t.tgenabled::text from pg_trigger as t
 where t.tgrelid = %s::text::regclass and not t.tgisinternal and t.tgenabled <> 'D'
 """
 _MODES: dict[str, LiteralString] = {"O": "", "R": "replica ", "A": "always "}
-"""How a trigger is enabled, by ``tgenabled``."""
+"""Keyword that enables a trigger, by ``tgenabled``."""
 
 
 @asynccontextmanager
 async def emptied(connection: Connection, articles: Sequence[Article]) -> AsyncIterator[None]:
-    """Take all rows out of copies, which are tracked no more, while others are filled in: see `quiet`.
+    """Truncate copies that are no longer tracked, and let the block fill them: see `quiet`.
 
     Raises:
-        SubscriptionError: a table that is no copy refers to one.
+        SubscriptionError: a table that is not a copy refers to one.
     """
     tables = f.COMMA.join([f.table_of(article) for article in articles])
     async with quiet(connection, articles):
@@ -70,9 +70,9 @@ async def emptied(connection: Connection, articles: Sequence[Article]) -> AsyncI
 
 @asynccontextmanager
 async def quiet(connection: Connection, articles: Sequence[Article]) -> AsyncIterator[None]:
-    """Have no trigger of the user's fire while copies are filled, not even one that is ENABLE ALWAYS.
+    """Disable the user's triggers on copies, even ENABLE ALWAYS ones, while the block fills the copies.
 
-    Until the transaction ends foreign keys are not checked.
+    Foreign keys are not checked until the transaction ends.
     """
     await connection.execute("set local session_replication_role = replica")
     enabled: list[tuple[sql.Identifier, str, str]] = []
@@ -99,10 +99,10 @@ async def receive_table(
     """Create the copy of an article, and fill it with rows: COPY text of the columns that take values.
 
     Args:
-        over: the copy is there, and empty.
+        over: whether the copy exists already and is empty.
 
     Raises:
-        SubscriptionError: there is a table of that name.
+        SubscriptionError: a table of that name exists.
     """
     if not over:
         await refuse_if_there(connection, article.schema, article.table)
@@ -113,10 +113,10 @@ async def receive_table(
 
 
 async def refuse_if_there(connection: Connection, schema: str, table: str) -> None:
-    """Refuse to make a copy where a table is.
+    """Check that no table of that name exists before a copy is made.
 
     Raises:
-        SubscriptionError: there is a table of that name.
+        SubscriptionError: a table of that name exists.
     """
     if await is_there(connection, schema, table):
         raise SubscriptionError(
@@ -125,7 +125,7 @@ async def refuse_if_there(connection: Connection, schema: str, table: str) -> No
 
 
 async def is_there(connection: Connection, schema: str, table: str) -> bool:
-    """Whether there is a table of that name."""
+    """Return whether a table of that name exists."""
     cursor = await connection.execute(
         "select to_regclass(%s) is not null", (f.qualified(schema, table).as_string(None),)
     )
@@ -133,22 +133,22 @@ async def is_there(connection: Connection, schema: str, table: str) -> bool:
 
 
 async def create_closed(connection: Connection, article: Article, merged: MergeArticle) -> None:
-    """Create the copy of an article without keys and rows; only `receive_part` changes it until `open_tables`."""
+    """Create the copy of an article without keys and rows; only `receive_part` can change it until `open_tables`."""
     await create_table(connection, article)
     await close_table(connection, merged)
 
 
 async def close_table(connection: Connection, merged: MergeArticle) -> None:
-    """Have only `receive_part` change a copy until `open_tables`."""
+    """Let only `receive_part` change a copy until `open_tables`."""
     texts = TrackingTexts(merged, tracking.owner_role(connection.info.dbname))
     await connection.execute(texts.initialising().encode())
 
 
 async def check_columns(connection: Connection, article: Article) -> None:
-    """Refuse to fill a table anew that has not the columns of the article.
+    """Check that a table to be refilled has the columns of the article.
 
     Raises:
-        SubscriptionError: names the column.
+        SubscriptionError: a column is missing or has another type; names the column.
     """
     held = {
         column.name: column
@@ -171,7 +171,7 @@ async def receive_part(
     *,
     binary: bool = False,
 ) -> None:
-    """Add a part of the rows to a copy that is being initialised: the columns that take values, as COPY takes them."""
+    """Add a part of the rows to a copy that is being initialised: the columns that take values, in COPY format."""
     await connection.execute(path.READ_LOCAL)
     columns = [column.name for column in article.columns if column.takes_values]
     async with quiet(connection, [article]):
@@ -184,10 +184,10 @@ async def make_keys(
     uniques: Sequence[UniqueKey],
     foreign_keys: Sequence[ForeignKey],
 ) -> None:
-    """Make the keys of a copy that it lacks, once its rows are there; foreign keys are deferrable for agents.
+    """Create the missing keys of a copy after its rows are loaded; foreign keys are deferrable for agents.
 
     Args:
-        foreign_keys: between copies that have their unique keys then.
+        foreign_keys: between copies that already have their unique keys.
     """
     missing = [
         key for key in uniques if not await _has_key(connection, article.schema, article.table, key)
@@ -207,7 +207,7 @@ async def _has_key(
 
 
 async def open_tables(connection: Connection) -> None:
-    """Let the tables be changed that were initialised."""
+    """Let all sessions change the initialised tables again."""
     owner = tracking.owner_role(connection.info.dbname)
     for article in await tracking.articles(connection):
         texts = TrackingTexts(article, owner)
@@ -217,7 +217,7 @@ async def open_tables(connection: Connection) -> None:
 
 
 async def join_tables(connection: Connection, articles: Sequence[Article]) -> None:
-    """Make the foreign keys between the copies, deferrable for agents, once all of them are filled."""
+    """Create the foreign keys between copies, deferrable for agents, after all copies are filled."""
     there = {(article.schema, article.table) for article in articles}
     for article in articles:
         for key in article.references:
@@ -237,13 +237,13 @@ async def track(
     """Track a copy from now on.
 
     Args:
-        floor: above which versions go on of rows of which the Publisher has forgotten what it knew.
-        is_client: the subscription is a client's: its changes may be kept or refused (``upload``).
-        without: protections that are left out, to show what they protect from.
+        floor: version above which versions continue for rows whose metadata the Publisher has removed.
+        is_client: whether the subscription is a client's: its changes may be kept or refused (``upload``).
+        without: protections that are omitted, to show their purpose.
     """
     await tracking.track(
         connection,
-        replace(article, filter=None),  # a Publisher alone has partitions
+        replace(article, filter=None),  # only a Publisher has partitions
         publication,
         created_table=True,
         is_local=is_client,
@@ -261,10 +261,10 @@ async def track(
 async def receive_metadata(
     connection: Connection, article: MergeArticle, publisher: int, blocks: AsyncIterable[bytes]
 ) -> None:
-    """Take over what the Publisher knows of the rows of a copy that is tracked.
+    """Load the Publisher's metadata of the rows of a tracked copy.
 
     Args:
-        publisher: its replica.
+        publisher: replica number of the Publisher.
         blocks: COPY text of the columns `METADATA`.
     """
     await connection.execute(
@@ -286,13 +286,14 @@ async def receive_metadata(
 async def guard_partition(
     connection: Connection, articles: Sequence[MergeArticle], values: tuple[str, str]
 ) -> None:
-    """Refuse changes that would leave a row outside the Subscriber's partition, where the partition option says so.
+    """Refuse changes that would leave a row outside the Subscriber's partition, if the partition option requires
+    it.
 
-    Args:
-        values: its host name, and its login.
+        Args:
+            values: the Subscriber's host name and login.
 
-    Raises:
-        SubscriptionError: a filter calls what is not here.
+        Raises:
+            SubscriptionError: a filter calls a function that does not exist at the Subscriber.
     """
     for article in articles:
         if article.filter is not None and article.filter.option > PartitionOption.FREE:
@@ -309,7 +310,7 @@ async def _guard(
     for text in texts.guard(merge_filter, *values):
         await connection.execute(text.encode())
     try:
-        # of no row, but the trigger looks at what the filter calls
+        # changes no row, but the trigger resolves the functions that the filter calls
         async with connection.transaction():
             await connection.execute(
                 sql.SQL("update {0} set {1} = {1} where false").format(texts.table, texts.rowguid)
@@ -322,6 +323,6 @@ async def _guard(
 
 
 async def leave(connection: Connection) -> None:
-    """Track no table any more; copies stay, as ordinary tables, with the column by which their rows were known."""
+    """Stop tracking all tables; copies stay as ordinary tables, with the column that identified their rows."""
     for stored in await tracking.stored_articles(connection):
         await tracking.untrack(connection, stored)

@@ -1,7 +1,7 @@
-"""Routines at a Subscriber: defined as at the Publisher, and called where a call was stored for their rows.
+"""Routines at a Subscriber: defined as at the Publisher, and called if a call was stored instead of its rows.
 
-Knows no agent but its role, and the Publisher only by the articles that it is handed. Every function takes an
-administrator's connection (a superuser's) and does its work in one transaction.
+The package knows of the agent only its role, and of the Publisher only the articles that it is given. Every
+function takes an administrator's connection (a superuser's) and does its work in one transaction.
 
 Source: seed 004.
 """
@@ -53,16 +53,16 @@ set (dest_schema, name, kind, identity, takes_calls, agent)
 
 
 async def create(connection: Connection, article: ProcArticle, agent: str, *, call: bool) -> None:
-    """Define a routine as at the Publisher, and make what agents call for it.
+    """Define a routine as at the Publisher, and create the functions that agents call for it.
 
-    What somebody has made of it here is overwritten, and the log says so.
+    A changed definition at the Subscriber is overwritten, and the log says so.
 
     Args:
         agent: the role of distribution agents.
-        call: it takes calls; False: its definitions only.
+        call: whether the Subscriber takes calls; if False, it takes definitions only.
 
     Raises:
-        SubscriptionError: it cannot be defined here; nothing was changed.
+        SubscriptionError: the routine cannot be defined at the Subscriber; nothing was changed.
     """
     role = owner_role(connection.info.dbname)
     owner, to = sql.Identifier(role), sql.Identifier(agent)
@@ -117,7 +117,7 @@ async def create(connection: Connection, article: ProcArticle, agent: str, *, ca
 
 
 async def _there(connection: Connection, article: ProcArticle) -> tuple[str, str, str, str] | None:
-    """Definition, owner, digest and kind of the routine that has its place now."""
+    """Return definition, owner, digest and kind of the existing routine with the same identity."""
     async with full_names(connection):
         cursor = await connection.execute(_THERE, (article.identity,))
         row: tuple[str, str, str, str] | None = await cursor.fetchone()
@@ -125,7 +125,7 @@ async def _there(connection: Connection, article: ProcArticle) -> tuple[str, str
 
 
 def _rights(article: ProcArticle, owner: sql.Identifier, calls: sql.Identifier) -> list[str]:
-    """What it takes to define and to call in a schema."""
+    """Return statements that grant the rights to define and to call routines in a schema."""
     schema = sql.Identifier(article.schema)
     return [
         text.format(schema=schema, owner=owner, calls=calls).as_string(None)
@@ -138,9 +138,9 @@ def _rights(article: ProcArticle, owner: sql.Identifier, calls: sql.Identifier) 
 
 
 async def drop(connection: Connection, article_id: int) -> None:
-    """Take a routine away, or put back what was there before; harmless if it did not come from us.
+    """Drop a routine, or restore its previous definition; does nothing if the routine was not created by `create`.
 
-    One that something else was built on stays, and belongs to whoever takes the subscription away.
+    A routine on which other objects depend stays, and its ownership passes to the administrator.
     """
     async with connection.transaction():
         cursor = await connection.execute(
@@ -187,7 +187,7 @@ async def _restore(
 
 
 async def _revoke(connection: Connection, schema: str, agent: str) -> None:
-    """Rights on a schema that no other article of ours needs."""
+    """Revoke rights on a schema that no other article needs."""
     cursor = await connection.execute(
         """
         select exists (select from msrepl.msreplication_proc_articles where dest_schema = %(schema)s),
@@ -210,7 +210,7 @@ async def _revoke(connection: Connection, schema: str, agent: str) -> None:
 
 
 async def drop_all(connection: Connection) -> None:
-    """Take every routine of the subscription away; harmless where there are none."""
+    """Drop every routine of the subscription; does nothing if there are none."""
     there = await connection.execute(
         "select from pg_class where oid = to_regclass('msrepl.msreplication_proc_articles')"
     )

@@ -1,4 +1,4 @@
-"""The SQL of routines at a Subscriber: what makes a call of a stored one, and what takes a new definition.
+"""The SQL of routines at a Subscriber: functions that perform stored calls, and that apply new definitions.
 
 Pure: text in, text out.
 """
@@ -13,22 +13,22 @@ from twopc.sql import fragments as f
 from twopc.sql.render import compose, render
 from twopc.sql.table_role import runs_as
 
-#: Types whose name, without a length, means a length of one.
+#: Types whose SQL name without a length means a length of one, with the names of the unlimited types.
 _ENDLESS = {"character": "bpchar", "bit": '"bit"'}
 
 
 def apply_call_function(article_id: int) -> str:
-    """What takes the calls of an article, in schema msrepl."""
+    """Return the name of the function that performs the calls of an article, in schema msrepl."""
     return f"apply_{article_id}_call"
 
 
 def apply_definition_function(article_id: int) -> str:
-    """What takes the definitions of an article, in schema msrepl."""
+    """Return the name of the function that applies the definitions of an article, in schema msrepl."""
     return f"apply_{article_id}_definition"
 
 
 def shared_texts(owner: sql.Identifier) -> list[str]:
-    """What there is before the first routine."""
+    """Return the text of the objects that must exist before the first routine."""
     return [
         render("twopc.subscriber", "proc_catalog", owner=owner),
         render("twopc.subscriber", "define_routine", owner=owner),
@@ -36,7 +36,7 @@ def shared_texts(owner: sql.Identifier) -> list[str]:
 
 
 def definition_text(article: ProcArticle, owner: sql.Identifier, agent: sql.Identifier) -> str:
-    """The function that takes an article's definitions."""
+    """Return the text of the function that applies an article's definitions."""
     return render(
         "twopc.subscriber",
         "apply_proc_definition",
@@ -49,10 +49,10 @@ def definition_text(article: ProcArticle, owner: sql.Identifier, agent: sql.Iden
 
 
 def call_text(article: ProcArticle, calls: str, agent: sql.Identifier) -> str:
-    """The function that takes an article's calls.
+    """Return the text of the function that performs an article's calls.
 
     Args:
-        calls: the role in whose name they are made.
+        calls: role with whose privileges the calls are made.
     """
     given = [sql.SQL("given[{}]").format(place + 1) for place in range(len(article.given))]
     return render(
@@ -71,7 +71,7 @@ def call_text(article: ProcArticle, calls: str, agent: sql.Identifier) -> str:
 
 
 def invocation(article: ProcArticle) -> sql.Composable:
-    """The text that is executed, as an expression; polymorphic arguments take their types from the call."""
+    """Return the executed statement as an expression; polymorphic arguments take their types from the call."""
     polymorphic = [place for place, each in enumerate(article.given) if _is_polymorphic(each)]
     passed: list[sql.Composable] = []
     place = 0

@@ -1,18 +1,20 @@
-"""How an article's changes arrive at a Subscriber: the procedures that agents call, and their text.
+"""How an article's changes are applied at a Subscriber: the procedures that agents call, and their text.
 
-`texts` makes SQL from an article, `bodies` the statements inside, `install` creates and drops, `custom` looks
-at the user's own procedures, `script` shows what would be created, `net` folds commands into their net
-effect. Knows neither the Publisher nor the distribution database, and makes no call itself.
+`texts` makes SQL from an article, `bodies` the statements inside, `install` creates and drops, `custom` examines
+the user's own procedures, `script` shows the text of procedures before they exist, `net` folds commands into
+their net effect. The package knows neither the Publisher nor the distribution database, and calls none of the
+procedures itself.
 
-What an agent calls, per article and operation (`apply_function`, `set_function`), under the replica role:
+An agent calls these, per article and operation (`apply_function`, `set_function`), under the replica role:
 
 ``msrepl.apply_<article>_<ins|upd|del>(command text)``
-    One command as it is stored, of whatever format. Fails with SQLSTATE P0002 and number 20598 in DETAIL (a
-    JSON object) if the row is not here.
+    Applies one command as it is stored, of any format. Fails with SQLSTATE P0002 and number 20598 in DETAIL (a
+    JSON object) if the row does not exist at the Subscriber.
 ``msrepl.set_<article>_<ins|upd|del>(commands text[]) returns bigint``
-    A run of commands as one statement; -1 if nothing was done and they are to be applied one by one.
+    Applies a run of commands as one statement; returns -1 if nothing was done and the commands must be applied
+    one by one.
 ``msrepl.apply_net(codes integer[], commands text[]) returns bigint``
-    What `net_effect` returns: deletes, updates, inserts, each postponed while another is in its way.
+    Applies the result of `net_effect`: deletes, updates, inserts, each postponed while another is in its way.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The statements inside an article's procedures at a Subscriber.
 
-Pure: from an `Article` and the Subscriber's own table to fragments. `texts` puts them into the templates.
-Where a value of a call is to be found is a `ValueSource`: a parameter, a field of a row-typed parameter, or a column
-of a set of calls. The names of all these are ours; the table goes by ``t``.
+Pure: from an `Article` and the Subscriber's own table to fragments. `texts` puts them into the templates. A
+`ValueSource` says where a value of a call is found: in a parameter, in a field of a row-typed parameter, or in a
+column of a set of calls. The names of all these are generated; the table has the alias ``t``.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from twopc.sql import fragments as f
 
 @dataclass(frozen=True, slots=True)
 class ValueSource:
-    """Where the values of a call are."""
+    """Where the procedure finds the values of a call."""
 
     value: Callable[[CallParameter], sql.Composable]
     byte: Callable[[int], sql.Composable] = lambda place: f.raw(f"byte{place + 1}")
-    """A byte of the bitmask; a procedure takes them out once, since every look into a bytea costs."""
+    """Variable that holds a byte of the bitmask; extracted once, since every access to a bytea is expensive."""
 
     def __call__(self, parameter: CallParameter) -> sql.Composable:
         return self.value(parameter)
@@ -36,8 +36,8 @@ class Bodies:
     """Statements for one operation of an article in one format.
 
     Args:
-        held: the Subscriber's table; None: one that was made from the article.
-        types: for columns of a domain, the type behind it, by column: a call may hold a NULL that the
+        held: the Subscriber's table; None if the table was made from the article.
+        types: for each column of a domain, the domain's base type: a call may hold a NULL that the
             domain does not allow.
     """
 
@@ -62,44 +62,46 @@ class Bodies:
         self.always = [
             c for c in article.value_columns if c.name in own and own[c.name].identity == "a"
         ]
-        """Columns that UPDATE cannot set: GENERATED ALWAYS AS IDENTITY here."""
+        """Columns that UPDATE cannot set: GENERATED ALWAYS AS IDENTITY at the Subscriber."""
         self.computed = [
             c
             for c in article.columns
             if c.generated and c.name in own and not own[c.name].generated
         ]
-        """Columns that only the Publisher's table computes."""
+        """Columns that are generated at the Publisher but not at the Subscriber."""
 
     # -- values of a call -------------------------------------------------------------------------
 
     def type_of(self, parameter: CallParameter) -> str:
-        """Its SQL type, never a domain."""
+        """Return the parameter's SQL type, with a domain replaced by its base type."""
         if parameter.column is None:
             return parameter.type
         return self.types.get(parameter.column.name, parameter.type)
 
     @property
     def has_bitmap(self) -> bool:
-        """The call says which columns changed."""
+        """Whether a call carries a bitmask of the changed columns."""
         return "bitmap" in self._by_name
 
     def new(self, column: Column, source: ValueSource) -> sql.Composable:
-        """A column's new value."""
+        """Return the expression for a column's new value."""
         return source(self._by_name[f"c{self._place[column.name] + 1}"])
 
     def original_key(self, source: ValueSource) -> list[sql.Composable]:
-        """The key by which the row is found."""
+        """Return the expressions for the key by which the row is found."""
         if "pkc1" in self._by_name:
             return [source(self._by_name[f"pkc{n}"]) for n in range(1, len(self.article.key) + 1)]
         return [source(self._by_name[f"old_c{self._place[name] + 1}"]) for name in self.article.key]
 
     def same_update(self, source: ValueSource) -> list[sql.Composable]:
-        """What two calls have in common of which the later one does all that the earlier one did."""
+        """Return the expressions that are equal in two calls of which the later one supersedes the earlier one."""
         mask = [source(self._by_name["bitmap"])] if self.has_bitmap else []
         return [*self.original_key(source), *mask]
 
     def key_stays(self, source: ValueSource) -> sql.Composed:
-        """The call does not change the key; one that does may be about another row's key later."""
+        """Return the condition that a call leaves the key unchanged; a changed key may later be that of another
+        row.
+        """
         return f.AND.join(
             [
                 sql.SQL("({}row({})::text is not distinct from row({})::text)").format(
@@ -112,7 +114,7 @@ class Bodies:
         )
 
     def new_key(self, source: ValueSource) -> list[sql.Composable]:
-        """The key that the row has afterwards."""
+        """Return the expressions for the key that the row has after the update."""
         columns = self.article.key_columns
         if not self.has_bitmap:
             return [self.new(column, source) for column in columns]
@@ -124,13 +126,13 @@ class Bodies:
         ]
 
     def _bit(self, column: Column, source: ValueSource) -> tuple[sql.Composed, sql.Literal]:
-        """The column's bit, and what it is when set: ``byte1 & 2``, ``2``."""
+        """Return the expression for the column's bit, and its value when set: ``byte1 & 2``, ``2``."""
         place = self._place[column.name]
         mask = sql.Literal(1 << (place & 7))
         return sql.SQL("{} & {}").format(source.byte(place >> 3), mask), mask
 
     def bytes(self, source: ValueSource) -> sql.Composed:
-        """Declarations of what `ValueSource.byte` names."""
+        """Return declarations of the variables that `ValueSource.byte` names."""
         return sql.SQL("\n    ").join(
             [
                 sql.SQL("{} constant integer := get_byte({}, {});").format(
@@ -141,7 +143,7 @@ class Bodies:
         )
 
     def key_changed(self, source: ValueSource) -> sql.Composed:
-        """Some bit of a key column is set."""
+        """Return the condition that the bit of a key column is set."""
         masks: dict[int, int] = {}
         for column in self.article.key_columns:
             place = self._place[column.name]
@@ -154,7 +156,7 @@ class Bodies:
         )
 
     def bit_is_clear(self, column: Column, source: ValueSource) -> sql.Composable:
-        """``byte1 & 2 = 0 or``; nothing where there is no bitmask."""
+        """Return ``byte1 & 2 = 0 or``; nothing if the format has no bitmask."""
         if not self.has_bitmap:
             return sql.SQL("")
         return sql.SQL("{} = 0 or ").format(self._bit(column, source)[0])
@@ -162,19 +164,19 @@ class Bodies:
     # -- statements -------------------------------------------------------------------------------
 
     def insert_columns(self) -> sql.Composed:
-        """What an INSERT names; everything else fills itself."""
+        """Return the column list of an INSERT; the table fills the other columns itself."""
         return f.identifiers(column.name for column in self.article.value_columns)
 
     def overriding(self) -> sql.SQL:
-        """Values of an identity column come from the Publisher."""
+        """Return OVERRIDING SYSTEM VALUE if an identity column takes the Publisher's values; otherwise nothing."""
         return sql.SQL(" overriding system value" if self.always else "")
 
     def insert_values(self, source: ValueSource) -> sql.Composed:
-        """The values for `insert_columns`."""
+        """Return the values for `insert_columns`."""
         return f.COMMA.join([self.new(column, source) for column in self.article.value_columns])
 
     def match(self, key: Sequence[sql.Composable]) -> sql.Composed:
-        """The row of the table that has this key."""
+        """Return the condition that a row of the table has this key."""
         return f.AND.join(
             [
                 f.equal(f.raw("t.") + sql.Identifier(column.name), value, column.equality)
@@ -185,15 +187,15 @@ class Bodies:
     def update(
         self, source: ValueSource, *, key: bool, tail: sql.Composable | None = None
     ) -> sql.Composable:
-        """An UPDATE of the row with the original key.
+        """Return an UPDATE of the row with the original key.
 
         Args:
-            key: key columns are set as well.
+            key: whether key columns are set as well.
             tail: ``from ...``, for a set of calls.
         """
         assignments = self._assignments(source, key=key)
         match = self.match(self.original_key(source))
-        if not assignments:  # nothing but a key: is the row there?
+        if not assignments:  # no columns but the key: only check that the row exists
             return sql.SQL("perform from {} as t where {}").format(self.table, match)
         return sql.SQL("update {} as t set\n            {}{}\n        where {}").format(
             self.table, _INDENT.join(assignments), tail or sql.SQL(""), match
@@ -210,7 +212,7 @@ class Bodies:
         return results
 
     def updated(self, column: Column, source: ValueSource, held: sql.Composable) -> sql.Composable:
-        """What a column holds after an update: its new value, or `held` if it did not change."""
+        """Return the expression for a column's value after an update: the new value, or `held` if unchanged."""
         if not self.has_bitmap:
             return self.new(column, source)
         return sql.SQL("case {} when {} then {} else {} end").format(
@@ -218,15 +220,15 @@ class Bodies:
         )
 
     def delete(self, source: ValueSource, tail: sql.Composable | None = None) -> sql.Composed:
-        """A DELETE of the row with the original key."""
+        """Return a DELETE of the row with the original key."""
         return sql.SQL("delete from {} as t{}\n        where {}").format(
             self.table, tail or sql.SQL(""), self.match(self.original_key(source))
         )
 
-    # -- what is not in the statement -------------------------------------------------------------
+    # -- parts outside the statement --------------------------------------------------------------
 
     def key_json(self, source: ValueSource) -> sql.Composed:
-        """The key by which the row was looked for."""
+        """Return the original key as a JSON object."""
         pairs = [
             sql.SQL("{}, {}").format(sql.Literal(name), value)
             for name, value in zip(self.article.key, self.original_key(source), strict=True)
@@ -234,7 +236,7 @@ class Bodies:
         return sql.SQL("jsonb_build_object({})").format(f.COMMA.join(pairs))
 
     def guard(self, source: ValueSource) -> sql.Composable:
-        """Refuse a change that an identity column of the Subscriber's cannot take."""
+        """Return statements that refuse a change of an identity column which the Subscriber's table cannot make."""
         if self.operation != "upd":
             return sql.SQL("")
         checks = []
@@ -266,9 +268,9 @@ class Bodies:
         return sql.Composed(checks)
 
     def compute(self, source: ValueSource) -> sql.Composable:
-        """Work out what the Publisher's table generates and this one does not.
+        """Return the statement that computes the columns generated only by the Publisher's table.
 
-        Dynamic, so that no name in the expression is taken for a parameter.
+        The statement is dynamic, so that no name in the expression is taken for a parameter.
         """
         if self.operation == "del" or not self.computed:
             return sql.SQL("")
@@ -281,7 +283,7 @@ class Bodies:
         )
 
     def compute_set(self, source: ValueSource) -> sql.Composable:
-        """As `compute`, for all rows of a set of calls."""
+        """Return the statement of `compute` for all rows of a set of calls."""
         if self.operation == "del" or not self.computed:
             return sql.SQL("")
         inside = sql.SQL("({}) in (select {} from unnest($1) as c)").format(

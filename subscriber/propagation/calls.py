@@ -1,6 +1,6 @@
-"""What is called for an article, and with what: names, arguments, row types.
+"""Calls for an article: names, arguments and row types.
 
-Pure. Where a call has more values than PostgreSQL passes arguments, each image of the row is one argument of a
+Pure. If a call has more values than PostgreSQL accepts as arguments, each image of the row is one argument of a
 row type.
 """
 
@@ -24,32 +24,32 @@ _ROW_ARGUMENT = {"new": "new_row", "old": "old_row", "key": "original_key"}
 
 
 def own_object(name: str) -> sql.Identifier:
-    """An object in schema msrepl."""
+    """Return the identifier of an object in schema msrepl."""
     return sql.Identifier(names.SCHEMA, name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriberSide:
-    """The Subscriber's side: who owns what, and what its table is like."""
+    """The Subscriber's side of an article: its roles, its table and its custom procedures."""
 
     owner: str
-    """Owns what is in schema msrepl."""
+    """Role that owns the objects in schema msrepl."""
     agent: str
-    """The role of distribution agents."""
+    """Role of distribution agents."""
     table_owner: str
     held: Table | None = None
-    """Its table; None: one that was made from the article."""
+    """The Subscriber's table; None if the table was made from the article."""
     types: Mapping[str, str] = field(default_factory=dict)
-    """For columns of a domain, the type behind it."""
+    """For each column of a domain, the domain's base type."""
     routines: Mapping[str, CustomRoutine] = field(default_factory=dict)
-    """The custom procedures, by operation."""
+    """Custom procedures, by operation."""
 
 
 class Calls:
     """Names, arguments and row types of one article's calls.
 
     Args:
-        procedures: names of the default procedures by operation, where they are not
+        procedures: names of the default procedures by operation, if they differ from
             `names.propagation_procedure`.
     """
 
@@ -69,20 +69,20 @@ class Calls:
         self.owner = sql.Identifier(place.owner)
         self.agent = sql.Identifier(place.agent)
         self.role = names.table_role(place.owner, article.schema, article.table)
-        """In whose name the table is changed."""
+        """Role with whose privileges the table is changed."""
         self._bodies: dict[str, Bodies] = {}
 
     # -- names and parameters ---------------------------------------------------------------------
 
     def default_name(self, operation: str) -> str:
-        """``sp_ms<operation>_<schema><table>``."""
+        """Return the name of the default procedure, by default ``sp_ms<operation>_<schema><table>``."""
         article = self.article
         return self.procedures.get(operation) or names.propagation_procedure(
             operation, article.schema, article.table
         )
 
     def bodies(self, operation: str) -> Bodies:
-        """The statements of an operation that is called."""
+        """Return the statements of an operation whose commands are calls."""
         if operation not in self._bodies:
             self._bodies[operation] = Bodies(
                 self.article,
@@ -94,22 +94,22 @@ class Calls:
         return self._bodies[operation]
 
     def is_called(self, operation: str) -> bool:
-        """Commands of this operation are calls, not statements and not nothing."""
+        """Whether commands of this operation are calls, neither statements nor suppressed."""
         return self.propagation.method(operation).format not in (Format.SQL, Format.NONE)
 
     def by_row(self, operation: str) -> bool:
-        """There are more values than arguments: each image is one argument."""
+        """Whether a call has more values than a procedure can have arguments, so that each image is one argument."""
         return len(self.bodies(operation).parameters) > ARGUMENTS_MAX
 
     def call_type(self, operation: str) -> sql.Identifier:
-        """The type of a call's values."""
+        """Return the identifier of the row type of a call's values."""
         return own_object(f"call_{self.article_id}_{operation}")
 
     def _image_type(self, image: str) -> sql.Identifier:
         return own_object(f"{'key' if image == 'key' else 'image'}_{self.article_id}")
 
     def arguments(self, operation: str) -> list[tuple[str, str]]:
-        """Name and SQL type of every argument of the operation's procedure."""
+        """Return name and SQL type of every argument of the operation's procedure."""
         bodies = self.bodies(operation)
         if not self.by_row(operation):
             return [(each.name, bodies.type_of(each)) for each in bodies.parameters]
@@ -122,12 +122,12 @@ class Calls:
         ]
 
     def signature(self, operation: str) -> str:
-        """``schema.name(types)`` of the default procedure, as regprocedure takes it."""
+        """Return ``schema.name(types)`` of the default procedure, as regprocedure accepts it."""
         name = sql.Identifier(self.article.schema, self.default_name(operation)).as_string(None)
         return f"{name}({', '.join(each for _, each in self.arguments(operation))})"
 
     def parameter_list(self, operation: str) -> sql.Composed:
-        # SCALL leaves out what did not change, as the original's calls do
+        # SCALL omits unchanged columns, as the original's calls do
         default = ""
         if self.propagation.method(operation).format is Format.SCALL:
             default = " default null"
@@ -138,7 +138,7 @@ class Calls:
         )
 
     def argument(self, operation: str, parameter: CallParameter) -> sql.Composable:
-        """Where the procedure finds a value."""
+        """Return the expression by which the procedure refers to a value."""
         if not self.by_row(operation) or parameter.image == "bitmap":
             return f.raw(parameter.name)
         return f.raw(f"{_ROW_ARGUMENT[parameter.image]}.{parameter.name.removeprefix('old_')}")
@@ -146,7 +146,7 @@ class Calls:
     # -- objects ----------------------------------------------------------------------------------
 
     def types(self) -> list[str]:
-        """Row types of the values of each call."""
+        """Return statements that create the row types of the values of each call."""
         return [
             self.row_type(
                 self.call_type(operation),
@@ -161,7 +161,7 @@ class Calls:
         ]
 
     def images(self) -> dict[str, list[tuple[str, str]]]:
-        """Attributes of the row types of images, by name, where some procedure takes images whole."""
+        """Return the attributes of the image types, by name; empty if no procedure takes whole images."""
         if not any(self.by_row(each) for each in OPERATIONS if self.is_called(each)):
             return {}
         types = self.place.types
@@ -177,14 +177,14 @@ class Calls:
         }
 
     def image_type(self, name: str) -> str:
-        """Creates one of `images`."""
+        """Return the statement that creates one of `images`."""
         comment = f"A row of {self.article.name}, or its original key, as one argument"
         return self.row_type(own_object(name), self.images()[name], comment)
 
     def row_type(
         self, name: sql.Identifier, attributes: Sequence[tuple[str, str]], comment: str
     ) -> str:
-        """Creates a row type."""
+        """Return the statement that creates a row type."""
         return render(
             "twopc.subscriber",
             "call_type",
@@ -198,7 +198,7 @@ class Calls:
         )
 
     def called_name(self, operation: str) -> str:
-        """The procedure's quoted name."""
+        """Return the quoted name of the procedure that is called."""
         routine = self.place.routines.get(operation)
         if routine is not None:
             return routine.name
@@ -214,7 +214,7 @@ class Calls:
         return sql.SQL("call {}" if routine.is_procedure else "perform {}").format(call)
 
     def _values(self, operation: str) -> sql.Composed:
-        """What is passed: every value, or whole images."""
+        """Return the arguments of a call: every value, or whole images."""
         values = {p.name: f.raw(f"c.{p.name}") for p in self.bodies(operation).parameters}
         if not self.by_row(operation):
             return f.COMMA.join(list(values.values()))

@@ -1,8 +1,9 @@
-"""The user's own procedures and functions: whether they are there, and take what a call brings.
+"""The user's own procedures and functions: whether they exist, and accept the arguments of a call.
 
-They look for their row themselves: without ``perform msrepl.sp_msreplraiserror(20598)`` where no row was
-affected, a row that is missing passes unseen, as in the original. They must not end the transaction, which
-is the agent's. A name without a schema is looked for in the schema of the destination table, then in public.
+A custom procedure must check by itself that it affected a row: without
+``perform msrepl.sp_msreplraiserror(20598)``, a missing row goes unnoticed, as in the original. It must not end the
+transaction, which belongs to the agent. A name without a schema is looked up in the schema of the destination
+table, then in public.
 """
 
 from __future__ import annotations
@@ -56,15 +57,15 @@ order by array_position(%(schemas)s::text[], n.nspname::text), fits desc, p.oid
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomRoutine:
-    """A procedure or function of the user's."""
+    """A procedure or function written by the user."""
 
     schema: str
     name: str
-    """Quoted, with its schema."""
+    """Quoted name, qualified with the schema."""
     signature: str
-    """As regprocedure writes it."""
+    """Signature in the form that regprocedure prints."""
     is_procedure: bool
-    """It is CALLed."""
+    """Whether the routine is a procedure, to be called with CALL."""
 
 
 async def find_routine(
@@ -74,13 +75,13 @@ async def find_routine(
     method: Method,
     arguments: Sequence[tuple[str, str]],
 ) -> CustomRoutine:
-    """The user's procedure for one operation of an article.
+    """Return the user's procedure for one operation of an article.
 
     Args:
-        arguments: name and SQL type of what a call of this format brings.
+        arguments: name and SQL type of each argument of a call of this format.
 
     Raises:
-        SubscriptionError: it is not there, takes something else, or ends transactions.
+        SubscriptionError: the procedure does not exist, has other parameters, or ends transactions.
     """
     assert method.procedure is not None
     expected = ", ".join(f"{name} {kind}" for name, kind in arguments)

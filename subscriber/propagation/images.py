@@ -1,7 +1,7 @@
-"""The row types in which procedures of the user's may take whole images of a row.
+"""Row types that let the user's procedures take whole images of a row as arguments.
 
-They outlive what else is made for an article, because a user's procedure with such a parameter would go with
-its type: they are altered where the table was, and dropped only with the subscription.
+The types outlive the other objects of an article, because dropping a type would drop a user's procedure that has
+a parameter of the type: they are altered when the table is altered, and dropped only with the subscription.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ order by 1
 
 
 async def fit_images(connection: Connection, calls: Calls) -> None:
-    """Create the types that procedures of this article need, or alter them to what it is now."""
+    """Create the image types that procedures of this article need, or alter existing ones to fit the article."""
     for name, attributes in calls.images().items():
         cursor = connection.cursor(row_factory=tuple_row)
         await cursor.execute(_ATTRIBUTES, (name, names.SCHEMA))
@@ -47,7 +47,7 @@ async def fit_images(connection: Connection, calls: Calls) -> None:
             await connection.execute(calls.image_type(name).encode())
             continue
         requested = dict(attributes)
-        # they are numbered, so what is more or less is at the end
+        # attributes are numbered, so additions and removals are at the end
         actions = [
             sql.SQL("drop attribute {}").format(sql.Identifier(each))
             for each in held
@@ -67,7 +67,7 @@ async def fit_images(connection: Connection, calls: Calls) -> None:
 
 
 async def drop_images(connection: Connection, article_id: int) -> None:
-    """Drop the types, and with them procedures of the user's that take them; the log names those."""
+    """Drop the image types of an article, and with them the user's procedures that take them; log their names."""
     types = [f"image_{article_id}", f"key_{article_id}"]
     cursor = connection.cursor(row_factory=tuple_row)
     await cursor.execute(_ROUTINES, (types, names.SCHEMA))

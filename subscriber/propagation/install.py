@@ -1,7 +1,7 @@
-"""Create, renew and drop what propagation needs at a Subscriber.
+"""Create, regenerate and drop the objects that propagation needs at a Subscriber.
 
-Every function takes an administrator's connection (a superuser's) and does its work in one transaction. What
-the objects are is in `texts`.
+Every function takes an administrator's connection (a superuser's) and does its work in one transaction. `texts`
+defines the objects.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ join pg_type t on t.oid = b.oid and t.typtype <> 'd'
 """
 
 
-# What is to be dropped of an article: its default procedures, and the role of a table that no other article has.
+# Objects of an article to drop: its default procedures, and the role of a table that no other article uses.
 _REGISTERED = """
 select case when p.is_default and to_regprocedure(p.signature) is not null then p.signature end,
        p.dest_schema, p.article,
@@ -62,7 +62,8 @@ where p.article_id = %s
 
 
 async def install(connection: Connection, agent: str) -> None:
-    """Create what a Subscriber needs before its first article: positions, and what procedures call.
+    """Create the objects that a Subscriber needs before its first article: positions, and functions that procedures
+    call.
 
     Idempotent.
 
@@ -75,7 +76,7 @@ async def install(connection: Connection, agent: str) -> None:
 
 
 def install_texts(role: str, agent: str) -> list[str]:
-    """What `install` executes; `role` owns it."""
+    """Return the statements that `install` executes; `role` becomes the owner of the objects."""
     owner, to = sql.Identifier(role), sql.Identifier(agent)
     return [
         render(
@@ -112,21 +113,21 @@ async def create(
     procedures: Mapping[str, str] | None = None,
     scripts: Sequence[str] = (),
 ) -> list[str]:
-    """Create the procedures of one article, after its table; what there was of it goes.
+    """Create the procedures of one article, after its table; existing objects of the article are replaced.
 
     Args:
-        agent: the role of distribution agents, which may then call.
+        agent: the role of distribution agents, which may then call the procedures.
         procedures: names of the default procedures by operation, as the Publisher chose them.
-        scripts: the user's own procedures, executed once the types are there that they may need.
+        scripts: the user's own procedures, executed once the types exist that they may need.
 
     Returns:
-        The signatures of default procedures that somebody had replaced, and that are the default again;
-        the log says so too.
+        The signatures of default procedures that users had replaced, and that are the default again;
+        the log names them too.
 
     Raises:
-        SubscriptionError: a custom procedure is missing or takes something else, a routine of the
-            user's is where a default procedure should be, or row security would hide rows from agents:
-            nothing was changed.
+        SubscriptionError: a custom procedure is missing or has other parameters, a routine of the
+            user's has the signature of a default procedure, or row security would hide rows from agents.
+            Nothing was changed.
     """
     async with connection.transaction():
         _check_width(article, propagation)
@@ -178,15 +179,16 @@ async def regenerate(
 ) -> list[str]:
     """Make the procedures of an article fit its table again; see `create`.
 
-    Default procedures that somebody replaced are overwritten, and returned, so that they can be named.
+    Default procedures that users replaced are overwritten; their signatures are returned.
     """
     return await create(connection, article, article_id, propagation, agent, procedures=procedures)
 
 
 async def drop(connection: Connection, article_id: int) -> None:
-    """Take the procedures of one article, and the role of its table.
+    """Drop the procedures of one article, and the role of its table if no other article uses the table.
 
-    Custom procedures stay, except those that take images of its rows: their parameters' types go.
+    Custom procedures stay, except those that take images of the article's rows: the types of their parameters
+    are dropped.
     """
     async with connection.transaction():
         tables = await _drop(connection, article_id)
@@ -197,7 +199,7 @@ async def drop(connection: Connection, article_id: int) -> None:
 
 
 async def _drop(connection: Connection, article_id: int) -> set[tuple[str, str]]:
-    """Returns the tables that no other article has."""
+    """Drop the objects of an article except its image types; return the tables that no other article uses."""
     cursor = connection.cursor(row_factory=tuple_row)
     async with connection.transaction():
         await cursor.execute(_REGISTERED, (article_id,))
@@ -208,7 +210,7 @@ async def _drop(connection: Connection, article_id: int) -> set[tuple[str, str]]
 
 
 async def drop_all(connection: Connection) -> None:
-    """Take the procedures of every article away; harmless where there are none."""
+    """Drop the procedures of every article; do nothing if there are none."""
     cursor = connection.cursor(row_factory=tuple_row)
     await cursor.execute("select to_regclass('msrepl.msreplication_procedures') is not null")
     if await cursor.fetchone() != (True,):
@@ -257,7 +259,7 @@ def _check_width(article: Article, propagation: Propagation) -> None:
 
 
 async def _replaced(connection: Connection, article_id: int) -> list[str]:
-    """Default procedures that are no longer as they were made."""
+    """Return the signatures of default procedures whose source has changed since their creation."""
     cursor = connection.cursor(row_factory=tuple_row)
     await cursor.execute(
         "select q.oid::regprocedure::text from msrepl.msreplication_procedures p "

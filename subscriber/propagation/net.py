@@ -1,18 +1,18 @@
-"""The net effect of a range of commands, per key: what is left to do once everything in it has happened.
+"""The net effect of a range of commands, per key: the operations that remain once the whole range is applied.
 
-For a Subscriber that changes rows itself: its own accepted rows can be newer than what its agent has
-delivered. The Publisher inserts a key and deletes it again, the Subscriber then inserts it; the agent's
-first INSERT meets the Subscriber's row. Nothing is wrong: in the end the Publisher has the Subscriber's row
-too. So everything up to one of the Subscriber's own transactions is taken together, own commands in their
-places, and only its net effect is applied.
+A Subscriber that changes rows itself needs this: its own accepted rows can be newer than the commands that its
+agent has delivered. The Publisher inserts a key and deletes it again, the Subscriber then inserts it; the agent's
+first INSERT conflicts with the Subscriber's row. This is no error: in the end the Publisher has the Subscriber's
+row too. So all commands up to one of the Subscriber's own transactions are taken together, own commands in their
+places, and only the net effect is applied.
 
-Why the result is right. An own command was accepted because Publisher and Subscriber had the same version of
-its row, so no command that the Subscriber still lacks can stand before it on that row. Per row the range
-reads: own commands, whose effect is here already; then commands of others. Rows are followed through changes
-of their key, so a key that was freed and taken again means two rows. What came into being and went away
-within the range never reaches the Subscriber, and whatever an own command touched is left alone.
+Why the result is correct: an own command was accepted because Publisher and Subscriber had the same version of
+its row, so no command that the Subscriber still lacks can precede it on that row. Per row the range consists of
+own commands, whose effect is already at the Subscriber, then commands of others. Rows are followed through
+changes of their key, so a key that was freed and taken again means two rows. A row that was inserted and deleted
+within the range never reaches the Subscriber, and rows that an own command touched are left alone.
 
-Pure. Values are compared as the log has them: as text.
+Pure. Values are compared as text, the form in which the log has them.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ Key = tuple[Value, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Where values stand in an article's commands."""
+    """Positions of the values in an article's commands."""
 
     columns: int
-    """How many travel."""
+    """Number of columns that are propagated."""
     key: tuple[int, ...]
-    """Places of the key's columns among them (from 0), in the key's order."""
+    """Positions of the key's columns among the propagated columns (from 0), in the key's order."""
     update: Format
     delete: Format
 
     @classmethod
     def of(cls, names: Sequence[str], key: Sequence[str], propagation: Propagation) -> Layout:
-        """From the names of the columns that travel, and of the key's."""
+        """Return the layout for the names of the propagated columns, and of the key's columns."""
         return cls(
             columns=len(names),
             key=tuple(names.index(name) for name in key),
@@ -59,7 +59,7 @@ class Layout:
 
     @classmethod
     def of_article(cls, article: Article, propagation: Propagation) -> Layout:
-        """From the article."""
+        """Return the layout of an article's commands."""
         return cls.of([column.name for column in article.value_columns], article.key, propagation)
 
 
@@ -72,28 +72,28 @@ class OrderedCommand:
     """`CommandType`: one of the three calls."""
     command: bytes
     own: bool = False
-    """The Subscriber made it itself: its effect is here already."""
+    """Whether the Subscriber made the change itself, so that its effect is already there."""
 
     @property
     def code(self) -> int:
-        """Article and type in one number, as `msrepl.apply_net` takes it."""
+        """Article and type as one number, in the form that `msrepl.apply_net` takes."""
         return self.article_id * 100 + self.type
 
 
 @dataclass(slots=True, kw_only=True)
 class _NetRow:
-    """What happened to one row within the range."""
+    """The changes of one row within the range."""
 
     article_id: int
     origin: Key | None
-    """The key under which the Subscriber has it; None: it came into being within the range."""
+    """Key under which the Subscriber has the row; None if the row was inserted within the range."""
     values: list[Value] = field(default_factory=list)
-    """The newest, as far as known."""
+    """Latest known values."""
     old: list[Value] | None = None
     """The image before its first update (XCALL)."""
     changed: set[int] = field(default_factory=set)
     deleted: list[Value] | None = None
-    """What the DELETE brought."""
+    """Values of the DELETE command."""
     left_alone: bool = False
     first: int = 0
     last: int = 0
@@ -102,10 +102,10 @@ class _NetRow:
 def net_effect(
     layouts: Mapping[int, Layout], changes: Iterable[OrderedCommand]
 ) -> list[tuple[int, bytes]]:
-    """Codes and commands for `msrepl.apply_net`: deletes, then updates, then inserts.
+    """Return codes and commands for `msrepl.apply_net`: deletes, then updates, then inserts.
 
-    Within each kind they keep the Publisher's order across articles, so that parents and children come
-    in an order that the Publisher could take.
+    Within each kind they keep the Publisher's order across articles, so that parents and children arrive
+    in an order that the Publisher could accept.
 
     Args:
         layouts: by article.
@@ -124,7 +124,7 @@ class _Fold:
         self._layouts = layouts
         self._rows: list[_NetRow] = []
         self._at: dict[tuple[int, Key], _NetRow] = {}
-        """Rows that commands of others have touched, by the key that they have now."""
+        """Rows that commands of others have touched, by current key."""
 
     def take(self, place: int, change: OrderedCommand) -> None:
         """Fold one command."""
@@ -151,7 +151,7 @@ class _Fold:
             row.deleted, row.last = values, place
 
     def _own(self, change: OrderedCommand, layout: Layout, values: list[Value]) -> None:
-        """The Subscriber is past this command: what it touched is as the Subscriber has it."""
+        """Leave alone the rows that an own command touched: the Subscriber already has their state."""
         keys = set()
         if change.type != CommandType.INSERT:
             keys.add(_original_key(layout, change.type, values))
@@ -198,7 +198,7 @@ class _Fold:
             self._at[change.article_id, now] = row
 
     def result(self) -> list[tuple[int, bytes]]:
-        """What is left to do."""
+        """Return the remaining operations."""
         deletes, updates, inserts = [], [], []
         for row in self._rows:
             if row.left_alone:
@@ -219,7 +219,7 @@ class _Fold:
 
 
 def _mask(values: list[Value]) -> bytes:
-    """The bitmask, which comes as bytea's text."""
+    """Return the bitmask, which is stored as the text of a bytea."""
     return bytes.fromhex((values[-1] or b"\\x")[2:].decode())
 
 
@@ -228,7 +228,7 @@ def _key_of(layout: Layout, values: Sequence[Value]) -> Key:
 
 
 def _original_key(layout: Layout, kind: int, values: list[Value]) -> Key:
-    """The key by which a command finds its row."""
+    """Return the key by which a command finds its row."""
     form = layout.update if kind == CommandType.UPDATE else layout.delete
     if form is Format.XCALL:
         return _key_of(layout, values)
@@ -238,7 +238,7 @@ def _original_key(layout: Layout, kind: int, values: list[Value]) -> Key:
 
 
 def _new_key(layout: Layout, values: list[Value]) -> Key:
-    """The key that a row has after an update."""
+    """Return the key that a row has after an update."""
     if layout.update is Format.XCALL:
         return _key_of(layout, values[layout.columns :])
     if layout.update is not Format.SCALL:
@@ -253,7 +253,7 @@ def _new_key(layout: Layout, values: list[Value]) -> Key:
 
 
 def _delete(layout: Layout, row: _NetRow) -> list[Value]:
-    """A DELETE of the row as the Subscriber has it."""
+    """Return the values of a DELETE of the row that the Subscriber has."""
     assert row.origin is not None and row.deleted is not None
     if layout.delete is not Format.XCALL:
         return list(row.origin)
@@ -264,7 +264,7 @@ def _delete(layout: Layout, row: _NetRow) -> list[Value]:
 
 
 def _net_update(layout: Layout, row: _NetRow) -> list[Value]:
-    """An UPDATE from the row as the Subscriber has it to what it has become."""
+    """Return the values of an UPDATE from the row that the Subscriber has to the final row."""
     assert row.origin is not None
     if layout.update is Format.XCALL:
         return [*(row.old or []), *row.values]

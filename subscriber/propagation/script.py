@@ -1,6 +1,6 @@
-"""The text of procedures before they exist: `sp_scriptinsproc` and its like (seed 000).
+"""The text of procedures before they exist: `sp_scriptinsproc` and the related procedures (seed 000).
 
-Pure. What is shown is what `install.create` would create for a table that is as the article.
+Pure. The text is that of the procedure which `install.create` would create for a table with the article's columns.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from twopc.propagation import Format, Method, Propagation
 from twopc.subscriber.propagation.calls import SubscriberSide
 from twopc.subscriber.propagation.texts import PropagationTexts
 
-#: The original's procedures, by what they script.
+#: The original's scripting procedures: operation and call format of the procedure that each one scripts.
 SCRIPTS: dict[str, tuple[str, Format]] = {
     "sp_scriptinsproc": ("ins", Format.CALL),
     "sp_scriptupdproc": ("upd", Format.CALL),
@@ -23,7 +23,7 @@ SCRIPTS: dict[str, tuple[str, Format]] = {
 
 
 def script_procedure(script: str, article: Article, article_id: int, place: SubscriberSide) -> str:
-    """The default procedure that `script` shows, with the row types that it needs.
+    """Return the text of the default procedure that `script` shows, with the row types that it needs.
 
     Args:
         script: one of `SCRIPTS`.
@@ -41,7 +41,7 @@ def script_procedure(script: str, article: Article, article_id: int, place: Subs
 
 
 def _shown(text: str) -> str:
-    """The text without what its file begins with, which is for those who change that."""
+    """Return a template's text without the comment at its head, which is for maintainers of the template."""
     lines = text.splitlines(keepends=True)
     while lines and (lines[0].startswith("--") or not lines[0].strip()):
         del lines[0]

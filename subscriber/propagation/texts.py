@@ -1,15 +1,15 @@
-"""Everything that propagation creates for an article at a Subscriber, as text.
+"""SQL text of every object that propagation creates for an article at a Subscriber.
 
-Pure: from an `Article` to SQL. `twopc.subscriber.propagation.install` executes it.
+Pure: from an `Article` to SQL. `twopc.subscriber.propagation.install` executes the SQL.
 
 The default procedures are those of seed 000, in PostgreSQL's language, and lie in the schema of the table that
 they change, where users look for them. They are functions without a result, because ``SELECT`` must be able to
-call one for every row of a block. They belong to the table's owner, who may replace them, and run in the name of
-the table's role.
+call one for every row of a block. They belong to the table's owner, who may replace them, and run with the
+privileges of the table's role.
 
 An update finds its row by the original key, whatever the format; for XCALL that is the key in the old image.
-(What the original's procedures for XCALL compare is not documented. It cannot be every column, since large
-values come as NULL.)
+(Which columns the original's procedures for XCALL compare is not documented. They cannot compare every column,
+since large values come as NULL.)
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from twopc.sql.table_role import create_text, runs_as
 from twopc.subscriber.propagation.bodies import Bodies, ValueSource
 from twopc.subscriber.propagation.calls import COMMAND, Calls, SubscriberSide, own_object
 
-#: SQLSTATE of 20598, the row that a command changes is not at the Subscriber.
+#: SQLSTATE of error 20598: the row that a command changes does not exist at the Subscriber.
 ROW_NOT_FOUND = "P0002"
 #: PostgreSQL's limit on attributes of a row type.
 VALUES_MAX = 1600
@@ -35,20 +35,20 @@ _OPERATION_OF = {1: "ins", 2: "upd", 3: "del"}
 
 
 def apply_function(article_id: int, kind: int) -> str:
-    """``apply_<article>_<operation>`` in schema msrepl, for a type of command (1–3, 11–13)."""
+    """Return the name ``apply_<article>_<operation>``, in schema msrepl, for a command type (1–3, 11–13)."""
     return f"apply_{article_id}_{_OPERATION_OF[kind % 10]}"
 
 
 def set_function(article_id: int, kind: int) -> str:
-    """``set_<article>_<operation>`` in schema msrepl, for a type of command (1–3)."""
+    """Return the name ``set_<article>_<operation>``, in schema msrepl, for a command type (1–3)."""
     return f"set_{article_id}_{_OPERATION_OF[kind % 10]}"
 
 
 class PropagationTexts(Calls):
-    """Renders every object of one article; see `Calls`."""
+    """Renders the SQL text of every object of one article; see `Calls`."""
 
     def procedure(self, operation: str) -> str:
-        """The default procedure."""
+        """Return the text of the default procedure for an operation."""
         bodies = self.bodies(operation)
 
         source = ValueSource(lambda parameter: self.argument(operation, parameter))
@@ -94,7 +94,7 @@ class PropagationTexts(Calls):
         return render("twopc.subscriber", "msreplace", statement=statement, **holes)
 
     def apply(self, operation: str) -> str:
-        """``msrepl.apply_<article>_<operation>``."""
+        """Return the text of ``msrepl.apply_<article>_<operation>``."""
         function = own_object(f"apply_{self.article_id}_{operation}")
         article, comment = (
             sql.Literal(self.article.name),
@@ -129,7 +129,7 @@ class PropagationTexts(Calls):
         )
 
     def set(self, operation: str) -> str:
-        """``msrepl.set_<article>_<operation>``."""
+        """Return the text of ``msrepl.set_<article>_<operation>``."""
         bodies = self.bodies(operation)
         holes: dict[str, sql.Composable] = {
             "function": own_object(f"set_{self.article_id}_{operation}"),
@@ -166,7 +166,7 @@ class PropagationTexts(Calls):
         )
 
     def _set_statement(self, bodies: Bodies) -> sql.Composable | None:
-        """One statement for a set of calls; None where there is none that does what the procedure does."""
+        """Return one statement for a set of calls; None if no single statement does the work of the procedure."""
         calls = sql.SQL("unnest(rows) as c")
         match bodies.operation:
             case "ins":
@@ -188,7 +188,9 @@ class PropagationTexts(Calls):
         return sql.SQL("{} and c.place = turn and {}").format(update, bodies.key_stays(_OF_SET))
 
     def net(self) -> str | None:
-        """``msrepl.net_<article>``: updates that are in each other's way; None if there is none."""
+        """Return the text of ``msrepl.net_<article>``, which applies updates that are in each other's way; None
+        if updates are not calls.
+        """
         if not self.is_called("upd"):
             return None
         bodies, held = self.bodies("upd"), self.place.held
@@ -236,7 +238,7 @@ class PropagationTexts(Calls):
         )
 
     def registration(self, operation: str) -> str:
-        """The row that says what is called, and what to drop."""
+        """Return the statement that registers which procedure is called, and which objects to drop."""
         method, called = self.propagation.method(operation), self.is_called(operation)
         default = called and operation not in self.place.routines
         return render(
@@ -255,7 +257,7 @@ class PropagationTexts(Calls):
         )
 
     def grants(self) -> list[str]:
-        """What the role of the table needs: the table, and what it calls."""
+        """Return the statements that grant the table's role its rights on the table and on the routines it calls."""
         role = sql.Identifier(self.role)
         routines = self.place.routines.values()
         return [
@@ -287,7 +289,7 @@ class PropagationTexts(Calls):
         ]
 
     def all(self) -> list[str]:
-        """Everything but the row types, in the order of creation."""
+        """Return the texts of all objects except the row types, in the order of creation."""
         called = [operation for operation in OPERATIONS if self.is_called(operation)]
         default = [operation for operation in called if operation not in self.place.routines]
         sent = [o for o in OPERATIONS if self.propagation.method(o).format is not Format.NONE]
@@ -301,7 +303,7 @@ class PropagationTexts(Calls):
         ]
 
 
-#: A set of calls, and a row of pairs of what is held and a call.
+#: Value sources for a set of calls, and for pairs of a held row and a call.
 _OF_SET = ValueSource(
     lambda parameter: f.raw(f"c.{parameter.name}"),
     lambda place: f.raw(f"get_byte(c.bitmap, {place})"),
@@ -323,16 +325,16 @@ def article_texts(
     place: SubscriberSide,
     procedures: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """Everything of one article at a Subscriber."""
+    """Return the texts of all objects of one article at a Subscriber, row types included."""
     texts = PropagationTexts(article, article_id, propagation, place, procedures)
     return [*texts.types(), *(texts.image_type(name) for name in texts.images()), *texts.all()]
 
 
 def drop_texts(article_id: int, signatures: Sequence[str]) -> list[str]:
-    """Drops what an article has, whatever it was generated from, but the types of its images.
+    """Return statements that drop an article's objects, whatever they were generated from, except its image types.
 
     Args:
-        signatures: of its default procedures.
+        signatures: of the article's default procedures.
     """
     functions = [
         (f"{what}_{article_id}_{operation}", argument)
