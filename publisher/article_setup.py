@@ -1,6 +1,6 @@
-"""Make and drop what an article has at the Publisher: procedures, types, triggers, rights, filters.
+"""Create and drop an article's objects at the Publisher: procedures, types, triggers, rights, filters.
 
-Which articles there are is `twopc.publisher.publication`'s business. Every function takes an administrator's
+`twopc.publisher.publication` decides which articles exist. Every function takes an administrator's
 connection, inside a transaction.
 """
 
@@ -39,7 +39,7 @@ Connection = AsyncConnection[Any]
 
 
 async def describe_article(connection: Connection, stored: StoredArticle) -> tuple[Table, Article]:
-    """The table of an article and the article, both as they are now."""
+    """Return the table of an article and the article, both in their current state."""
     where = f"table {stored.source_schema}.{stored.source_object}"
     if stored.schema is None or stored.table is None:
         raise ArticleError(f"{where} was dropped while it was published: `twopc unpublish` it")
@@ -101,7 +101,7 @@ async def generate(connection: Connection, stored: StoredArticle) -> Article:
 
 
 async def generate_parents(connection: Connection, keys: Sequence[ForeignKey]) -> None:
-    """Make the procedures of tables again that look for children: there are others now."""
+    """Regenerate the procedures of tables that check for children, after keys to these tables have changed."""
     parents = {(key.target_schema, key.target_table) for key in keys if key.acts}
     for schema, table in sorted(parents):
         stored = await find_article(connection, schema, table)
@@ -111,7 +111,7 @@ async def generate_parents(connection: Connection, keys: Sequence[ForeignKey]) -
 
 
 async def filter_again(connection: Connection, stored: StoredArticle) -> None:
-    """Make what looks at row filters again; triggers and types stay, so that nobody waits for the table."""
+    """Regenerate the objects that use row filters; triggers and types stay, so that the table is not locked."""
     described, article = await describe_article(connection, stored)
     owner = owner_role(connection.info.dbname)
     await grant(connection, stored, described, article)
@@ -122,8 +122,8 @@ async def filter_again(connection: Connection, stored: StoredArticle) -> None:
 
 
 async def drop_objects(connection: Connection, stored: StoredArticle) -> None:
-    """Drop what was made for an article, under the names that its table had then."""
-    # an article without a structure is left alone by the guard that watches DDL
+    """Drop the objects of an article, under the names that its table had at their creation."""
+    # the DDL guard ignores an article without a recorded structure
     await connection.execute(
         "update msrepl.sysarticles set structure = '' where article_id = %s", (stored.article_id,)
     )
@@ -148,7 +148,9 @@ async def drop_objects(connection: Connection, stored: StoredArticle) -> None:
 
 
 async def drop_role(connection: Connection, stored: StoredArticle) -> None:
-    """Drop the role of an article's table, once nothing of it is left: what users have granted it goes with it."""
+    """Drop the role of an article's table after its objects; rights that users granted to the role are dropped with
+    it.
+    """
     owner = owner_role(connection.info.dbname)
     await connection.execute(drop_text(owner, stored.source_schema, stored.source_object).encode())
 
@@ -156,7 +158,7 @@ async def drop_role(connection: Connection, stored: StoredArticle) -> None:
 async def grant(
     connection: Connection, stored: StoredArticle, table: Table, article: Article
 ) -> None:
-    """Give the role of an article's table what its functions need."""
+    """Grant the role of an article's table the rights that its functions need."""
     needed = list(await needs_of_table(connection, stored.objid))
     filter_columns: tuple[str, ...] = ()
     if article.row_filter is not None:
@@ -176,7 +178,7 @@ async def grant(
 
 
 async def grant_again(connection: Connection) -> None:
-    """Leave the tables' roles no more rights than the articles that are left need."""
+    """Reduce the rights of the tables' roles to those that the remaining articles need."""
     owner = owner_role(connection.info.dbname)
     for stored in await stored_articles(connection, "where a.stale is null order by a.article_id"):
         described, article = await describe_article(connection, stored)
@@ -185,7 +187,7 @@ async def grant_again(connection: Connection) -> None:
 
 
 async def generators(connection: Connection, article: Article) -> dict[str, str]:
-    """Per column that the Publisher makes: the expression that makes a value."""
+    """Return, per column that the Publisher generates, the expression that makes a value."""
     sequences = await identity_sequences(connection, article)
     return {
         column.name: f"nextval({sql.Literal(sequences[column.name]).as_string(None)}::regclass)"
@@ -196,7 +198,7 @@ async def generators(connection: Connection, article: Article) -> dict[str, str]
 
 
 async def identity_sequences(connection: Connection, article: Article) -> dict[str, str]:
-    """Per identity column: the sequence behind it, quoted, with its schema."""
+    """Return, per identity column, its sequence: quoted, with its schema."""
     table = qualified(article.schema, article.table).as_string(connection)
     columns = {column.name for column in article.columns if column.identity}
     sequences = await column_sequences(connection, table)

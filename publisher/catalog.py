@@ -1,4 +1,4 @@
-"""What is stored about articles: the rows of ``msrepl.sysarticles``, read."""
+"""Articles as stored in ``msrepl.sysarticles``."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ Connection = AsyncConnection[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredArticle:
-    """A row of ``msrepl.sysarticles``, with what has become of its table."""
+    """A row of ``msrepl.sysarticles``, with the current state of its table."""
 
     article_id: int
     objid: int
     source_schema: str
-    """Its name when the procedures were made."""
+    """Schema and name of the table when the procedures were generated."""
     source_object: str
     columns: tuple[str, ...] | None
-    """Those chosen, under their present names; None: all."""
+    """Chosen columns, under their current names; None for all columns."""
     lost_columns: bool
-    """A chosen column is gone."""
+    """Whether a chosen column has been dropped."""
     filter_clause: str | None
     added_version: bool
     stale: str | None
@@ -39,7 +39,7 @@ class StoredArticle:
     destination_procedures: dict[str, str]
     """Names of the default procedures at Subscribers, by operation."""
     schema: str | None
-    """Its name now; None if the table was dropped."""
+    """Current schema and name of the table; None if it was dropped."""
     table: str | None
 
 
@@ -63,7 +63,7 @@ left join pg_namespace n on n.oid = c.relnamespace
 async def stored_articles(
     connection: Connection, condition: str, *arguments: Any
 ) -> list[StoredArticle]:
-    """The articles that fulfil a condition (the end of a query), with what has become of their tables."""
+    """Return the articles that satisfy a condition (the end of a query), with the current state of their tables."""
     async with connection.cursor(row_factory=class_row(StoredArticle)) as cursor:
         await cursor.execute(f"{_STORED} {condition}".encode(), arguments or None)
         rows = await cursor.fetchall()
@@ -74,7 +74,7 @@ async def stored_articles(
 
 
 async def find_article(connection: Connection, schema: str, table: str) -> StoredArticle | None:
-    """The article of that table: by its name now, or by the one under which it was published."""
+    """Return the article of a table, by the table's current name or the one under which it was published."""
     result = await stored_articles(
         connection,
         "where (n.nspname, c.relname) = (%s, %s) or (a.source_schema, a.source_object) = (%s, %s) "
@@ -85,7 +85,11 @@ async def find_article(connection: Connection, schema: str, table: str) -> Store
 
 
 async def get_article(connection: Connection, schema: str, table: str) -> StoredArticle:
-    """As `find_article`, for a table that must be published (ArticleError if it is not)."""
+    """Return the article of a table as `find_article` does.
+
+    Raises:
+        ArticleError: the table is not published.
+    """
     stored = await find_article(connection, schema, table)
     if stored is None:
         everything = await stored_articles(connection, "order by 3, 4")
@@ -97,10 +101,10 @@ async def get_article(connection: Connection, schema: str, table: str) -> Stored
 
 
 async def fresh_articles(connection: Connection) -> list[StoredArticle]:
-    """Every article, in the order of publication.
+    """Return all articles, in the order of publication.
 
     Raises:
-        ArticleError: the procedures of one no longer fit its table.
+        ArticleError: the procedures of an article no longer fit its table.
     """
     result = await stored_articles(connection, "order by a.article_id")
     for stored in result:
@@ -123,7 +127,7 @@ async def register(
     *,
     added_version: bool,
 ) -> None:
-    """Enter an article, still without procedures."""
+    """Insert an article, still without procedures."""
     await connection.execute(
         """
         insert into msrepl.sysarticles
@@ -149,7 +153,7 @@ async def register(
 
 
 async def unguard(connection: Connection, article_id: int | None = None) -> None:
-    """Let triggers and replica identities of an article's table, or of all, be changed until `guard`."""
+    """Allow changes of triggers and replica identities of an article's table, or of all, until `guard`."""
     await connection.execute(
         "update msrepl.sysarticles set fingerprints = null where article_id = coalesce(%s, article_id)",
         (article_id,),
@@ -157,7 +161,7 @@ async def unguard(connection: Connection, article_id: int | None = None) -> None
 
 
 async def guard(connection: Connection, article_id: int | None = None) -> None:
-    """From now on nobody changes them: see ``msrepl.fingerprints``."""
+    """Refuse changes of triggers and replica identities from now on: see ``msrepl.fingerprints``."""
     await connection.execute(
         "update msrepl.sysarticles set fingerprints = msrepl.fingerprints(objid) "
         "where article_id = coalesce(%s, article_id)",

@@ -1,7 +1,7 @@
-"""What publishing does for distribution: how an article's changes travel, what the log must hold for that,
-and the row filters, which are evaluated here.
+"""Publisher's part of distribution: formats of an article's changes, what the log must contain for them, and row
+filters, which are evaluated at the Publisher.
 
-Knows nothing of Subscribers, nor of the distribution database. Every function takes an administrator's
+The module knows nothing of Subscribers, nor of the distribution database. Every function takes an administrator's
 connection, inside a transaction.
 """
 
@@ -40,10 +40,10 @@ order by a.attnum
 
 
 def check(article: Article, propagation: Propagation) -> None:
-    """What can be said of a propagation without a server.
+    """Check a propagation as far as possible without a server.
 
     Raises:
-        ArticleError: it names columns that are not published.
+        ArticleError: the propagation names columns that are not published.
     """
     known = {column.name for column in article.value_columns} | {names.VERSION_COLUMN}
     for name in propagation.large or ():
@@ -60,9 +60,9 @@ def check(article: Article, propagation: Propagation) -> None:
 async def fit(
     connection: Connection, stored: StoredArticle, table: Table, article: Article, owner: str
 ) -> None:
-    """Make what the log holds of an article's table, and its filters, fit the article.
+    """Make the log's content of an article's table, and the article's filters, fit the article.
 
-    The objects that `drop_objects` drops must be gone.
+    The objects that `drop_objects` drops must not exist.
     """
     propagation = Propagation.from_json(stored.propagation)
     filters = await _filters(connection, stored.article_id)
@@ -80,7 +80,7 @@ async def fit(
     if article.row_filter is not None:
         requested[stored.article_id] = article.row_filter
     for number, condition in requested.items():
-        # what is there fits, and the log reader may be calling it
+        # an existing filter fits, and the log reader may be calling it
         if not await _has_filter(connection, number):
             await _create_filter(connection, table, number, condition, owner)
 
@@ -103,7 +103,7 @@ def _requirements(
 
 
 async def _procedures(connection: Connection, article: Article) -> dict[str, str]:
-    """Names that no other article's procedures have: they are shown without their schema."""
+    """Return names that no other article's procedures have, since they are shown without their schema."""
     requested = default_procedures(article.schema, article.table)
     cursor = await connection.execute(
         """
@@ -118,13 +118,13 @@ async def _procedures(connection: Connection, article: Article) -> dict[str, str
 
 
 async def drop_objects(connection: Connection, article_id: int) -> None:
-    """Drop what `fit` created in our schema."""
+    """Drop the filters that `fit` created in schema msrepl."""
     for number in (article_id, *await _filters(connection, article_id)):
         await _drop_filter(connection, number)
 
 
 async def leave(connection: Connection, stored: StoredArticle) -> None:
-    """Have the log hold of a table what it held before it was published."""
+    """Restore what the log contained of a table before it was published."""
     await unguard(connection, stored.article_id)
     await logical_publication.restore(connection, stored.article_id)
     if stored.schema is not None and stored.table is not None:
@@ -136,14 +136,14 @@ async def leave(connection: Connection, stored: StoredArticle) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterRequirements:
-    """What the owner of our functions must be able to use and read for the filters of an article."""
+    """Columns and objects that the table's role must be able to use for the filters of an article."""
 
     columns: tuple[str, ...]
     needs: tuple[RequiredObject, ...]
 
 
 async def filter_needs(connection: Connection, article_id: int, table: Table) -> FilterRequirements:
-    """What filters for single Subscribers need; see `twopc.publisher.rights`."""
+    """Return the requirements of filters for single Subscribers; see `twopc.publisher.rights`."""
     columns: dict[str, None] = {}
     needs: list[RequiredObject] = []
     for text in (await _filters(connection, article_id)).values():
@@ -155,10 +155,10 @@ async def filter_needs(connection: Connection, article_id: int, table: Table) ->
 
 
 async def add_filter(connection: Connection, stored: StoredArticle, row_filter: str) -> int:
-    """Enter a further article on the same table: the rows of the base that fulfil a condition.
+    """Insert a further article on the same table: the rows of the base that satisfy a condition.
 
     Returns:
-        Its number; that of an article which has this condition already, if there is one.
+        The number of the article; that of an existing article with this condition, if there is one.
     """
     assert stored.schema is not None
     assert stored.table is not None
@@ -183,7 +183,7 @@ async def add_filter(connection: Connection, stored: StoredArticle, row_filter: 
 
 
 async def drop_filter(connection: Connection, article_id: int) -> None:
-    """Take back what `add_filter` entered; harmless if it is not there."""
+    """Remove an article that `add_filter` inserted; does nothing if it does not exist."""
     await connection.execute(
         "delete from msrepl.sysfilteredarticles where article_id = %s", (article_id,)
     )
@@ -191,7 +191,11 @@ async def drop_filter(connection: Connection, article_id: int) -> None:
 
 
 async def base_of(connection: Connection, schema: str, table: str) -> StoredArticle:
-    """The article whose rows a filter is to choose from (ArticleError if it cannot be one now)."""
+    """Return the article whose rows a filter is to choose from.
+
+    Raises:
+        ArticleError: the article no longer fits its table, or the table is not published.
+    """
     stored = await get_article(connection, schema, table)
     if stored.stale is not None or stored.table is None:
         raise ArticleError(
@@ -202,12 +206,12 @@ async def base_of(connection: Connection, schema: str, table: str) -> StoredArti
 
 
 async def parts_of(connection: Connection, article_id: int) -> tuple[tuple[int, str], ...]:
-    """What `Article.parts` holds."""
+    """Return the value of `Article.parts`."""
     return tuple((await _filters(connection, article_id)).items())
 
 
 async def _filters(connection: Connection, article_id: int) -> dict[int, str]:
-    """The conditions of the further articles on a table, by their numbers."""
+    """Return the conditions of the further articles on a table, by number."""
     cursor = await connection.execute(
         """
         select article_id, filter_clause from msrepl.sysfilteredarticles
@@ -219,7 +223,7 @@ async def _filters(connection: Connection, article_id: int) -> dict[int, str]:
 
 
 def condition_of(base: str | None, own: str) -> str:
-    """The row filter of an article for single Subscribers, with that of its base."""
+    """Return the row filter of an article for single Subscribers, combined with that of its base."""
     return own if base is None else f"({base}) and ({own})"
 
 
@@ -247,7 +251,7 @@ async def _create_filter(
 
 
 def filter_texts(table: Table, article_id: int, condition: str, owner: str) -> list[str]:
-    """The type and the function by which images of a table's rows are looked at."""
+    """Return the texts of the type and the function that evaluate a filter for images of a table's rows."""
     name = names.article_name(table.schema, table.name)
     logged = [column for column in table.columns if column.takes_values]
     sent, image, place = _free_names(table)
@@ -279,7 +283,7 @@ def filter_texts(table: Table, article_id: int, condition: str, owner: str) -> l
 
 
 def _free_names(table: Table) -> list[str]:
-    """Names that neither the table nor a column of it has."""
+    """Return names that neither the table nor any of its columns has."""
     taken = {table.name, *(column.name for column in table.columns)}
     results = []
     for name in ("sent", "image", "place"):
@@ -290,9 +294,9 @@ def _free_names(table: Table) -> list[str]:
 
 
 def _rows(table: Table, image: sql.Composable, condition: str) -> sql.Composed:
-    """What stands for the table: its row, made of an image.
+    """Return the expression that replaces the table in a filter: a row made of an image.
 
-    Only a condition that speaks of the row as a whole needs one of the table's type, which costs more.
+    Only a condition that refers to the row as a whole needs a row of the table's type, which is more expensive.
     """
     fields = [
         sql.SQL("({}).{} as {}").format(image, *[sql.Identifier(column.name)] * 2)
@@ -327,7 +331,7 @@ async def _drop_filter(connection: Connection, article_id: int) -> None:
 async def distributed(
     connection: Connection, articles: Sequence[tuple[StoredArticle, Article]]
 ) -> tuple[DistributedArticle, ...]:
-    """The articles as the distribution database knows them, those for single Subscribers after their base."""
+    """Return the articles as the distribution database stores them, those for single Subscribers after their base."""
     made: list[DistributedArticle] = []
     for stored, article in articles:
         columns = await (await connection.execute(_COLUMNS, (stored.objid,))).fetchall()
@@ -340,7 +344,9 @@ async def distributed(
             "left_out": tuple(name for name in types if name not in kept),
             "generated": tuple(name for name, _, generated in columns if generated),
         }
-        article = dataclasses.replace(article, parts=())  # each is an article of its own there
+        article = dataclasses.replace(
+            article, parts=()
+        )  # each part is a separate article in the distribution database
         made.append(DistributedArticle(article_id=stored.article_id, article=article, **base))
         for number, text in (await _filters(connection, stored.article_id)).items():
             part = dataclasses.replace(article, row_filter=condition_of(article.row_filter, text))

@@ -1,8 +1,8 @@
-"""Which images of changed rows belong to filtered articles: asked of the Publisher, in blocks.
+"""Which images of changed rows belong to filtered articles, evaluated at the Publisher in blocks.
 
-Only changes of tables with a filtered article cost anything here. A filter is any condition that publishing
-accepts, functions of users included; it is evaluated when the change is read, not when it was committed, so a
-function that looks at other rows sees those of now. Time zone and date style are UTC and ISO.
+Only changes of tables with a filtered article incur this cost. A filter is any condition that publishing accepts,
+including users' functions; it is evaluated when the change is read, not when it was committed, so a function that
+reads other rows sees their current state. Time zone and date style are UTC and ISO.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from twopc.propagation import record_text
 from twopc.publisher.commands import Belonging, CommandBuilder
 from twopc.publisher.pgoutput import RelationMessage, RowMessage
 
-#: So many images go in one call; each is as large as a row.
+#: Maximum number of images in one call; each is as large as a row.
 _IMAGES_MAX = 2000
 
 
 class RowFilters:
-    """Looks at blocks of changes for a `CommandBuilder`.
+    """Evaluates row filters for blocks of changes of a `CommandBuilder`.
 
     Args:
         connection: to the Publisher's database, of the log reader's role; in autocommit mode.
@@ -36,7 +36,7 @@ class RowFilters:
         self._builder = builder
 
     async def belongings(self, changes: Sequence[RowMessage]) -> list[Belonging]:
-        """For each change what `CommandBuilder.commands` takes beside it.
+        """Return for each change the `belonging` that `CommandBuilder.commands` takes.
 
         Raises:
             ArticleError: a filter cannot be evaluated, or the log lacks an old row.
@@ -49,7 +49,7 @@ class RowFilters:
             relations[id(change.relation)] = change.relation
         for key, places in by_relation.items():
             if not self._builder.fits(relations[key]):
-                continue  # whoever makes commands of them will say so, after those that came before
+                continue  # making commands of these changes raises the error, after earlier commands
             for article in self._builder.filtered(relations[key]):
                 images = _images(article, [changes[place] for place in places])
                 belong = iter(await self._ask(article, images))
@@ -82,7 +82,7 @@ class RowFilters:
 
 
 def _images(article: DistributedArticle, changes: Sequence[RowMessage]) -> list[str]:
-    """The images that each change has, the old one first, as texts of the row type that the filter takes."""
+    """Return the images of each change, the old one first, as text of the row type that the filter takes."""
     relation = changes[0].relation
     kept = [
         place

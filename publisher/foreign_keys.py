@@ -1,9 +1,12 @@
-"""Foreign keys between published tables: deferrable while they are published.
+"""Foreign keys between published tables, which are deferrable while the tables are published.
 
-In transactional publications one statement at a Subscriber may change parents and children; its calls arrive one after
-the other, and the keys are checked after the last one (`msrepl.defer_keys`). In merge publications rows that need one
-another are written one after the other. PostgreSQL defers a key only if it was declared so, which changes nothing for
-anybody else: it stays initially immediate.
+In transactional publications one statement at a Subscriber may change parents and children; its calls arrive one
+after
+the other, and the keys are checked after the last one (`msrepl.defer_keys`). In merge publications rows that refer
+to
+one another are written one after the other. PostgreSQL defers a key only if it was declared deferrable, which
+changes
+nothing for other sessions: the key stays initially immediate.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ Connection = AsyncConnection[Any]
 
 
 class ArticleTable(StrEnum):
-    """The table of a database that has a row for each published table."""
+    """The table of schema msrepl that has a row for each published table."""
 
     TRANSACTIONAL = "sysarticles"
     MERGE = "sysmergearticles"
@@ -50,7 +53,7 @@ order by 2, 3
 async def make_deferrable(
     connection: Connection, relid: int, articles: ArticleTable = ArticleTable.TRANSACTIONAL
 ) -> None:
-    """Make every key between this published table and published tables deferrable; note which were not."""
+    """Make every key between this and other published tables deferrable; note which keys were not."""
     for child, table, key in await _keys(connection, _NOT_DEFERRABLE, articles, relid):
         await _alter(connection, table, key, "deferrable initially immediate")
         await _note(connection, "array_append", articles, child, key)
@@ -59,7 +62,7 @@ async def make_deferrable(
 async def restore(
     connection: Connection, relid: int, articles: ArticleTable = ArticleTable.TRANSACTIONAL
 ) -> None:
-    """Put back what `make_deferrable` changed, before the table's article goes."""
+    """Restore the keys that `make_deferrable` changed, before the table's article is removed."""
     for child, table, key in await _keys(connection, _ALTERED, articles, relid):
         await _alter(connection, table, key, "not deferrable")
         await _note(connection, "array_remove", articles, child, key)

@@ -1,6 +1,6 @@
-"""PostgreSQL's own publication: which tables' changes the log reader sees, and how much of old rows.
+"""PostgreSQL's own publication: the tables whose changes the log reader sees, and the old rows in the log.
 
-It holds whole tables; which columns and rows of them are published is not its business. Every function
+The publication contains whole tables; the module does not know which columns and rows are published. Every function
 takes an administrator's connection, inside a transaction.
 """
 
@@ -19,11 +19,11 @@ from twopc.sql.fragments import qualified
 
 Connection = AsyncConnection[Any]
 
-#: Its name in every Publisher's database.
+#: Name of the publication in every Publisher's database.
 NAME = names.SCHEMA
 _NAME = sql.Identifier(NAME)
-#: What the log tells besides published rows: which branch a transaction is, what was posted, and where calls
-#: of routines begin and end.
+#: Tables of the product in the log: branch markers, posted messages, and markers of the begin and end of
+#: calls of routines.
 _OWN = ("branch_marker", "log_message", "call_marker")
 
 _RELATIONS = """
@@ -36,9 +36,8 @@ where c.relkind in ('r', 'p')
 order by 1
 """
 
-# A deferrable primary key is none by which PostgreSQL would name rows in the log; a large value that did not
-# change is in the log only with the old row; and the old rows of tables with virtual generated columns
-# cannot be logged.
+# PostgreSQL does not identify rows in the log by a deferrable primary key; an unchanged large value is in the
+# log only with the old row; and the old rows of tables with virtual generated columns cannot be logged.
 _NEEDS = """
 select exists (select from pg_index x where x.indrelid = %(table)s and x.indisprimary and not x.indimmediate),
        exists (select from pg_attribute a where a.attrelid = %(table)s and a.attnum > 0
@@ -60,14 +59,14 @@ order by 1
 
 
 async def create(connection: Connection) -> None:
-    """Create the publication. It must be there before a slot is. Idempotent."""
+    """Create the publication, which must exist before the slot. Idempotent."""
     result = await connection.execute("select from pg_publication where pubname = %s", (NAME,))
     if result.rowcount:
-        for table in _OWN:  # one of an earlier version has fewer
+        for table in _OWN:  # a publication of an earlier version has fewer tables
             await add(connection, names.SCHEMA, table)
         return
     tables = sql.SQL(", ").join([qualified(names.SCHEMA, table) for table in _OWN])
-    # generated columns are worked out at the Subscriber; but where they are not published, PostgreSQL 18
+    # generated columns are computed at the Subscriber; but unless they are published, PostgreSQL 18
     # logs no old rows
     generated = ", publish_generated_columns = stored"
     options = generated if connection.info.server_version >= 180000 else ""
@@ -79,12 +78,12 @@ async def create(connection: Connection) -> None:
 
 
 def drop_text() -> sql.Composed:
-    """Drops the publication; harmless if it is not there."""
+    """Return the statement that drops the publication, if it exists."""
     return sql.SQL("drop publication if exists {}").format(_NAME)
 
 
 async def add(connection: Connection, schema: str, table: str) -> None:
-    """Let the log reader see a table's changes. Idempotent."""
+    """Add a table to the publication, so that the log reader sees its changes. Idempotent."""
     if not await _holds(connection, schema, table):
         await connection.execute(
             sql.SQL("alter publication {} add table {}").format(_NAME, qualified(schema, table))
@@ -92,7 +91,7 @@ async def add(connection: Connection, schema: str, table: str) -> None:
 
 
 async def remove(connection: Connection, schema: str, table: str) -> None:
-    """Let it see them no longer."""
+    """Remove a table from the publication. Idempotent."""
     if await _holds(connection, schema, table):
         await connection.execute(
             sql.SQL("alter publication {} drop table {}").format(_NAME, qualified(schema, table))
@@ -116,29 +115,29 @@ async def _holds(connection: Connection, schema: str, table: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRequirements:
-    """What an article wants the log to hold of its table."""
+    """Requirements of an article on the log's content of its table."""
 
     name: str
-    """The article's."""
+    """Name of the article."""
     old_rows: bool
-    """The whole old row, if it can be had."""
+    """Whether whole old rows are wanted, if PostgreSQL can log them."""
     needed_by: str
-    """What cannot do without it; empty: nothing."""
+    """What requires whole old rows; empty if nothing does."""
     columns: tuple[str, ...]
-    """Columns of which every new value is needed, even if it is large and did not change."""
+    """Columns of which every new value is needed, even if it is large and unchanged."""
     columns_for: str
-    """The format that needs them."""
+    """Format that needs `columns`."""
 
 
 async def identify_rows(
     connection: Connection, article_id: int, relid: int, requested: LogRequirements
 ) -> None:
-    """Have the log hold old rows, or keys at least, of a table and its partitions.
+    """Have the log contain old rows, or at least keys, of a table and its partitions.
 
-    What was set before is kept with the article for `restore`.
+    The previous replica identities are stored with the article for `restore`.
 
     Raises:
-        ArticleError: PostgreSQL cannot log what is needed of this table.
+        ArticleError: PostgreSQL cannot log the required rows of this table.
     """
     cursor = await connection.execute(_NEEDS, {"table": relid, "columns": list(requested.columns)})
     row = await cursor.fetchone()
@@ -173,7 +172,7 @@ async def identify_rows(
 
 
 async def restore(connection: Connection, article_id: int) -> None:
-    """Put back what `identify_rows` changed, unless it was changed again since."""
+    """Restore the replica identities that `identify_rows` changed, except those changed again since."""
     async with full_names(connection):
         saved = await (await connection.execute(_SAVED, (article_id,))).fetchall()
     for name, was, index in saved:

@@ -1,7 +1,8 @@
 """Which rows of a published table belong to an article, for administrators who read them.
 
-An administrator is a superuser, and a row filter may call functions of the table's owner: so the filter is evaluated
-as it is for the log reader, in the name of the table's role.
+An administrator is a superuser, and a row filter may call functions of the table's owner: so the filter is
+evaluated
+as for the log reader, with the privileges of the table's role.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from twopc.errors import ArticleError
 from twopc.publisher.distribution_setup import condition_of
 from twopc.sql import fragments as f
 
-#: By which name the condition calls the table.
+#: Alias of the table in the condition.
 ALIAS = "t"
 _FILTERS = """
 select a.article_id, a.filter_clause, p.article_id, p.filter_clause
@@ -29,10 +30,10 @@ where attrelid = %s::regclass and attnum > 0 and not attisdropped and attgenerat
 
 
 async def condition(connection: AsyncConnection[Any], article: Article) -> sql.Composable:
-    """A condition on the table as `ALIAS`, which holds for the article's rows.
+    """Return a condition on the table, under the alias `ALIAS`, that holds for the article's rows.
 
     Raises:
-        ArticleError: the Publisher does not know this filter.
+        ArticleError: the Publisher has no such filter.
     """
     if article.row_filter is None:
         return sql.SQL("true")

@@ -1,6 +1,6 @@
-"""Everything that a publication creates at the Publisher besides the procedures, as text.
+"""SQL text of all objects that a publication creates at the Publisher, except the procedures.
 
-Pure. `twopc.publisher.publication` executes it.
+Pure. `twopc.publisher.publication` executes the text.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from twopc.sql.table_role import path_is_kept
 
 
 def owner_role(database: str) -> str:
-    """The role that owns our objects in a database: cannot log in, is not a superuser."""
+    """Return the role that owns the product's objects in a database: it cannot log in, and is not a superuser."""
     return names.role("owner", database)
 
 
 def shared_objects(owner: sql.Identifier) -> list[str]:
-    """Everything at a Publisher that does not depend on an article."""
+    """Return the texts of the objects at a Publisher that do not depend on an article."""
     return [
         render("twopc.publisher", "catalog", owner=owner),
         render("twopc.publisher", "filtered_articles", owner=owner),
@@ -68,7 +68,7 @@ def shared_objects(owner: sql.Identifier) -> list[str]:
 
 
 def _call_objects(owner: sql.Identifier) -> list[str]:
-    """What calls of published routines need."""
+    """Return the texts of the objects that calls of published routines need."""
     return [
         render(
             "twopc.publisher",
@@ -90,16 +90,16 @@ def _call_objects(owner: sql.Identifier) -> list[str]:
             render("twopc.publisher", name, owner=owner, pinned=PINNED)
             for name in ("proc_obstacle", "proc_described", "proc_redefined")
         ),
-        # it defines routines anew that belong to their users
+        # the guard redefines routines that belong to users
         render("twopc.publisher", "proc_ddl_guard", owner=sql.SQL("current_user"), pinned=PINNED),
     ]
 
 
 def trigger_texts(table: Table, role: str) -> list[str]:
-    """The Publisher's triggers: row versions on the table, TRUNCATE on each partition as well.
+    """Return the texts of the Publisher's triggers: row versions on the table, TRUNCATE on each partition as well.
 
     Args:
-        role: in whose name Subscribers' changes are made.
+        role: role with whose privileges Subscribers' changes are made.
     """
     truncate = sql.Identifier(names.truncate_trigger(table.schema, table.name))
     other_versions = any(

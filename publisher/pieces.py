@@ -1,9 +1,9 @@
-"""Pieces of the sync procedures' SQL: what the Publisher holds, what clashes, what must not happen.
+"""Fragments of the sync procedures' SQL: the Publisher's rows, conflicts, and changes to refuse.
 
 Pure: from an `Article` to fragments. `twopc.publisher.procedures` puts them into the templates.
 
-Rows that a Subscriber sent stand behind the alias ``r``, the Publisher's behind ``t``. Columns of both are
-numbered (``n1``, ``k1``, ``o1``, ``c1``), so that no column name of a user can clash with anything.
+Rows that a Subscriber sent have the alias ``r``, the Publisher's rows ``t``. Columns of both are numbered
+(``n1``, ``k1``, ``o1``, ``c1``), so that no column name of a user can conflict with another name.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from twopc.articles import Article, Column, ForeignKey
 from twopc.sql import fragments as f
 from twopc.sql.render import compose
 
-#: What a referential action is called that changes rows by itself.
+#: Codes of referential actions that change rows by themselves.
 _ACTS = "cnd"
 INSIDE = "inside"
 OLD_VERSION = "v"
@@ -38,39 +38,39 @@ class Pieces:
     # -- names ------------------------------------------------------------------------------------
 
     def new(self, column: str) -> str:
-        """Where a column's new value is in a row that was sent."""
+        """Return the attribute that holds a column's new value in a sent row."""
         return self.new_names[self.place[column]]
 
     def old(self, column: str) -> str:
-        """Where a column's old value is in a row that was sent."""
+        """Return the attribute that holds a column's old value in a sent row."""
         return self.old_names[self.place[column]]
 
     def held_name(self, column: str) -> str:
-        """What a column is called in `held`."""
+        """Return the name of a column in `held`."""
         return self.held_names[self._held_place[column]]
 
     @property
     def new_key(self) -> list[str]:
-        """The key's attributes among the new values."""
+        """Attributes of the key among the new values."""
         return [self.new(column) for column in self.article.key]
 
     @property
     def old_key(self) -> list[str]:
-        """The key's attributes among the old values."""
+        """Attributes of the key among the old values."""
         return [self.old(column) for column in self.article.key]
 
     # -- rows that were sent ----------------------------------------------------------------------
 
     def new_rows(self) -> sql.Composed:
-        """The new rows of an INSERT or UPDATE."""
+        """Return the new rows of an INSERT or UPDATE."""
         return sql.SQL("unnest(sync.new_rows) as r({})").format(f.identifiers(self.new_names))
 
     def old_rows(self) -> sql.Composed:
-        """The rows of a DELETE."""
+        """Return the rows of a DELETE."""
         return sql.SQL("unnest(sync.old_rows) as r({})").format(f.identifiers(self.old_names))
 
     def both_rows(self) -> sql.Composed:
-        """Key and old version beside the new row: an UPDATE."""
+        """Return the rows of an UPDATE: key and old version beside the new row."""
         return sql.SQL(
             "rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r({}, {}, {})"
         ).format(
@@ -80,7 +80,7 @@ class Pieces:
         )
 
     def tables(self) -> sql.Composed:
-        """The table and those that its foreign keys tie to it: what a branch of before may have changed."""
+        """Return the table and those related to it by foreign keys, which an earlier branch may have changed."""
         article = self.article
         known = {(article.schema, article.table): None}
         known |= {(k.target_schema, k.target_table): None for k in article.references}
@@ -94,9 +94,9 @@ class Pieces:
     # -- rows of the Publisher --------------------------------------------------------------------
 
     def held(self) -> sql.Composed:
-        """The Publisher's rows, published columns only, and whether each is in the partition.
+        """Return the Publisher's rows, published columns only, and whether each row is in the partition.
 
-        The table goes by its own name inside, since a row filter may use it.
+        Inside, the table has its own name as alias, since a row filter may use the name.
         """
         alias = self.article.table
         return sql.SQL("(select {}, {} from {} as {}) as t({}, {})").format(
@@ -109,7 +109,7 @@ class Pieces:
         )
 
     def _inside(self) -> sql.Composable:
-        """A row is in the partition of the Subscriber that calls."""
+        """Return the condition that a row is in the partition of the calling Subscriber."""
         conditions: list[sql.Composable] = []
         if self.article.row_filter is not None:
             conditions.append(sql.SQL("({}) is true").format(f.raw(self.article.row_filter)))
@@ -128,7 +128,7 @@ class Pieces:
         return f.AND.join(conditions) if conditions else sql.SQL("true")
 
     def held_match(self, columns: tuple[str, ...], sent: list[str]) -> sql.Composed:
-        """A row of `held` has the values that were sent."""
+        """Return the condition that a row of `held` has the values that were sent."""
         return f.pairs_equal(
             "t",
             [self.held_name(column) for column in columns],
@@ -138,19 +138,19 @@ class Pieces:
         )
 
     def table_match(self, alias: str, sent: list[str]) -> sql.Composed:
-        """A row of the table has the key that was sent."""
+        """Return the condition that a row of the table has the key that was sent."""
         key = self.article.key
         return f.pairs_equal(alias, key, "r", sent, self.equalities(key))
 
     def equalities(self, columns: tuple[str, ...]) -> list[str]:
-        """The operators by which columns are equal."""
+        """Return the equality operators of columns."""
         by_name = {column.name: column.equality for column in self.article.columns}
         return [by_name[name] for name in columns]
 
-    # -- what a refusal shows ---------------------------------------------------------------------
+    # -- content of a refusal ---------------------------------------------------------------------
 
     def key_json(self, attributes: list[str]) -> sql.Composed:
-        """The key that was sent."""
+        """Return the key that was sent, as a JSON object."""
         pairs = [
             sql.SQL("{}, {}").format(sql.Literal(column), sql.Identifier("r", attribute))
             for column, attribute in zip(self.article.key, attributes, strict=True)
@@ -158,13 +158,13 @@ class Pieces:
         return sql.SQL("jsonb_build_object({})").format(f.COMMA.join(pairs))
 
     def only_key(self, rows: sql.Composable, attributes: list[str]) -> sql.Composed:
-        """The key that was sent if it was one, else NULL."""
+        """Return the key that was sent if a single row was sent, otherwise NULL."""
         return sql.SQL("case when sent = 1 then (select {} from {}) end").format(
             self.key_json(attributes), rows
         )
 
     def row_json(self) -> sql.Composed:
-        """The Publisher's row; NULL if there is none, or none that this Subscriber may see."""
+        """Return the Publisher's row as JSON; NULL if there is none, or this Subscriber may not see it."""
         columns = f.COMMA.join(
             [
                 sql.SQL("{} as {}").format(sql.Identifier("t", held), sql.Identifier(column.name))
@@ -178,11 +178,12 @@ class Pieces:
     def clashes(
         self, rows: sql.Composable, key: list[str], version: str, *, own: bool
     ) -> sql.Composed:
-        """Rows of the Publisher that hold unique values which were sent, a SELECT per unique index.
+        """Return a query for rows of the Publisher with the unique values that were sent, a SELECT per unique
+        index.
 
-        Args:
-            key: attributes of the key in `rows`, as the Subscriber knows it.
-            own: the rows that were sent are rows of the table and do not clash with themselves.
+                Args:
+                    key: attributes of the key in `rows`, as the Subscriber knows it.
+                    own: whether the sent rows are rows of the table, which do not conflict with themselves.
         """
         not_own: sql.Composable = sql.SQL("")
         if own:
@@ -220,12 +221,12 @@ class Pieces:
         ]
         return sql.SQL("\n                union all\n                ").join(parts)
 
-    # -- what must not happen ---------------------------------------------------------------------
+    # -- changes to refuse ------------------------------------------------------------------------
 
     def check_partition(self) -> sql.Composable:
-        """Refuse rows that are now outside the article's row filter: the original's 21034.
+        """Return statements that refuse rows now outside the article's row filter: the original's 21034.
 
-        The stored rows are looked at, so defaults, unpublished columns and triggers count too.
+        They check the stored rows, so defaults, unpublished columns and triggers count too.
         """
         shown = [self.article.row_filter] if self.article.row_filter is not None else []
         if self.article.parts:
@@ -254,9 +255,9 @@ class Pieces:
         )
 
     def check_children(self, operation: str) -> sql.Composable:
-        """Refuse what a referential action would change here and the Subscriber did not send.
+        """Return statements that refuse changes by a referential action which the Subscriber did not send.
 
-        The Subscriber sends children first, so what still refers to the row is unknown to it.
+        The Subscriber sends children first, so rows that still refer to the row are unknown to it.
         """
         checks = [
             self._check_children_of(key, operation)
@@ -307,10 +308,10 @@ class Pieces:
             constraint=sql.Literal(key.name),
         )
 
-    # -- what goes back ---------------------------------------------------------------------------
+    # -- rows sent back ---------------------------------------------------------------------------
 
     def watch(self) -> sql.Composable:
-        """Let the witness know whose rows a trigger of this table may change again."""
+        """Return the statement that tells the witness whose rows a trigger of this table may change again."""
         if not self.article.writes_back:
             return sql.SQL("")
         return sql.SQL("perform set_config('msrepl.syncing', {}, true);").format(
@@ -318,7 +319,7 @@ class Pieces:
         )
 
     def stored(self, operation: str) -> sql.Composable:
-        """What the Publisher stored otherwise than it was sent, for the Subscriber to take over."""
+        """Return the query for rows stored with other values than those sent, for the Subscriber to take over."""
         asked = sql.SQL("current_setting('msrepl.take', true) = 'on'")
         generated = any(column.generated for column in self.article.columns)
         if not (self.article.writes_back or generated):
@@ -343,7 +344,7 @@ class Pieces:
         )
 
     def same_values(self) -> sql.Composed:
-        """Every published value of a row is what a DELETE says it was; the key is compared apart."""
+        """Return the condition that all published values except the key equal those of a DELETE."""
         return sql.SQL("\n            and ").join(
             [
                 f.same_value(c, sql.Identifier("t", c.name), sql.Identifier("r", self.old(c.name)))
@@ -353,6 +354,7 @@ class Pieces:
         )
 
     def settable(self) -> list[Column]:
-        """What an UPDATE may set: GENERATED ALWAYS AS IDENTITY takes no value, and the Subscriber
-        refuses to change it."""
+        """Return the columns that an UPDATE may set: GENERATED ALWAYS AS IDENTITY takes no value, and the
+        Subscriber refuses to change it.
+        """
         return [column for column in self.values if column.identity != "a"]

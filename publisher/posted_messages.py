@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 
 Connection = AsyncConnection[Any]
 
-#: How long messages stay in their table; the log has them from their commit on.
+#: Time that messages stay in their table; the log contains them from their commit on.
 _KEPT = "1 day"
 
 
@@ -23,9 +23,9 @@ class PostedMessage:
     """A message in the log."""
 
     id: int
-    """Its number, which the message carries as ``id``."""
+    """Number of the message, which its body contains as ``id``."""
     after: str
-    """A position of the log not behind its commit."""
+    """Position of the log at or before the message's commit."""
 
 
 async def post_message(
@@ -59,7 +59,7 @@ async def post_message(
 async def stored_message(
     distribution: Connection, publisher: str, message: PostedMessage
 ) -> str | None:
-    """The commit LSN under which a message is in the distribution database; None: not there yet."""
+    """Return the commit LSN of a message in the distribution database; None if it is not stored yet."""
     cursor = await distribution.execute(
         """
         select c.xact_seqno::text

@@ -1,10 +1,10 @@
-"""The procedures of an article at the Publisher: ``sp_mssync_ins/upd/del_<table>``, as text.
+"""SQL text of an article's procedures at the Publisher: ``sp_mssync_ins/upd/del_<table>``.
 
-Pure: from an `Article` to SQL. Who creates and drops them is `twopc.publisher.publication`.
+Pure: from an `Article` to SQL. `twopc.publisher.publication` creates and drops the procedures.
 
-Rows travel as arrays of row types, because PostgreSQL passes at most 100 arguments and tables have more
-columns. A call names the shape that its rows have: after an ALTER TABLE, rows of the old shape could be
-taken for those of the new one.
+Rows are passed as arrays of row types, because PostgreSQL passes at most 100 arguments and tables have more
+columns. A call names the shape of its rows: after an ALTER TABLE, rows of the old shape could be
+taken for rows of the new one.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from twopc.sql import fragments as f
 from twopc.sql.render import compose, render
 from twopc.sql.table_role import path_is_kept, runs_as
 
-#: What has a procedure, and what a row type; ``gen`` is there only if the Publisher makes values.
+#: Operations with a procedure, and with a row type; ``gen`` exists only if the Publisher generates values.
 OPERATIONS = ("ins", "upd", "del")
 ROW_TYPES = ("ins", "old", "del")
 
 
 def procedure_name(operation: str, schema: str, table: str) -> sql.Identifier:
-    """``sp_mssync_<operation>_<table>``, with its schema."""
+    """Return ``sp_mssync_<operation>_<table>``, with its schema."""
     return sql.Identifier(names.SCHEMA, names.sync_procedure(operation, schema, table))
 
 
 def row_type_name(what: str, schema: str, table: str) -> sql.Identifier:
-    """A row type: ``ins`` all values, ``old`` key and version, ``del`` all old values."""
+    """Return a row type: ``ins`` for all values, ``old`` for key and version, ``del`` for all old values."""
     return sql.Identifier(names.SCHEMA, names.sync_row_type(what, schema, table))
 
 
 def shape_type_name(schema: str, table: str) -> sql.Identifier:
-    """The type of a call's first argument."""
+    """Return the type of a call's first argument."""
     return sql.Identifier(names.SCHEMA, names.shape_type(schema, table))
 
 
 def drop_texts(schema: str, table: str) -> list[str]:
-    """Drops whatever procedures and types a table has."""
+    """Return statements that drop all procedures and types of a table."""
     routines = [
         sql.SQL("drop routine if exists {}").format(procedure_name(operation, schema, table))
         for operation in (*OPERATIONS, "gen")
@@ -78,10 +78,10 @@ def _set_path(path: str) -> sql.Composed:
 
 
 class ProcedureTexts:
-    """Renders every object of one article at the Publisher.
+    """Renders all objects of one article at the Publisher.
 
     Args:
-        path: where the table's triggers look for objects whose schema they leave out.
+        path: schemas in which the table's triggers find unqualified names.
     """
 
     def __init__(self, article: Article, owner: str, path: Sequence[str] = ()) -> None:
@@ -89,7 +89,7 @@ class ProcedureTexts:
         self.path = path
         self.owner = sql.Identifier(owner)
         self.role = names.table_role(owner, article.schema, article.table)
-        """In whose name the table is changed."""
+        """Role with whose privileges the table is changed."""
         self.pieces = Pieces(article)
 
     # -- names ------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ class ProcedureTexts:
         return row_type_name(what, self.article.schema, self.article.table)
 
     def _procedure(self, operation: str, rows: Sequence[str], comment: str) -> str:
-        """``sp_mssync_<operation>_<table>``."""
+        """Return the text of ``sp_mssync_<operation>_<table>``."""
         shape = shape_type_name(self.article.schema, self.article.table)
         texts = [sql.SQL("text")] * len(rows)
         return render(
@@ -127,10 +127,10 @@ class ProcedureTexts:
     def _change(
         self, operation: str, rows: dict[str, str], comment: str
     ) -> dict[str, sql.Composable]:
-        """What the functions have in common that change the table.
+        """Return the values common to the templates of functions that change the table.
 
         Args:
-            rows: what the rows of each parameter are called, and their type.
+            rows: names of the rows of each parameter, and their types.
         """
         return {
             "function": _change_name(operation, self.article.schema, self.article.table),
@@ -159,7 +159,7 @@ class ProcedureTexts:
         return compose("twopc.publisher", "trigger_denied", article=sql.Literal(self.article.name))
 
     def _opened(self) -> sql.Composable:
-        """Let the table's triggers find what they name without schema; `_closed` follows the statement."""
+        """Return the statement that sets the search path for the table's triggers; `_closed` resets it."""
         if not self.path:
             return sql.SQL("")
         path = f.identifiers(dict.fromkeys(["pg_catalog", *self.path, "pg_temp"])).as_string(None)
@@ -176,7 +176,7 @@ class ProcedureTexts:
     # -- objects ----------------------------------------------------------------------------------
 
     def shape_type(self) -> str:
-        """The type of a call's first argument."""
+        """Return the text of the type of a call's first argument."""
         return render(
             "twopc.publisher",
             "shape_type",
@@ -187,7 +187,7 @@ class ProcedureTexts:
         )
 
     def row_types(self) -> list[str]:
-        """The three row types."""
+        """Return the texts of the three row types."""
         pieces = self.pieces
 
         def create(what: str, pairs: list[tuple[str, Column]]) -> str:
@@ -213,7 +213,7 @@ class ProcedureTexts:
         ]
 
     def insert_procedure(self) -> list[str]:
-        """``sp_mssync_ins_<table>``, behind what it calls."""
+        """Return the text of ``sp_mssync_ins_<table>``, after the function that it calls."""
         pieces = self.pieces
         rows = pieces.new_rows()
         comment = f"Applies the INSERT of a Subscriber to {self.article.name}"
@@ -235,7 +235,7 @@ class ProcedureTexts:
         return [change, self._procedure("ins", [*rows_of], comment)]
 
     def update_procedure(self) -> list[str]:
-        """``sp_mssync_upd_<table>``, behind what it calls."""
+        """Return the text of ``sp_mssync_upd_<table>``, after the function that it calls."""
         pieces = self.pieces
         rows = pieces.both_rows()
         comment = f"Applies the UPDATE of a Subscriber to {self.article.name}"
@@ -273,7 +273,7 @@ class ProcedureTexts:
         return [change, self._procedure("upd", [*rows_of], comment)]
 
     def delete_procedure(self) -> list[str]:
-        """``sp_mssync_del_<table>``, behind what it calls."""
+        """Return the text of ``sp_mssync_del_<table>``, after the function that it calls."""
         pieces = self.pieces
         comment = f"Applies the DELETE of a Subscriber to {self.article.name}"
         rows_of = {"old_rows": "del"}
@@ -297,10 +297,11 @@ class ProcedureTexts:
         return [change, self._procedure("del", [*rows_of], comment)]
 
     def generated_values(self, expressions: dict[str, str]) -> list[str]:
-        """``sp_mssync_gen_<table>``: a block of the values that only the Publisher can make.
+        """Return the text of ``sp_mssync_gen_<table>``, which makes a block of the values that only the Publisher
+        can generate, after the function that it calls.
 
         Args:
-            expressions: column name to the expression that makes one value, from the catalogs.
+            expressions: per column name the expression that makes one value, from the catalogs.
         """
         made = [
             sql.SQL("({})::text").format(f.raw(expressions[c.name]))
@@ -331,11 +332,11 @@ class ProcedureTexts:
         ]
 
     def changes(self) -> list[str]:
-        """What looks at row filters: everything that changes the table."""
+        """Return the texts that use row filters: all functions and procedures that change the table."""
         return [*self.insert_procedure(), *self.update_procedure(), *self.delete_procedure()]
 
     def all(self, expressions: dict[str, str]) -> list[str]:
-        """Every object, in the order of creation."""
+        """Return the texts of all objects, in the order of creation."""
         texts = [
             self.shape_type(),
             *self.row_types(),

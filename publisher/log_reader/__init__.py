@@ -6,8 +6,9 @@
                     ▲                          │
                     └──── confirm ◄────────────┘
 
-Whatever dies in between, reading goes on where the store ends: what comes a second time is dropped by its
-commit LSN. `engine` says what happens when; it runs on servers (`reader`) and in virtual time.
+After any failure, reading resumes at the end of the store: transactions that arrive a second time are dropped by
+their
+commit LSN. `engine` controls the sequence of operations; it runs on servers (`reader`) and in virtual time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Calls of published routines in the log: what stands between the marks of a call is replaced by it, or is not.
+"""Calls of published routines in the log: a call replaces the rows between its markers, or is not sent.
 
-Pure. A call may stand for its rows if the caller's snapshot saw every earlier writer of the tables that the
-routine reads or writes (`twopc.proc_execution.Writers`). Of calls within a call only the outermost counts; where
-that one travels as rows, each inner one is judged by itself.
+Pure. A call may replace its rows if the caller's snapshot saw every earlier writer of the tables that the
+routine reads or writes (`twopc.proc_execution.Writers`). Of nested calls only the outermost counts; if the
+outermost call is sent as rows, each inner one is judged by itself.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ Row = Mapping[str, bytes | None]
 
 
 class Brackets:
-    """Where in the calls of a transaction the log is.
+    """Tracks the calls of a transaction while the log is read.
 
     Args:
-        calls: routines whose calls are stored, by number; those of others travel as rows.
+        calls: routines whose calls are stored, by number; calls of other routines are sent as rows.
         tables: names of tables, by the number of the article or part.
         beside_until: commit LSN up to which the rows of a call are stored beside it.
         horizon: see `Writers`.
@@ -58,11 +58,11 @@ class Brackets:
         self._beside_until = beside_until
         self.writers = Writers(horizon)
         self.fallbacks: list[tuple[int, int]] = []
-        """Commit LSN and routine of calls that travel as rows because a writer was not seen."""
+        """Commit LSN and routine of calls that are sent as rows because their snapshot missed a writer."""
         self.begin(0)
 
     def begin(self, lsn: int) -> None:
-        """A transaction begins, which commits there."""
+        """Begin a transaction that commits at `lsn`."""
         self._lsn = lsn
         self._open: list[int] = []
         self._sent: tuple[int, ProcArticle, ProcCall] | None = None
@@ -70,22 +70,22 @@ class Brackets:
 
     @property
     def silent(self) -> bool:
-        """What comes is replaced by a call."""
+        """Whether the next changes are replaced by a call."""
         return self._sent is not None and self._lsn > self._beside_until
 
     @property
     def shift(self) -> int:
-        """What is added to an article's number: rows beside a call have other ones."""
+        """Number to add to an article's number, since rows beside a call have numbers of their own."""
         return BESIDE if self._sent is not None else 0
 
     def marked(self, row: Row, *, remarked: bool) -> tuple[Command, ...]:
-        """A mark; the call, where one ends that is sent.
+        """Process a call marker; return the command of the call if a call that is sent ends.
 
         Args:
-            remarked: the transaction's commands may carry another originator already.
+            remarked: whether commands of the transaction may already carry another originator.
 
         Raises:
-            RemoteProtocolError: the marks do not fit each other.
+            RemoteProtocolError: the markers do not match.
         """
         number = int(row["id"] or 0)
         if row["opened"] is None:
@@ -119,7 +119,9 @@ class Brackets:
         self._sent = (number, article, ProcCall.parse((row["call"] or b"{}").decode()))
 
     def defined(self, body: bytes) -> tuple[Command, ...]:
-        """A routine was defined anew, or its calls mean another thing: who did not see that, saw too little."""
+        """Process a new definition of a routine, or a change of its calls' meaning; a later snapshot must have
+        seen this transaction.
+        """
         self._written = None
         posted = json.loads(body)
         if "definition" not in posted:
@@ -127,17 +129,17 @@ class Brackets:
         text = json.dumps({"definition": posted["definition"]}, ensure_ascii=False)
         return ((beside(posted["article"]), DEFINITION_TYPE, 0, text.encode()),)
 
-    # -- who wrote what ---------------------------------------------------------------------------
+    # -- writers of tables ------------------------------------------------------------------------
 
     def made(self, codes: Iterable[int]) -> None:
-        """Commands of the transaction: article's number * 100 + type."""
+        """Note the tables of the transaction's commands, given as number of the article * 100 + type."""
         if not self._calls or self._written is None:
             return
         numbers = {base_of(code // 100) for code in set(codes)}
         self._written.update(self._tables[each] for each in numbers if each in self._tables)
 
     def changed(self, table: str) -> None:
-        """A table changed, and no command was made of it."""
+        """Note a changed table of which no command was made."""
         if self._written is not None:
             self._written.add(table)
 
@@ -148,10 +150,10 @@ class Brackets:
             self._written.update(tables)
 
     def commit(self, xid: int) -> None:
-        """The transaction is complete.
+        """Complete the transaction, and note it as a writer.
 
         Raises:
-            RemoteProtocolError: a call began in it and did not end.
+            RemoteProtocolError: a call that began in the transaction did not end.
         """
         if self._open:
             raise RemoteProtocolError(
@@ -164,12 +166,12 @@ class Brackets:
             self.writers.note(xid, written)
 
     def passed(self, xid: int) -> None:
-        """A transaction was read that is stored already, or is not to be: nothing more is known of it."""
+        """Note a transaction that is stored already or is not to be stored, and whose tables are unknown."""
         writers = self.writers
         writers.horizon = max(writers.horizon, xid)
         writers.highest = max(writers.highest, xid)
 
 
 def _declared(names: tuple[str, ...] | None, known: frozenset[str]) -> tuple[str, ...] | None:
-    """What is declared, if it means tables that are there: one was renamed, or is published no longer."""
+    """Return the declared tables if all of them are known; None if one was renamed, or is no longer published."""
     return names if names is not None and known.issuperset(names) else None

@@ -1,8 +1,9 @@
-"""The log reader: moves what was committed at a Publisher into the distribution database, in that order.
+"""The log reader: moves transactions committed at a Publisher into the distribution database, in commit order.
 
-It says what happens when: take messages, store them with the mark in one commit, and only then let the slot move. What
-becomes of a message is decided in `planner`, and `ports` perform, on servers and in virtual time. It must not
-know who subscribes.
+The engine controls the sequence: take messages, store them with the mark in one commit, and only then let the slot
+move. `planner` turns messages into rows, and `ports` perform I/O, on servers and in virtual time. The engine must
+not
+know the Subscribers.
 """
 
 from __future__ import annotations
@@ -41,30 +42,32 @@ from twopc.publisher.pgoutput import RowMessage
 
 _log = get_logger(__name__)
 
-#: How often to begin anew because articles change while they are read.
+#: Maximum number of restarts of a pass because articles changed during it.
 _ATTEMPTS = 20
-#: How often marks of calls are removed at most.
+#: Minimum interval in seconds between removals of call markers.
 _FORGET_EVERY_S = 60
-#: After so many messages look whether peeking is the better way; each time after twice as many, up to a limit.
+#: Number of messages after which to check whether peeking is better; doubled each time, up to a limit.
 _LOOK_FIRST, _LOOK_AFTER = 500, 20_000
-#: A transaction of which so many commands have come is large: peeking would have all of it decoded once more.
+#: Number of commands that make an incomplete transaction large: peeking would decode all of it again.
 _LARGE = 400
 
 
 class LogReaderEngine:
     """Reads the log of one Publisher's database.
 
-    Use it by one task: `run_once` for what is there, or `attend` for ever. After an error every session is
-    closed, and the next pass opens new ones: one in which decoding has failed is not to be trusted.
+    Only one task may use it: `run_once` for a single pass, or `attend` for continuous reading. After an error
+    every
+    session is closed, and the next pass opens new ones: a session in which decoding has failed cannot be
+    trusted.
 
     Args:
-        host: where it runs; both databases are reached from there.
-        publisher: its node name, under which the distribution database knows it.
-        points: where tests place faults.
+        host: environment of the log reader, from which both databases are reached.
+        publisher: node name under which the distribution database knows the Publisher.
+        points: protocol points, at which tests place faults.
     """
 
     planner: ClassVar[type[LogPlanner]] = LogPlanner
-    """What becomes of messages."""
+    """Class that turns messages into rows."""
 
     def __init__(
         self,
@@ -78,7 +81,7 @@ class LogReaderEngine:
         self.reading = reading or LogReaderProfile()
         self.points = points or Points()
         self.position = 0
-        """Everything committed before is stored."""
+        """Position before which all committed transactions are stored."""
         self._host = host
         self._wal: WalPort | None = None
         self._store: StorePort | None = None
@@ -86,12 +89,12 @@ class LogReaderEngine:
         self._planned: LogPlanner | None = None
         self._registered: ReaderArticles | None = None
         self._is_new = True
-        """No pass has ended since the sessions were opened."""
+        """Whether no pass has ended since the sessions were opened."""
         self._transactions = self._commands = 0
-        """Stored since the pass began."""
+        """Numbers of transactions and commands stored since the pass began."""
         self._forgot_at = 0.0
         self._snapshot_at = 0
-        """Where the last snapshot was asked for; a new session decodes from one, not from what is stored."""
+        """Position of the last requested snapshot, from which a new session decodes."""
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -106,10 +109,10 @@ class LogReaderEngine:
         await self.close()
 
     async def open(self) -> None:
-        """Connect to both databases; harmless if it is open.
+        """Connect to both databases; does nothing if they are connected.
 
         Raises:
-            ServerError: see `HostPort.open_wal`; or the log ends before what is stored of it.
+            ServerError: see `HostPort.open_wal`; or the log ends before the end of the store.
             SubscriptionError: the distribution database does not know the Publisher.
         """
         if self._store is not None:
@@ -134,10 +137,11 @@ class LogReaderEngine:
                 await each.close()
 
     async def pass_over(self, upto: int) -> None:
-        """Store nothing that was committed up to a position; the distribution database has it as its mark.
+        """Store no transaction committed up to a position, which the distribution database has as its mark.
 
-        For whoever has put the tables back to what they were: that is no change for a Subscriber. Between
-        passes only.
+        For a caller that has restored the tables to their previous content, which is no change for a
+        Subscriber.
+        Call it between passes only.
         """
         if self._store is None or self._planned is None or not self._is_settled:
             await self.close()  # the next pass finds the mark
@@ -147,13 +151,13 @@ class LogReaderEngine:
     # -- passes -----------------------------------------------------------------------------------
 
     async def run_once(self) -> PassResult:
-        """Store everything that was committed at the Publisher before this call.
+        """Store all transactions committed at the Publisher before this call.
 
         Raises:
             ServerError: see `open`.
-            ArticleError: an article does not fit what the log holds of its table (names both, and the
-                remedy); nothing from that transaction on is stored until it does.
-            psycopg.Error: a server failed; the next call begins anew where the store ends.
+            ArticleError: an article does not fit the log's description of its table (names both, and the
+                remedy); no transaction from that one on is stored until it does.
+            psycopg.Error: a server failed; the next call resumes at the end of the store.
         """
         try:
             return await self._pass()
@@ -162,11 +166,11 @@ class LogReaderEngine:
                 self._live.leave(settled=self._is_settled)
 
     async def attend(self) -> None:
-        """Read until the host is stopping. A server that fails is tried again, at growing intervals; so is a
-        slot that another log reader has taken between two sessions of this one.
+        """Read until the host is stopping. Retry at growing intervals if a server fails, or if another log reader
+        has taken the slot between two sessions of this one.
 
         Raises:
-            TwopcError, psycopg.Error: what trying again does not mend; it is recorded in the history.
+            TwopcError, psycopg.Error: a failure that retries do not resolve; it is recorded in the history.
         """
         host, pause_s, recorded, has_read = self._host, 0.0, "", False
         await host.record("started")
@@ -204,14 +208,14 @@ class LogReaderEngine:
                 self._is_new = False
                 break
             except errors.SerializationFailure:
-                # articles have changed meanwhile: what was not stored is made of the new ones
+                # articles have changed: rows not yet stored are made with the new articles
                 await self.close()
                 if attempt == _ATTEMPTS - 1:
                     raise
             except BaseException as error:
                 await self.close()
-                # Begin anew if an article may have been regenerated since, if the server may have ended a session
-                # that nobody attended to, or if a predecessor's last commit came after its mark was read.
+                # Retry if an article may have been regenerated, if the server may have ended an unattended
+                # session, or if a predecessor's last commit came after its mark was read.
                 passing = (
                     was_open and isinstance(error, ArticleError | psycopg.OperationalError)
                 ) or (self._is_new and isinstance(error, StoredMeanwhileError))
@@ -228,7 +232,7 @@ class LogReaderEngine:
         )
 
     async def _read(self) -> bool:
-        """Store what is committed by now; whether it was far behind."""
+        """Store all transactions committed so far; return whether the log reader was far behind."""
         await self.open()
         if self._live is not None:
             self._live.resume()
@@ -243,18 +247,18 @@ class LogReaderEngine:
         return caught_up
 
     async def _follow_on(self) -> None:
-        """Store what comes, until the host is stopping, or until a pass from the beginning is better."""
+        """Store transactions until the host is stopping, or until a new pass is the better way."""
         try:
             await self._follow()
         except (errors.SerializationFailure, ArticleError):
-            await self.close()  # the next pass knows the articles as they are now
+            await self.close()  # the next pass reads the current articles
         except (TwopcError, psycopg.Error) as error:
             if not may_pass(error):
                 await self._host.record("failed", error)
             raise
 
     async def _catch_up(self) -> None:
-        """Peek, store and advance until everything committed before this call is stored."""
+        """Peek, store and advance until all transactions committed before this call are stored."""
         assert self._wal is not None
         await self._leave_live()
         await self._wal.log_snapshot()
@@ -268,10 +272,10 @@ class LogReaderEngine:
             await source.close()
 
     async def _follow(self, until: int | None = None) -> bool:
-        """Store what the live source sends, to a position or for ever.
+        """Store the transactions that the live source sends, up to a position or without end.
 
         Returns:
-            False: it sends a lot and will go on to; peeking is the better way.
+            False if the source has much more to send, so that peeking is the better way.
         """
         assert self._wal is not None
         assert self._store is not None
@@ -299,10 +303,10 @@ class LogReaderEngine:
         return True
 
     async def _look(self) -> tuple[int, int]:
-        """A position before which lies everything committed by now, and how far we are from it.
+        """Return a position before which all transactions committed so far lie, and the distance to it in bytes.
 
         Raises:
-            ServerError: the log ends before what is stored of it.
+            ServerError: the log ends before the end of the store.
         """
         assert self._wal is not None
         assert self._store is not None
@@ -317,14 +321,14 @@ class LogReaderEngine:
         return end, end - max(confirmed, self.position, planned)
 
     async def _leave_live(self) -> None:
-        """Have no live source any more. What it has sent and is not stored comes again."""
+        """Close the live source. Transactions that it has sent and that are not stored are sent again."""
         live, self._live = self._live, None
         if live is not None:
             await live.close()
             await self._learn()
 
     async def _learn(self) -> None:
-        """Begin anew behind what is stored, with the articles as they are now."""
+        """Start again at the end of the store, with the current articles."""
         assert self._wal is not None
         assert self._store is not None
         known = self._registered = await self._store.registry()
@@ -336,26 +340,26 @@ class LogReaderEngine:
             next_xid=self._wal.next_xid,
             calls=known.calls,
             beside_until=known.beside_until,
-            # of what was committed before the first store nothing is known
+            # writers before the first store are unknown
             horizon=known.horizon or self._wal.next_xid - 1,
         )
 
     # -- from a source to the store ---------------------------------------------------------------
 
     async def _step(self, source: LogSourcePort) -> None:
-        """Take in what has arrived; store it when nothing more has, or it is enough. The slot moves behind the store."""
+        """Take messages; store them if no more have arrived, or there are enough; then move the slot."""
         block = await source.take()
         if block:
             await self._take(block)
         if source.drained and not self._plan.open:
             await self._keep()
-            # where the source is, lies behind everything that it has brought before
+            # the source's position is behind all transactions that it has sent
             self.position = max(self.position, source.position)
         if self.position > source.confirmed and source.movable:
             await self._move(source)
 
     async def _move(self, source: LogSourcePort) -> None:
-        """Let the slot move to where everything is stored."""
+        """Let the slot move to the position up to which transactions are stored."""
         await self._reach("log_reader.before_advance")
         await source.confirm(self.position)
         await self._reach("log_reader.after_advance")
@@ -363,13 +367,13 @@ class LogReaderEngine:
         if self._plan.has_calls and now - self._forgot_at >= _FORGET_EVERY_S:
             assert self._wal is not None
             self._forgot_at = now
-            await self._wal.forget_calls()  # the log has been read past them
+            await self._wal.forget_calls()  # the log has been read past these markers
 
     async def _take(self, block: list[bytes]) -> None:
-        """Make rows of a block of messages, and store what is too much to keep.
+        """Make rows of a block of messages, and store them if they are too large to keep.
 
         Raises:
-            ArticleError: an article does not fit what the log holds; what was committed before is stored.
+            ArticleError: an article does not fit the log; transactions committed before are stored.
         """
         planner, reading, store = self._plan, self.reading, self._store
         assert store is not None
@@ -378,7 +382,7 @@ class LogReaderEngine:
             planner.feed(block, await self._compared(planner, block) if planner.has_filters else {})
         except ArticleError:
             if planner.transactions:
-                # what was committed before goes to the Subscribers all the same
+                # transactions committed before are stored nevertheless
                 await self._keep()
             raise
         full = planner.size >= reading.store_bytes
@@ -394,7 +398,7 @@ class LogReaderEngine:
     async def _compared(
         self, planner: LogPlanner, block: list[bytes]
     ) -> dict[int, tuple[RowMessage, Belonging]]:
-        """By place, the changes of filtered tables, and which of their images belong to which article."""
+        """Return the changes of filtered tables by place, and which of their images belong to which article."""
         assert self._wal is not None
         assert self._registered is not None
         changes = planner.filtered(block)
@@ -425,13 +429,13 @@ class LogReaderEngine:
 
     @property
     def _plan(self) -> LogPlanner:
-        """There is one as soon as it is open."""
+        """Planner, which exists while the engine is open."""
         assert self._planned is not None
         return self._planned
 
     @property
     def _is_settled(self) -> bool:
-        """Nothing is kept that is not stored."""
+        """Whether all messages taken are stored."""
         planner, store = self._planned, self._store
         if planner is None or store is None:
             return False

@@ -1,7 +1,7 @@
-"""From messages of the log to rows of the distribution database; pure.
+"""Conversion of messages of the log into rows of the distribution database; pure.
 
-Keeps what is not stored yet: whole transactions, in the order of their commits, and the part of the one that
-is still coming. It knows neither where messages come from nor when their rows are stored.
+The planner keeps what is not stored yet: whole transactions, in commit order, and the received part of the
+current one. It knows neither where messages come from nor when their rows are stored.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _POSTED_TYPES = {
     b"tracer_token": CommandType.TRACER_TOKEN,
     b"validation": CommandType.VALIDATION,
 }
-#: By their letters in messages.
+#: Operations by their letters in messages.
 _OPERATIONS = {b"I": "ins", b"U": "upd", b"D": "del"}
 _CHANGES = b"IUD"
 
 
 class _Elements(dict[int, bytes]):
-    """Of numbers that come again."""
+    """Cache of array elements for recurring numbers."""
 
     def __missing__(self, number: int) -> bytes:
         made = self[number] = int4_of(number)
@@ -57,53 +57,54 @@ _CODES, _HASHKEYS = _Elements(), _Elements()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracerToken:
-    """A tracer token that was met."""
+    """A tracer token in the log."""
 
     id: int
     time_us: int
-    """When it was committed, in microseconds since 2000."""
+    """Commit time, in microseconds since 2000."""
 
 
 @dataclass(slots=True, kw_only=True)
 class StoredBatch:
-    """Whole transactions, to be stored in one commit."""
+    """Whole transactions to be stored in one commit."""
 
     transactions: int = 0
     commands: int = 0
     blocks: list[bytes] = field(default_factory=list)
     """Rows of COPY data."""
     read_to: int = 0
-    """Commit LSN of the last of them."""
+    """Commit LSN of the last transaction."""
     time_us: int = 0
-    """When that one was committed."""
+    """Commit time of the last transaction."""
     horizon: int = 0
-    """The highest id of a writer that was read so far."""
+    """Highest transaction id of a writer read so far."""
     remarked: list[tuple[int, int]] = field(default_factory=list)
-    """Commit LSN and originator of transactions of which parts may carry another originator: the mark
-    that counts came after them."""
+    """Commit LSN and originator of transactions whose stored parts may carry another originator: the
+        branch marker that counts came after these parts.
+    """
     tokens: list[TracerToken] = field(default_factory=list)
     truncated: list[tuple[int, str]] = field(default_factory=list)
-    """Commit LSN and name of published tables that were emptied past the trigger that refuses it."""
+    """Commit LSN and name of published tables that were truncated despite the trigger that refuses it."""
     fallbacks: list[tuple[int, int]] = field(default_factory=list)
-    """Commit LSN and routine of calls that travel as rows because their snapshots did not see a writer."""
+    """Commit LSN and routine of calls that are sent as rows because their snapshots missed a writer."""
     unknown: set[str] = field(default_factory=set)
-    """Marks that name nobody who is registered."""
+    """Roles in branch markers that are not registered."""
 
 
 class LogPlanner:
-    """Makes the rows of one Publisher's log. What is usual in it is for the scanner of `twopc.core`.
+    """Makes the rows of one Publisher's log. The scanner of `twopc.core` processes the common messages.
 
     Args:
-        publisher: its number in the distribution database.
+        publisher: number of the Publisher in the distribution database.
         builder: of the articles.
-        originators: their numbers by link role.
-        read_to: commit LSN of the last transaction stored; up to it everything is dropped.
-        next_xid: a transaction id of now, with its epoch: the log leaves the epoch out.
+        originators: numbers of originators by link role.
+        read_to: commit LSN of the last stored transaction; transactions up to it are dropped.
+        next_xid: a current transaction id with its epoch, which the log omits.
         calls, beside_until, horizon: see `Brackets`.
     """
 
     scans_changes: ClassVar[bool] = COMPILED
-    """Changes are for the scanner too, where it is compiled; else `CommandReader` is quicker."""
+    """Whether the scanner processes changes too, as it does if compiled; otherwise `CommandReader` is faster."""
 
     def __init__(
         self,
@@ -124,7 +125,7 @@ class LogPlanner:
             calls or {}, builder.tables, beside_until=beside_until, horizon=horizon
         )
         self.has_calls = bool(calls)
-        """Calls of routines are stored."""
+        """Whether calls of routines are stored."""
         self._scanner = CommandScanner(read_to, next_xid, pauses=self.has_calls)
         self._decoder = Decoder()
         self._read = (
@@ -134,51 +135,52 @@ class LogPlanner:
         )
         self._own: dict[int, RelationMessage] = {}
         self._compared: set[bytes] = set()
-        """Relations on which articles have row filters, by oid."""
+        """OIDs of relations on which articles have row filters."""
         self._batch = StoredBatch()
         self.passed_over = False
-        """Changes came of which no commands were made: of nobody's interest, if the articles are still those
-        that they were compared with."""
-        #: of the transaction that is coming
+        """Whether changes arrived of which no commands were made: they concern no Subscriber if the
+                articles they were compared with are current.
+        """
+        #: state of the current transaction
         self._marks: tuple[bytes, ...] = ()
         self._remarked = False
         self._tokens: tuple[TracerToken, ...] = ()
 
     @property
     def has_filters(self) -> bool:
-        """Changes must be looked at before they are taken in: see `filtered`."""
+        """Whether changes must be compared with row filters before `feed`: see `filtered`."""
         return self._builder.has_filters
 
     @property
     def horizon(self) -> int:
-        """The highest id of a writer that was read so far."""
+        """Highest transaction id of a writer read so far."""
         return max(
             self._brackets.writers.highest, 0 if self.has_calls else self._scanner.highest_xid
         )
 
     @property
     def transactions(self) -> int:
-        """How many complete ones are kept."""
+        """Number of complete transactions kept."""
         return len(self._scanner.counts)
 
     @property
     def size(self) -> int:
-        """How many bytes are kept, about."""
+        """Approximate number of bytes kept."""
         return self._scanner.size
 
     @property
     def open(self) -> bool:
-        """A transaction has begun and is not complete."""
+        """Whether a transaction has begun and is not complete."""
         return self._scanner.open
 
     @property
     def coming(self) -> int:
-        """How many commands of the transaction that is open have come; 0: none is."""
+        """Number of commands received of the current transaction; 0 if there is none."""
         return self._scanner.count
 
     @property
     def end_lsn(self) -> int:
-        """Where the commit of the last complete transaction ends, dropped ones included; 0: none came."""
+        """End of the commit record of the last complete transaction, even if dropped; 0 if there is none."""
         return int.from_bytes(self._scanner.last_commit[10:18])
 
     @property
@@ -191,7 +193,7 @@ class LogPlanner:
         self._scanner.read_to = lsn.to_bytes(8)
 
     def filtered(self, messages: Sequence[bytes]) -> dict[int, RowMessage]:
-        """The changes among these whose images are to be compared with row filters, by their places."""
+        """Return the changes among messages whose images must be compared with row filters, by place."""
         results: dict[int, RowMessage] = {}
         for at, data in enumerate(messages):
             if data[:1] == b"R" or (data[:1] in _OPERATIONS and data[1:5] in self._compared):
@@ -207,14 +209,14 @@ class LogPlanner:
         messages: Sequence[bytes],
         compared: Mapping[int, tuple[RowMessage, Belonging]] | None = None,
     ) -> None:
-        """Take messages in.
+        """Process messages.
 
         Args:
-            compared: what `filtered` has found, with what was found out about it.
+            compared: the changes that `filtered` returned, each with the result of its comparison.
 
         Raises:
             RemoteProtocolError: a message cannot be read.
-            ArticleError: an article does not fit what the log holds of its table.
+            ArticleError: an article does not fit the log's description of its table.
         """
         block, scan, compared = list(messages), self._scanner.scan, compared or {}
         at = 0
@@ -226,10 +228,10 @@ class LogPlanner:
                 at = self._read_on(block, at, compared)
 
     def _read_on(self, block: Sequence[bytes], at: int, compared: Container[int]) -> int:
-        """Take in a message that the scanner has left, and with it changes that follow and are a command each.
+        """Process a message that the scanner has left, and following changes that make one command each.
 
         Returns:
-            Where the scanner is to go on.
+            Place at which the scanner must continue.
         """
         read, scanner, shift = self._read, self._scanner, self._brackets.shift * 100
         add_code, add_hashkey = scanner.codes.append, scanner.hashkeys.append
@@ -242,7 +244,7 @@ class LogPlanner:
             if type(message) is not tuple:
                 self._take(block[at - 1], message)
                 break
-            # a named tuple is not meant, which mypy cannot know
+            # not a named tuple, which mypy cannot know
             article, code, hashkey, text = cast("Command", message)
             size = len(text)
             length += size
@@ -254,7 +256,7 @@ class LogPlanner:
         return at
 
     def _take(self, data: bytes, message: Decoded | Command, belonging: Belonging = ()) -> None:
-        """Take in a message that is not as usual."""
+        """Process a message that the scanner does not handle."""
         scanner = self._scanner
         if type(message) is RowMessage:
             if message.relation.oid in self._own:
@@ -280,7 +282,7 @@ class LogPlanner:
             self._scanner.add(_CODES[(article + shift) * 100 + code], _HASHKEYS[hashkey], text)
 
     def take(self) -> StoredBatch:
-        """The complete transactions, which are kept here no longer."""
+        """Remove and return the complete transactions."""
         batch, self._batch = self._batch, StoredBatch()
         scanner = self._scanner
         batch.read_to = self.read_to
@@ -297,9 +299,9 @@ class LogPlanner:
         return batch
 
     def take_part(self) -> StoredPart:
-        """The transaction that is coming, as far as it has come.
+        """Remove and return the received part of the current transaction.
 
-        Only while no complete one is kept: the store has the order of the log.
+        Call it only while no complete transaction is kept: the store has the order of the log.
         """
         scanner = self._scanner
         assert not scanner.whole
@@ -315,7 +317,7 @@ class LogPlanner:
         )
 
     def _taken(self, count: int) -> CommandColumns:
-        """The first of the commands that are kept."""
+        """Return the first commands kept."""
         scanner = self._scanner
         return CommandColumns(
             scanner.codes[:count], scanner.hashkeys[:count], scanner.texts[: 2 * count]
@@ -324,7 +326,7 @@ class LogPlanner:
     # -- single messages --------------------------------------------------------------------------
 
     def _commit(self, data: bytes) -> None:
-        """A transaction is complete that has marks or something posted, or in whose calls it matters where it ends."""
+        """Complete a transaction that has markers or messages, or whose end matters to calls."""
         scanner = self._scanner
         if scanner.dropping:
             self._brackets.passed(scanner.xid)
@@ -341,11 +343,11 @@ class LogPlanner:
 
     @property
     def _lsn(self) -> int:
-        """Where the transaction that is coming commits."""
+        """Commit LSN of the current transaction."""
         return int.from_bytes(self._scanner.begun[1:9])
 
     def _transaction(self) -> LoggedTransaction:
-        """The one that is coming, as it is now."""
+        """Return the current transaction as received so far."""
         scanner = self._scanner
         return LoggedTransaction(
             seqno=self._lsn,
@@ -361,7 +363,7 @@ class LogPlanner:
 
     @property
     def _time_us(self) -> int:
-        """When it was committed."""
+        """Commit time of the current transaction."""
         return int.from_bytes(self._scanner.begun[9:17], signed=True)
 
     def _announced(self, relation: RelationMessage, oid: bytes) -> None:
@@ -403,7 +405,9 @@ class LogPlanner:
             self._brackets.changed(article_name(relation.schema, relation.name))
 
     def _take_own(self, change: RowMessage) -> Sequence[Command]:
-        """A mark of a branch or of a call, or what was posted. Rows of ours are only ever added; old ones are cleaned up."""
+        """Process a branch marker, a call marker or a message. Their tables only get inserts; old rows are cleaned
+        up.
+        """
         self._scanner.watched = True
         if change.new is None or change.operation != "ins":
             return ()
@@ -418,7 +422,7 @@ class LogPlanner:
             self._scanner.beside = self._brackets.shift != 0
             return made
         if row["kind"] == b"procedure":
-            self.passed_over = True  # the writer is to be known even if there is no command
+            self.passed_over = True  # the writer must be noted even if there is no command
             return self._brackets.defined(row["body"] or b"{}")
         kind = _POSTED_TYPES.get(row["kind"] or b"")
         if kind is None:
@@ -428,7 +432,7 @@ class LogPlanner:
         return ((0, kind, 0, row["body"] or b"{}"),)
 
     def _mark(self, row: Mapping[str, bytes | None]) -> None:
-        """The last mark of a transaction counts, as in the original; how many there were is kept."""
+        """Process a branch marker: the last one of a transaction counts, as in the original; their number is kept."""
         role = row["originator"]
         if role is None or row["fence"] == b"t":
             return

@@ -1,7 +1,7 @@
-"""How a log reader reads, and what it needs of its Publisher's WAL, of the distribution database, and of its host.
+"""Settings of a log reader, and its ports: its Publisher's WAL, the distribution database, and its host.
 
-On servers `reader`, `wal`, `sources` with `live`, and `store` perform it; in virtual time
-`twopc.sim.model.distribution.log_reader` does. Both raise `psycopg.Error`, so that the engine is one text.
+On servers `reader`, `wal`, `sources` with `live`, and `store` implement the ports; in virtual time
+`twopc.sim.model.distribution.log_reader` does. Both raise `psycopg.Error`, so that the engine is the same for both.
 """
 
 from __future__ import annotations
@@ -24,113 +24,116 @@ from twopc.publisher.pgoutput import RowMessage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogReaderProfile:
-    """How a log reader reads; the original's names where it has one."""
+    """Settings of a log reader, under the original's names where it has them."""
 
     read_batch_size: int = 2_000
-    """Transactions stored in one commit, at most."""
+    """Maximum number of transactions stored in one commit."""
     store_bytes: int = 4 << 20
-    """What is stored at once, about; a transaction that is larger is stored in parts."""
+    """Approximate number of bytes stored at once; a larger transaction is stored in parts."""
     peek_messages: int = 400_000
-    """How many messages to ask for at a time while catching up; the server keeps them on its disk."""
+    """Number of messages requested at once while catching up; the server keeps them on its disk."""
     catch_up_bytes: int = 16 << 20
-    """From how much unread log on it is caught up with by peeking."""
+    """Length of unread log from which the log reader catches up by peeking."""
     snapshot_bytes: int = 16 << 20
-    """After so much log a snapshot is logged: how much of what is stored a session may have to decode again."""
+    """Length of log after which a snapshot is logged: bounds how much stored log a session may
+        have to decode again.
+    """
     takeover_s: float = 2.0
-    """How long to wait for another log reader to end."""
+    """Time to wait for another log reader to end."""
     release_s: float = 15.0
-    """How long to wait for the slot, which no other log reader has: a predecessor's server process may be
-    decoding still."""
+    """Time to wait for the slot if no other log reader has it: a predecessor's backend may still be
+        decoding.
+    """
     retry_s_min: float = 0.1
     retry_s_max: float = 10.0
-    """Whoever attends tries again after so long; each time twice as long."""
+    """Limits of the wait before a retry, which doubles each time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassResult:
-    """What one pass has stored."""
+    """Result of one pass."""
 
     transactions: int
     commands: int
     position: str
-    """Every transaction committed before is stored; a pg_lsn."""
+    """Position before which all committed transactions are stored; a pg_lsn."""
     caught_up: bool
-    """It was far behind, and has peeked."""
+    """Whether the log reader was far behind, and has peeked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderArticles:
-    """What the log reader makes commands with."""
+    """Articles and originators with which the log reader makes commands."""
 
     builder: CommandBuilder
     originators: Mapping[str, int]
-    """Their numbers by link role."""
+    """Numbers of originators by link role."""
     calls: Mapping[int, ProcArticle]
     """Routines whose calls are stored."""
     beside_until: int
     """Commit LSN up to which the rows of a call are stored beside it."""
     horizon: int
-    """The highest id of a writer that was stored; 0: not known."""
+    """Highest transaction id of a stored writer; 0 if unknown."""
 
 
 class LogSourcePort(Protocol):
-    """A session in which messages of the log come, from where the slot stands."""
+    """A session that delivers messages of the log, from the slot's position on."""
 
     count: int
-    """How many messages it has brought."""
+    """Number of messages delivered."""
     drained: bool
-    """The last `take` has left nothing that had arrived."""
+    """Whether the last `take` returned all messages that had arrived."""
     position: int
-    """Everything committed before has been brought."""
+    """Position before which all committed transactions have been delivered."""
     confirmed: int
-    """Where this session has moved the slot to; 0: nowhere."""
+    """Position to which this session has moved the slot; 0 if it has not."""
 
     @property
     def movable(self) -> bool:
-        """The slot can be moved now."""
+        """Whether the slot can be moved now."""
         ...
 
     async def take(self) -> list[bytes]:
-        """The next messages of pgoutput, a bounded number of them; it may give way to other tasks.
+        """Return the next messages of pgoutput, a bounded number; may yield to other tasks.
 
         Raises:
-            ServerError: the server leaves changes out, or somebody else reads the slot (18752).
+            ServerError: the server leaves changes out, or another session reads the slot (18752).
         """
         ...
 
     async def confirm(self, lsn: int) -> None:
-        """Let the slot move: everything committed before is stored."""
+        """Let the slot move: all transactions committed before `lsn` are stored."""
         ...
 
     async def close(self) -> None:
-        """Let the slot go. Idempotent."""
+        """Release the slot. Idempotent."""
         ...
 
 
 class LivePort(LogSourcePort, Protocol):
-    """A source to which the server sends what is committed; it can be left open between two passes."""
+    """A source to which the server sends transactions as they are committed; it can stay open between passes."""
 
     ended: bool
-    """It has ended while it was left; what was not taken comes again in another one."""
+    """Whether the source has ended between passes; messages not taken are sent again to the next source."""
 
     async def ask(self) -> None:
-        """Have the server tell how far it has come."""
+        """Request the server's current position."""
         ...
 
     async def wait(self) -> None:
-        """Until something may have arrived, or the host is stopping."""
+        """Wait until messages may have arrived, or the host is stopping."""
         ...
 
     def leave(self, *, settled: bool) -> None:
-        """Nobody takes anything until `resume`.
+        """Leave the source unread until `resume`.
 
         Args:
-            settled: everything that was taken is stored.
+            settled: whether all messages taken are stored.
         """
         ...
 
     def resume(self) -> None:
-        """It is read again. Harmless if it was not left."""
+        """Read the source again. Does nothing if it was not left."""
         ...
 
 
@@ -138,14 +141,16 @@ class WalPort(Protocol):
     """A Publisher's WAL, and the right to read the slot, held until `close`."""
 
     next_xid: int
-    """A transaction id of the time when it was opened, with its epoch."""
+    """Next transaction id at the time of opening, with its epoch."""
 
     async def look(self) -> tuple[int, int]:
-        """A position before which lies everything committed by now, durable; and the slot's."""
+        """Return a durable position before which all transactions committed so far lie, and the slot's position."""
         ...
 
     async def log_snapshot(self) -> None:
-        """Log where decoding can begin once the slot has moved past it, so that older log can go."""
+        """Log a snapshot from which decoding can begin once the slot has passed it, so that older log can be
+        removed.
+        """
         ...
 
     async def belongings(
@@ -155,54 +160,61 @@ class WalPort(Protocol):
         ...
 
     async def forget_calls(self) -> None:
-        """Remove marks of calls that the log has had for long."""
+        """Remove call markers that the log has contained for long."""
         ...
 
     async def live(self) -> LivePort:
-        """Messages as they are made. ServerError: somebody else reads the slot (18752)."""
+        """Open a source of messages as they are made.
+
+        Raises:
+            ServerError: another session reads the slot (18752).
+        """
         ...
 
     async def peek(self, upto: int) -> LogSourcePort:
-        """Messages of transactions committed before a position, in bulk; it shows them again until the slot moves."""
+        """Open a source of transactions committed before a position, in bulk; it repeats them until the slot moves."""
         ...
 
     async def close(self) -> None:
-        """Idempotent."""
+        """Close all sessions. Idempotent."""
         ...
 
 
 class StorePort(Protocol):
-    """The distribution database, as the log reader of one Publisher sees it."""
+    """The distribution database, for the log reader of one Publisher."""
 
     publisher: int
-    """The Publisher's number there."""
+    """Number of the Publisher in the distribution database."""
     read_to: int
-    """Commit LSN of the last transaction that is stored."""
+    """Commit LSN of the last stored transaction."""
 
     @property
     def streaming(self) -> bool:
-        """Parts of a transaction are stored, and the last one is not."""
+        """Whether parts of a transaction are stored, and the last one is not."""
         ...
 
     async def registry(self) -> ReaderArticles:
-        """What is published and subscribed now; what is stored later is made of this, or it is not stored."""
+        """Return the current articles and originators; rows made with outdated ones are not stored."""
         ...
 
     async def check(self, horizon: int) -> None:
-        """Make sure that `registry` would return the same; `commit` does so too.
+        """Check that `registry` would return the same; `commit` does so too.
 
         Args:
-            horizon: a writer that is to be known although nothing is stored of it; 0: none.
+            horizon: transaction id of a writer to note although none of its commands are stored; 0 for
+                none.
 
         Raises:
-            psycopg.errors.SerializationFailure: it would not.
+            psycopg.errors.SerializationFailure: `registry` would return something else.
         """
         ...
 
     async def write(self, part: StoredPart) -> None:
-        """Store part of a transaction that is too large to wait for; `commit` ends it.
+        """Store part of a transaction that is too large to wait for; `commit` completes the transaction.
 
-        Agents may begin it, and must not end it before. If `commit` does not come, another session removes it.
+        Agents may begin to deliver it, and must not commit it before. Without a `commit`, another session
+        removes the
+        part.
 
         Raises:
             psycopg.Error: as `commit`.
@@ -210,64 +222,70 @@ class StorePort(Protocol):
         ...
 
     async def commit(self, batch: StoredBatch) -> None:
-        """Store a batch, which is all or what `write` has left, and the mark; durable when it returns.
+        """Store a batch, or the rest after `write`, and the mark; durable when this returns.
 
         Raises:
             psycopg.errors.SerializationFailure: `registry` would return something else by now.
-            psycopg.errors.ObjectInUse, psycopg.errors.UniqueViolation: another log reader has stored meanwhile.
+            psycopg.errors.ObjectInUse, psycopg.errors.UniqueViolation: another log reader has stored
+            transactions.
         """
         ...
 
     async def close(self) -> None:
-        """What was not committed is gone. Idempotent."""
+        """Close the session, discarding uncommitted rows. Idempotent."""
         ...
 
 
 class HostPort(Protocol):
-    """Where a log reader runs."""
+    """Environment of a log reader."""
 
     @property
     def stopping(self) -> bool:
-        """It is told to stop."""
+        """Whether the log reader is told to stop."""
         ...
 
     def time(self) -> float:
-        """Seconds of a clock that only goes forward."""
+        """Return the time of a monotonic clock, in seconds."""
         ...
 
     async def delay(self, seconds: float) -> None:
-        """Let time pass, but no longer than until it is told to stop."""
+        """Wait for the given time, or until the log reader is told to stop."""
         ...
 
     async def open_wal(self) -> WalPort:
         """Connect to the Publisher.
 
         Raises:
-            ServerError: the slot is not there or cannot be read, another log reader reads it (18752), or the
+            ServerError: the slot does not exist or cannot be read, another log reader reads it (18752), or
+                the
                 log lacks an article.
         """
         ...
 
     async def open_store(self) -> StorePort:
-        """Connect to the distribution database. SubscriptionError: it does not know the Publisher."""
+        """Connect to the distribution database.
+
+        Raises:
+            SubscriptionError: the distribution database does not know the Publisher.
+        """
         ...
 
     async def record(self, event: str, error: BaseException | None = None) -> None:
-        """Add to the history that it has started, succeeded, will retry or has failed, and why. Never raises."""
+        """Record in the history that the log reader has started, succeeded, will retry or has failed. Never raises."""
         ...
 
 
 def may_pass(error: BaseException) -> bool:
-    """The server failed, or was away: trying again may help."""
+    """Return whether a server failed, or was unreachable, so that a retry may help."""
     return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | OSError)
 
 
 @contextmanager
 def name_rival() -> Iterator[None]:
-    """Say of what the store refuses within the block that another log reader is at work.
+    """Translate errors of the store inside the block that another log reader has caused.
 
     Raises:
-        StoredMeanwhileError: it has stored the same (18752).
+        StoredMeanwhileError: another log reader has stored the same transactions (18752).
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""The log reader on servers: its engine, where it runs, and what it says of itself in the distribution database."""
+"""The log reader on servers: engine, host, and history in the distribution database."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class LogReader(LogReaderEngine):
     """Reads the log of one Publisher's database on a server; see `LogReaderEngine`.
 
     Args:
-        publisher: its node name, under which the distribution database knows it.
-        publisher_dsn: to its database, as a role that may read the log.
+        publisher: node name under which the distribution database knows the Publisher.
+        publisher_dsn: to the Publisher's database, as a role that may read the log.
         distribution_dsn: to the distribution database, as a role that may store.
         slot: the replication slot.
-        points: where tests place faults.
+        points: protocol points, at which tests place faults.
     """
 
     def __init__(
@@ -58,12 +58,14 @@ class LogReader(LogReaderEngine):
 
     @property
     def sessions(self) -> frozenset[int]:
-        """Its processes at the Publisher, also of sessions that it has closed and the server has not ended yet."""
+        """Process IDs of the backends at the Publisher, including closed sessions whose backends have not ended
+        yet.
+        """
         return frozenset(self.host.wal.sessions if self.host.wal is not None else ())
 
     async def run(self, stop: asyncio.Event) -> None:
         """Read until `stop`; see `LogReaderEngine.attend`."""
-        await self.close()  # sessions opened from now on notice that it is told to stop
+        await self.close()  # sessions opened from now on observe `stopped`
         stopping = self.host.stopped = asyncio.ensure_future(stop.wait())
         try:
             await self.attend()
@@ -83,9 +85,9 @@ class AsyncioHost:
         self.distribution_dsn = distribution_dsn
         self.slot = slot
         self.stopped: asyncio.Future[Any] | None = None
-        """Done when the log reader is told to stop; None: it works for who waits."""
+        """Done when the log reader is told to stop; None during a single pass."""
         self.wal: ServerWal | None = None
-        """The one opened last."""
+        """WAL opened last."""
         self._publisher = publisher
         self._name = f"msrepl logreader {publisher}"
         self._reading = reading
@@ -93,36 +95,37 @@ class AsyncioHost:
 
     @property
     def stopping(self) -> bool:
-        """See `HostPort`."""
+        """See `HostPort.stopping`."""
         return self.stopped is not None and self.stopped.done()
 
     def time(self) -> float:
-        """The event loop's."""
+        """Return the event loop's time."""
         return asyncio.get_running_loop().time()
 
     async def delay(self, seconds: float) -> None:
-        """See `HostPort`."""
+        """See `HostPort.delay`."""
         assert self.stopped is not None
         await asyncio.wait((self.stopped,), timeout=seconds)
 
     async def open_wal(self) -> ServerWal:
-        """See `HostPort`."""
+        """See `HostPort.open_wal`."""
         self.wal = await ServerWal.open(
             self.publisher_dsn, self._name, self._publisher, self.slot, self._reading, self.stopped
         )
         return self.wal
 
     async def open_store(self) -> ServerStore:
-        """See `HostPort`."""
+        """See `HostPort.open_store`."""
         return await ServerStore.open(
             self.distribution_dsn, self._name, self._publisher, self._points
         )
 
     async def record(self, event: str, error: BaseException | None = None) -> None:
-        """Add a row to the history, on a connection of its own: after an error there may be no other.
+        """Add a row to the history, on a separate connection: after an error there may be no other.
 
-        If that fails too, nothing is recorded: the error itself is what matters. It stays visible until something
-        is stored.
+        If this fails too, the failure is only logged: the error itself matters more. The error stays
+        visible until
+        transactions are stored.
         """
         state = error.sqlstate if isinstance(error, psycopg.Error) else None
         try:

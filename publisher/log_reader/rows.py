@@ -1,4 +1,4 @@
-"""Rows of `msrepl_blocks` as COPY's binary format has them. Pure."""
+"""Rows of `msrepl_blocks` in COPY's binary format. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BLOCKS = (
     "last_command, seqnos, xids, entry_times, originators, marks, counts, lengths, command_seqnos, "
     "command_ids, codes, command_originators, hashkeys, texts)"
 )
-#: What a block holds, at most, unless a single command is longer.
+#: Limits of a block, unless a single command is longer.
 BLOCK_COMMANDS = 2_000
 BLOCK_BYTES = 1 << 20
 
@@ -29,29 +29,29 @@ _row = Struct("!hiiiqiqiiiiiiii").pack
 _array = Struct("!iiiIii").pack
 _empty = Struct("!iiiI").pack
 _lsn = Struct("!iq").pack
-#: As a BEGIN of pgoutput, without its letter's meaning: commit LSN, time, the low bits of the id.
+#: Layout of a pgoutput BEGIN: letter, commit LSN, time, the low bits of the transaction id.
 _begin = Struct("!cqqI").pack
 _BEGIN_BYTES = 21
 _SEQNO_AT, _TIME_AT = 1, 9
 
 
 class LoggedTransaction(NamedTuple):
-    """A transaction with the commands of it that are not in a block yet."""
+    """A transaction with those of its commands that are not in a block yet."""
 
     seqno: int
     """Commit LSN."""
     xid: int
     time_us: int
-    """When it was committed, in microseconds since 2000."""
+    """Commit time, in microseconds since 2000."""
     originator: int
-    """0: the Publisher itself."""
+    """Number of the originator; 0 for the Publisher itself."""
     marks: int
     commands: int
-    """Those in blocks included."""
+    """Number of commands, including those in blocks."""
     length: int
-    """Bytes of all their texts."""
+    """Total length in bytes of all commands' texts."""
     stored: int = 0
-    """Commands in blocks already, in so many parts:"""
+    """Number of commands already in blocks, stored in `part` parts."""
     part: int = 0
 
 
@@ -62,7 +62,7 @@ class StoredPart:
     seqno: int
     xid: int
     originator: int
-    """As far as is known by now."""
+    """Originator as far as known so far."""
     blocks: list[bytes]
     """Rows of COPY data."""
 
@@ -72,18 +72,18 @@ class TransactionColumns:
     """Complete transactions in their order; see `LoggedTransaction`."""
 
     begins: list[bytes] = field(default_factory=list)
-    """Their BEGIN messages, from which seqnos and times are taken by strides."""
+    """BEGIN messages, from which seqnos and times are taken by strides."""
     xids: list[int] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
     marked: dict[int, tuple[int, int, int, int]] = field(default_factory=dict)
-    """By place: originator, marks, commands stored, parts, where they are not all 0."""
+    """By place: originator, marks, commands stored, parts; only if not all of them are 0."""
 
     def __len__(self) -> int:
         return len(self.counts)
 
     def add(self, one: LoggedTransaction) -> None:
-        """One more."""
+        """Append a transaction."""
         rest = (one.originator, one.marks, one.stored, one.part)
         if any(rest):
             self.marked[len(self)] = rest
@@ -93,7 +93,7 @@ class TransactionColumns:
         self.lengths.append(one.length)
 
     def at(self, place: int) -> LoggedTransaction:
-        """One of them."""
+        """Return the transaction at a place."""
         begin = self.begins[place]
         originator, marks, stored, part = self.marked.get(place, (0, 0, 0, 0))
         return LoggedTransaction(
@@ -109,7 +109,7 @@ class TransactionColumns:
         )
 
     def fresh(self) -> list[int]:
-        """How many commands of each are not stored."""
+        """Return the number of commands of each transaction that are not stored."""
         if not self.marked:
             return self.counts
         counts = list(self.counts)
@@ -120,25 +120,25 @@ class TransactionColumns:
 
 @dataclass(slots=True)
 class CommandColumns:
-    """Commands in their order, as three lists of what an array has of each."""
+    """Commands in their order, as three lists of array elements."""
 
     codes: list[bytes] = field(default_factory=list)
-    """Article's number * 100 + type."""
+    """Number of the article * 100 + type."""
     hashkeys: list[bytes] = field(default_factory=list)
     texts: list[bytes] = field(default_factory=list)
-    """Two for each command: the text's length, and the text."""
+    """Two elements for each command: the text's length, and the text."""
 
     def __len__(self) -> int:
         return len(self.codes)
 
     def add(self, code: int, hashkey: int, text: bytes) -> None:
-        """One more."""
+        """Append a command."""
         self.codes.append(int4_of(code))
         self.hashkeys.append(int4_of(hashkey))
         self.texts += (len(text).to_bytes(4), text)
 
     def take(self, count: int) -> CommandColumns:
-        """The first ones, which are not here any longer."""
+        """Remove and return the first commands."""
         taken = CommandColumns(self.codes[:count], self.hashkeys[:count], self.texts[: 2 * count])
         del self.codes[:count], self.hashkeys[:count], self.texts[: 2 * count]
         return taken
@@ -147,7 +147,7 @@ class CommandColumns:
 def blocks(
     publisher: int, transactions: TransactionColumns, commands: CommandColumns
 ) -> Iterator[bytes]:
-    """Rows of complete transactions with all their commands that are not stored yet."""
+    """Yield rows of complete transactions with all their commands that are not stored yet."""
     fresh = transactions.fresh()
     counted, sized = list(accumulate(fresh)), list(accumulate(transactions.lengths))
     first = at = length = 0
@@ -158,7 +158,7 @@ def blocks(
                 bisect_right(counted, at + BLOCK_COMMANDS, first),
                 bisect_right(sized, length + BLOCK_BYTES, first),
             )
-        if end == first:  # it is too large for a block, or parts of it are stored
+        if end == first:  # the transaction is too large for a block, or parts of it are stored
             end = first + 1
             yield from _ending(publisher, transactions.at(first), commands, at)
         else:
@@ -167,7 +167,7 @@ def blocks(
 
 
 def parts(publisher: int, transaction: LoggedTransaction, commands: CommandColumns) -> list[bytes]:
-    """Rows of one transaction that is not complete, and of which these are the next commands."""
+    """Return rows with the next commands of a transaction that is not complete."""
     rows: list[bytes] = []
     at = 0
     for size in _sizes(commands, 0, len(commands)):
@@ -179,7 +179,7 @@ def parts(publisher: int, transaction: LoggedTransaction, commands: CommandColum
 def _ending(
     publisher: int, transaction: LoggedTransaction, commands: CommandColumns, at: int
 ) -> Iterator[bytes]:
-    """The rows of a large transaction, or the last of them."""
+    """Yield the rows of a large transaction, or its last ones if parts are stored."""
     sizes = list(_sizes(commands, at, at + transaction.commands - transaction.stored)) or [0]
     end = at + sum(sizes[:-1])
     start = at
@@ -196,7 +196,7 @@ def _ending(
 
 
 def _sizes(commands: CommandColumns, start: int, end: int) -> Iterator[int]:
-    """How many commands to take at a time."""
+    """Yield the number of commands of each row."""
     sized = list(accumulate(map(len, commands.texts[2 * start + 1 : 2 * end : 2])))
     at = length = 0
     while at < len(sized):
@@ -217,7 +217,7 @@ def _part(
     *,
     stored: int | None = None,
 ) -> bytes:
-    """A part that is not the last one: without its transaction."""
+    """Return the row of a part that is not the last one, which does not contain the transaction."""
     before = transaction.stored + (at if stored is None else stored)
     return b"".join(
         (
@@ -243,7 +243,7 @@ def _block(
     commands: CommandColumns,
     at: int,
 ) -> bytes:
-    """The transactions from one place to another, with their commands, which begin `at` a place too."""
+    """Return the row of the transactions from one place to another, with their commands, which begin at place `at`."""
     width, fresh = end - first, fresh[first:end]
     count, last = sum(fresh), transactions.at(end - 1)
     begins = b"".join(transactions.begins[first:end])
@@ -257,7 +257,9 @@ def _block(
     originators = [each[0] if each else 0 for each in marked] or [0] * width
     marks = [each[1] if each else 0 for each in marked] or [0] * width
     stored = [each[2] if each else 0 for each in marked] or [0] * width
-    if fresh == counts and count == width:  # a command each, so they have their arrays in common
+    if (
+        fresh == counts and count == width
+    ):  # one command per transaction, so the arrays are the same
         command_seqnos, ids, origins = seqnos, int4_of(1) * count, _elements(originators)
     else:
         command_seqnos = b"".join(
@@ -298,7 +300,7 @@ def _head(
 
 
 def _array_of(element: int, data: bytes, count: int) -> bytes:
-    """A field: an array of values, each after its length."""
+    """Return a field: an array of values, each preceded by its length."""
     if not count:
         return _none(element)
     return _array(20 + len(data), 1, 0, element, count, 1) + data
@@ -309,7 +311,7 @@ def _none(element: int) -> bytes:
 
 
 def _eights(begins: bytes, at: int) -> bytes:
-    """Elements of an array: the 8 bytes at a place in every BEGIN."""
+    """Return array elements: the 8 bytes at a place in every BEGIN."""
     made = bytearray(_lsn(8, 0) * (len(begins) // _BEGIN_BYTES))
     for place in range(8):
         made[4 + place :: 12] = begins[at + place :: _BEGIN_BYTES]
@@ -317,7 +319,7 @@ def _eights(begins: bytes, at: int) -> bytes:
 
 
 def _elements(values: Sequence[int]) -> bytes:
-    """Elements of an array of integers."""
+    """Return the elements of an array of integers."""
     flat = [4] * (2 * len(values))
     flat[1::2] = values
     return pack(f"!{len(flat)}i", *flat)

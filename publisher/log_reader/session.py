@@ -1,7 +1,7 @@
-"""Connections of the log reader, and what is pinned in them.
+"""Connections of the log reader, with fixed settings.
 
-Values in the log are written as text by the session that reads it, so whatever the server, the database or
-the role has set must not show in them.
+Values in the log are converted to text by the session that reads it, so settings of the server, the database or
+the role must not affect them.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from twopc.sql.catalog_texts import PRINTED
 
 Connection = AsyncConnection[Any]
 
-#: What decides how values look as text.
+#: Settings that determine the text of values.
 OUTPUT = {
     **PRINTED,
     "search_path": "",  # names of tables, functions and types are written with their schema
 }
-#: What could end or hinder a session that reads and stores for hours, or make a store less than durable.
+#: Settings that could end or block a session that reads and stores for hours, or make a store less than durable.
 _LASTING = path.LASTING | {
     "lock_timeout": "0",
-    "synchronous_commit": "on",  # the slot moves on what is stored
-    "client_min_messages": "warning",  # some of them matter
+    "synchronous_commit": "on",  # the slot moves once transactions are stored
+    "client_min_messages": "warning",  # some warnings matter
 }
 
 
 def pinned(dsn: str, name: str, **more: str) -> str:
-    """The connection string with our settings on top; they win over those of the database and the role.
+    """Return the connection string with fixed settings, which override those of the database and the role.
 
     Args:
         name: the session's `application_name`.
@@ -45,5 +45,5 @@ def pinned(dsn: str, name: str, **more: str) -> str:
 
 
 async def connect(dsn: str, name: str, **more: str) -> Connection:
-    """A connection in autocommit mode; see `pinned`."""
+    """Open a connection in autocommit mode; see `pinned`."""
     return await AsyncConnection.connect(pinned(dsn, name, **more), autocommit=True)

@@ -1,8 +1,7 @@
-"""What was read goes into the distribution database: whole transactions, and the mark in the same commit.
+"""Storage of read transactions in the distribution database: whole transactions, and the mark in the same commit.
 
-A large transaction goes there in parts, a commit each, which are of no account before the last one.
-
-It must not know how rows are made.
+A large transaction is stored in parts, each in a commit of its own; parts have no effect before the last one.
+The module must not know how rows are made.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ insert into msrepl.msdistribution_history
 select {publisher}, 'rows', {seqno}, {message}, 'call of ' || a.source_schema || '.' || a.source_object
 from msrepl.msarticles a where a.publisher_database_id = {publisher} and a.article_id = {article};
 """)
-#: What a crash of the server may lose: it loses it with the agent's session.
+#: A crash of the server may lose parts, but it ends the log reader's session too, and a new one begins again.
 _BEGIN_PART = sql.SQL("begin; set local synchronous_commit = off;")
 _PART = sql.SQL("""
 select msrepl.part_was_read({publisher}, {was}, {version}, {seqno}, {xid}::text::xid8, {originator}, {begins});
@@ -61,7 +60,7 @@ _END = sql.SQL("""
 select msrepl.log_was_read({publisher}, {was}, {version}, {read_to}, {time}, {horizon}::text::xid8, {ends_parts});
 commit;
 """)
-#: PostgreSQL's moments are microseconds since then.
+#: PostgreSQL's timestamps count microseconds from this time.
 _TIME = sql.SQL("timestamptz '2000-01-01 00:00:00+00' + {} * interval '1 microsecond'")
 
 
@@ -82,8 +81,8 @@ class ServerStore:
 
     Args:
         channel: to the distribution database.
-        publisher: the Publisher's number there.
-        read_to: commit LSN of the last transaction that is stored.
+        publisher: number of the Publisher in the distribution database.
+        read_to: commit LSN of the last stored transaction.
     """
 
     def __init__(self, channel: CopyChannel, publisher: int, read_to: int, points: Points) -> None:
@@ -96,11 +95,11 @@ class ServerStore:
 
     @classmethod
     async def open(cls, dsn: str, name: str, publisher: str, points: Points) -> Self:
-        """Connect.
+        """Connect to the distribution database.
 
         Raises:
             SubscriptionError: the distribution database does not know the Publisher.
-            OutdatedError: it was installed by an earlier version.
+            OutdatedError: the distribution database was installed by an earlier version.
         """
         connection = await connect(dsn, name)
         try:
@@ -124,11 +123,11 @@ class ServerStore:
 
     @property
     def connection(self) -> AsyncConnection[Any]:
-        """For other statements, while nothing is being stored."""
+        """Connection for other statements, while no rows are being stored."""
         return self._channel.connection
 
     async def registry(self) -> ReaderArticles:
-        """See `StorePort`."""
+        """See `StorePort.registry`."""
         async with self.connection.transaction():
             await self.connection.execute("set transaction isolation level repeatable read")
             cursor = await self.connection.execute(
@@ -158,7 +157,7 @@ class ServerStore:
         )
 
     async def check(self, horizon: int) -> None:
-        """See `StorePort`."""
+        """See `StorePort.check`."""
         cursor = await self.connection.execute(
             "select registry_version from msrepl.mspublisher_databases where id = %s",
             (self.publisher,),
@@ -169,7 +168,7 @@ class ServerStore:
             await self.connection.execute(_NOTE, {"publisher": self.publisher, "horizon": horizon})
 
     async def write(self, part: StoredPart) -> None:
-        """See `StorePort`."""
+        """See `StorePort.write`."""
         end = _PART.format(
             publisher=self.publisher,
             was=lsn_text(self.read_to),
@@ -184,13 +183,13 @@ class ServerStore:
         await self._reach("log_reader.streamed")
 
     async def commit(self, batch: StoredBatch) -> None:
-        """See `StorePort`."""
+        """See `StorePort.commit`."""
         await self._copy(_BEGIN, batch.blocks, self._besides(batch))
         self.streaming = False
         self.read_to = batch.read_to
 
     async def _copy(self, begin: sql.SQL, blocks: list[bytes], end: sql.Composed) -> None:
-        """One transaction: rows, and the statements after them."""
+        """Run one transaction: COPY rows, then execute the statements after them."""
         begin_copy = begin + _COPY
         if not self._points.armed:
             await self._run(begin_copy + end, [[rows.HEADER, *blocks, rows.TRAILER]])
@@ -212,7 +211,7 @@ class ServerStore:
             await self._points.reach(point)
 
     def _besides(self, batch: StoredBatch) -> sql.Composed:
-        """The statements after the rows, COMMIT the last of them."""
+        """Return the statements after the rows; the last one is COMMIT."""
         texts: list[sql.Composable] = [
             _REMARK.format(originator=originator, publisher=self.publisher, seqno=lsn_text(seqno))
             for seqno, originator in batch.remarked
@@ -253,5 +252,5 @@ class ServerStore:
         return sql.SQL("").join([*texts, end])
 
     async def close(self) -> None:
-        """Close its connection; what was not committed is gone."""
+        """Close the connection, discarding uncommitted rows."""
         await self._channel.close()

@@ -1,4 +1,4 @@
-"""The Publisher's WAL on a server: a session that makes sure to be the only log reader, and opens sources."""
+"""The Publisher's WAL on a server: a session that ensures a single log reader, and opens sources."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FREE_KEY = free_key(_NAME, _MAY_READ)
 #: The log readers of a slot.
 LOG_READERS = others(_NAME, _MAY_READ)
 _NEXT_XID = "select pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
-#: Whoever calls a routine may be serializable; this must not depend on them, nor they on it.
+#: Callers of routines may be serializable transactions; the removal must not conflict with them.
 _FORGET_CALLS = b"begin isolation level read committed; select msrepl.forget_calls(); commit"
 #: Articles whose changes the log reader would not see.
 _UNSEEN = """
@@ -57,7 +57,7 @@ class ServerWal:
 
     Args:
         connection: to the Publisher's database, as a role that may read the log.
-        dsn, name: of further sessions, in which messages come.
+        dsn, name: connection string and name of further sessions, which deliver messages.
         stopping: done when the log reader is told to stop.
     """
 
@@ -68,7 +68,7 @@ class ServerWal:
         self.connection = connection
         self.next_xid = 0
         self.sessions = {connection.info.backend_pid}
-        """Its processes at the Publisher; one that was closed may go on for a moment."""
+        """Process IDs of the backends; that of a closed session may continue for a moment."""
         self._dsn = dsn
         self._name = name
         self._slot = slot
@@ -133,14 +133,18 @@ class ServerWal:
             )
 
     async def look(self) -> tuple[int, int]:
-        """See `WalPort`. ServerError: the slot is gone."""
+        """See `WalPort.look`.
+
+        Raises:
+            ServerError: the slot was dropped.
+        """
         cursor = await self.connection.execute(_LOOK, (self._slot,))
         row = await cursor.fetchone()
         if row is None:
             raise ServerError(f"replication slot {self._slot!r} was dropped while it was read")
         flushed, inserted, confirmed = row
         if inserted > flushed:
-            # commits that nobody waited for (synchronous_commit = off): only what is flushed is shown
+            # asynchronous commits (synchronous_commit = off): decoding shows only flushed log
             cursor = await self.connection.execute(_FLUSH)
             row = await cursor.fetchone()
             assert row is not None
@@ -148,25 +152,25 @@ class ServerWal:
         return flushed, confirmed
 
     async def log_snapshot(self) -> None:
-        """See `WalPort`; without the right to do so, the server does so by itself now and then."""
+        """See `WalPort.log_snapshot`; without the right to do so, the server logs snapshots by itself occasionally."""
         if self._may_log_snapshot:
             try:
                 await self.connection.execute("select pg_log_standby_snapshot()")
-            except errors.InsufficientPrivilege:  # be it that the right was taken away meanwhile
+            except errors.InsufficientPrivilege:  # the right may have been revoked meanwhile
                 self._may_log_snapshot = False
 
     async def belongings(
         self, builder: CommandBuilder, changes: Sequence[RowMessage]
     ) -> list[Belonging]:
-        """See `WalPort`."""
+        """See `WalPort.belongings`."""
         return await RowFilters(self.connection, builder).belongings(changes)
 
     async def forget_calls(self) -> None:
-        """See `WalPort`."""
+        """See `WalPort.forget_calls`."""
         await self.connection.execute(_FORGET_CALLS)
 
     async def live(self) -> LiveSource:
-        """See `WalPort`."""
+        """See `WalPort.live`."""
         live = await LiveSource.open(
             self._dsn, self._name, self._slot, timeout_s=self._reading.release_s, stopping=self._stopping
         )  # fmt: skip
@@ -174,7 +178,7 @@ class ServerWal:
         return live
 
     async def peek(self, upto: int) -> SlotPeek:
-        """See `WalPort`."""
+        """See `WalPort.peek`."""
         channel = CopyChannel(await connect(self._dsn, self._name))
         self.sessions.add(channel.connection.info.backend_pid)
         return SlotPeek(
@@ -186,5 +190,5 @@ class ServerWal:
         await self.connection.execute(_ADVANCE, (self._slot, lsn_text(lsn)))
 
     async def close(self) -> None:
-        """Close its connection."""
+        """Close the connection."""
         await self.connection.close()
