@@ -1,4 +1,4 @@
-"""What the pipeline raises; all of it is definite, and nothing was changed."""
+"""Errors of the pipeline; each is final and leaves nothing changed."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from twopc.errors import ConfigurationError
 
 
 class PipelineError(ConfigurationError):
-    """The pipeline cannot go on: object and remedy in the message."""
+    """The pipeline cannot continue; the message names the object and the remedy."""
 
 
 class SparkMissingError(PipelineError):
-    """No Java, too little memory, or the extra is not installed."""
+    """Spark cannot run: no Java, too little memory, no usable cluster, or the extra is not installed."""
 
 
 class ArchiveError(PipelineError):
-    """An archive is not what its manifest says."""
+    """An archive does not match its manifest."""
 
 
 class GapError(ArchiveError):
@@ -23,8 +23,8 @@ class GapError(ArchiveError):
     Args:
         message: object and remedy.
         after: the last sequence number before the gap.
-        upto: the first one behind it.
-        where: what has the gap.
+        upto: the first sequence number after the gap.
+        where: the archive or database that has the gap.
     """
 
     def __init__(self, message: str, *, after: int, upto: int, where: str) -> None:
@@ -35,11 +35,11 @@ class GapError(ArchiveError):
 
 
 class ArchiveBusyError(PipelineError):
-    """Another process writes this archive.
+    """Another process is writing this archive.
 
     Args:
         message: object and remedy.
-        pid: of that process; 0 if it is not known.
+        pid: that of the other process; 0 if it is not known.
     """
 
     def __init__(self, message: str, *, pid: int = 0) -> None:

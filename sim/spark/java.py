@@ -1,4 +1,4 @@
-"""Java for Spark: the one that is there, or the one that came with the extra."""
+"""Choice of a Java for Spark: an installed one, or the one that the extra brings."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from twopc.server.cache import cache_directory
 from twopc.sim.spark.errors import SparkMissingError
 
 NEEDED = 17
-#: Spark asks for this module at every start. A Java without it stops there, one that has it prints a warning,
-#: and nothing of the pipeline is quicker by it.
+#: Spark requests this module at every start. A Java without the module exits, and one with it prints a warning;
+#: the pipeline is no faster with it.
 _MODULE = "jdk.incubator.vector"
-#: Runs a Java without that argument.
+#: Script that runs a Java without that argument.
 _SHIM = """#!/bin/sh
 for a do shift; [ "$a" = "--add-modules={module}" ] || set -- "$@" "$a"; done; exec "{java}" "$@"
 """
-#: What the extra brings, by what is imported.
+#: Packages of the extra by the name of their module.
 _EXTRA = {
     "pyspark": "pyspark",
     "pyarrow": "pyarrow",
@@ -35,23 +35,23 @@ _EXTRA = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Java:
-    """A Java that Spark runs on."""
+    """A Java that can run Spark."""
 
     home: Path
-    """Spark starts ``bin/java`` of it."""
+    """The folder whose ``bin/java`` Spark starts."""
     version: int
     bundled: bool
-    """It came with the extra."""
+    """Whether the extra brought this Java."""
 
     def __str__(self) -> str:
         return f"java {self.version}" + (" (bundled)" if self.bundled else "")
 
 
 def require_extra() -> None:
-    """Nothing, if what the pipeline needs is installed.
+    """Check that the packages of the extra are installed.
 
     Raises:
-        SparkMissingError: it is not; says what is missing.
+        SparkMissingError: a package is missing; the message lists the missing ones.
     """
     missing = [name for module, name in _EXTRA.items() if importlib.util.find_spec(module) is None]
     if missing:
@@ -61,7 +61,7 @@ def require_extra() -> None:
 
 
 def find_java(environment: Mapping[str, str]) -> Java:
-    """The Java of ``JAVA_HOME``, else the one on PATH, else the bundled one.
+    """Return the Java of ``JAVA_HOME``, else the one on PATH, else the bundled one.
 
     Raises:
         SparkMissingError: none of them is Java 17 or newer.
@@ -110,7 +110,7 @@ def _bundled() -> Path | None:
 
 
 def _asked(java: Path, option: str) -> str:
-    """What it answers on either stream; empty if it does not run."""
+    """Return the output of a Java on both streams; empty if it does not run."""
     try:
         answer = subprocess.run(
             [java, option], capture_output=True, text=True, timeout=60, check=True
@@ -121,20 +121,20 @@ def _asked(java: Path, option: str) -> str:
 
 
 def _version(java: Path) -> int | None:
-    """``17`` of ``17.0.15``, and ``8`` of ``1.8.0_412``."""
+    """Return the major version: ``17`` of ``17.0.15``, and ``8`` of ``1.8.0_412``."""
     match = re.search(r'version "(?:1\.)?(\d+)', _asked(java, "-version"))
     return None if match is None else int(match[1])
 
 
 def _usable(java: Path, version: int, *, bundled: bool) -> Java:
-    """A shim before it."""
+    """Return a Java whose ``bin/java`` is a shim that drops the argument for `_MODULE`."""
     real = java.resolve()
     folder = cache_directory("java", _label(real))
     shim = folder / "bin" / "java"
     text = _SHIM.format(module=_MODULE, java=real)
     if not shim.is_file() or shim.read_text(encoding="utf-8") != text:
         shim.parent.mkdir(exist_ok=True)
-        # another process may be starting it: it must see the old one or the new one
+        # another process may be starting the shim: it must see the old file or the new one, as a whole
         fresh = shim.with_name(f"java.{os.getpid()}")
         fresh.write_text(text, encoding="utf-8")
         fresh.chmod(0o755)
@@ -143,5 +143,5 @@ def _usable(java: Path, version: int, *, bundled: bool) -> Java:
 
 
 def _label(java: Path) -> str:
-    """A folder's name for this Java: two of them must not share a shim."""
+    """Return a folder name that is unique to this Java, so that two of them do not share a shim."""
     return re.sub(r"[^A-Za-z0-9.-]+", "_", str(java.parent.parent)).strip("_")[-120:]

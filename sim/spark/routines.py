@@ -1,7 +1,9 @@
-"""Calls of published routines among the commands: of which the rows are there, and which tables the others change.
+"""Calls of published routines among the commands: whether their rows are stored, and which tables the others
+change.
 
-A call stands for what a routine changed. Where a Subscriber needs the rows, they are stored beside it, under their
-table's number and 10,000,000; then all calls of that transaction have theirs (`twopc.publisher.log_reader.brackets`).
+A call represents the changes of a routine. Where a Subscriber needs the rows, they are stored beside the call,
+under the number of their table plus 10,000,000; then the rows of all calls of that transaction are stored
+(`twopc.publisher.log_reader.brackets`).
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual alias
 
 from twopc.lsn import lsn_text
 from twopc.names import article_name
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def routine_calls(commands: DataFrame) -> DataFrame:
-    """`shapes.ROUTINE_CALLS` of `shapes.COMMANDS`, whole transactions."""
+    """Return the `shapes.ROUTINE_CALLS` of `shapes.COMMANDS` that consist of whole transactions."""
     is_beside = (F.col("article_id") >= BESIDE) & (F.col("type") != DEFINITION_TYPE)
     beside = commands.where(is_beside).select("seqno").distinct()
     return (
@@ -36,23 +38,23 @@ def routine_calls(commands: DataFrame) -> DataFrame:
 
 
 def without_calls(decoded: DataFrame) -> DataFrame:
-    """`shapes.DECODED` without calls: whoever takes it has seen to those whose rows are not there."""
+    """Return `shapes.DECODED` without calls; the caller must have handled the calls whose rows are not stored."""
     return decoded.where(F.col("problem") != "call").select(*decoded.columns)
 
 
 def silent(calls: DataFrame) -> DataFrame:
-    """The calls that may have changed rows of which nothing is stored."""
+    """Return the calls that may have changed rows of which nothing is stored."""
     return calls.where("not has_rows and not failed").select(*calls.columns)
 
 
 def carried_out_as_rows(archive: Archive, spark: SparkSession, *, after: int, upto: int) -> None:
-    """Nothing, if all that calls between two positions have changed is among the commands.
+    """Check that the commands between two positions include all rows that calls have changed.
 
     Raises:
-        PipelineError: it is not; names the routines.
+        PipelineError: rows are missing; the message names the routines.
     """
     if not archive.manifest.routines:
-        return  # a call would be a command that cannot be read
+        return  # decoding reports any call as unreadable
     calls = silent(routine_calls(archive.commands(spark, after=after, upto=upto)))
     known = {int(each["article_id"]): each for each in archive.manifest.routines}
     result = calls.groupBy("article_id").agg(
@@ -73,7 +75,7 @@ def carried_out_as_rows(archive: Archive, spark: SparkSession, *, after: int, up
 def takers(
     subscriptions: Iterable[Mapping[str, Any]], routines: Iterable[Mapping[str, Any]]
 ) -> frozenset[str]:
-    """The Subscribers that take calls."""
+    """Return the Subscribers that receive calls."""
     numbers = {each["article_id"] for each in routines}
     return frozenset(
         str(each["subscriber"])
@@ -85,23 +87,23 @@ def takers(
 def written_by(
     routine: Mapping[str, Any] | None, articles: Iterable[Mapping[str, Any]]
 ) -> frozenset[int]:
-    """The articles of tables that a routine may write, by number.
+    """Return the numbers of the articles whose tables a routine may write.
 
     Args:
-        routine: of `shapes.ROUTINES`; None: nobody knows it.
-        articles: of `shapes.ARTICLES`.
+        routine: a row of `shapes.ROUTINES`; None: an unknown routine.
+        articles: rows of `shapes.ARTICLES`.
     """
     by_name = {
         article_name(each["source_schema"], each["source_object"]): int(each["article_id"])
         for each in articles
     }
     writes: Sequence[str] | None = None if routine is None else routine["writes"]
-    # what is declared counts if it means tables that are there, as for the log reader
+    # as in the log reader, a declaration counts only if all of its tables are published
     if writes is None or not set(writes) <= set(by_name):
         return frozenset(by_name.values())
     return frozenset(by_name[each] for each in writes)
 
 
 def routine_name(routine: Mapping[str, Any] | None, number: int) -> str:
-    """As messages call it."""
+    """Return a routine's name for messages."""
     return f"routine {number}" if routine is None else str(routine["identity"])

@@ -1,6 +1,6 @@
-"""A Spark session with what the pipeline needs, on this machine or on a cluster.
+"""Creation of Spark sessions with the settings that the pipeline needs, on this machine or on a cluster.
 
-No SparkContext and no RDD: all of it works through Spark Connect too.
+The pipeline uses neither SparkContext nor RDDs, so all of it also works through Spark Connect.
 """
 
 from __future__ import annotations
@@ -40,43 +40,43 @@ _DEFAULTS = {
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.ansi.enabled": "true",
 }
-#: Besides its heap the driver needs so much.
+#: Memory that the driver needs in addition to its heap, in bytes.
 _BESIDE_HEAP = 512 << 20
 _UNITS = {"": 1 << 20, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkOptions:
-    """How Spark is begun."""
+    """How a Spark session is created."""
 
     master: str | None = None
     """None: ``SPARK_REMOTE``, or ``spark.master`` of `conf`, else all cores of this machine."""
     conf: Mapping[str, str] = field(default_factory=dict)
-    """Goes over every setting of ours."""
+    """Spark settings that override the pipeline's own."""
     python: str | None = None
-    """The executors' Python; None: this one on this machine, else the environment's."""
+    """The executors' Python. None: this process's own if the master is local, else that of the environment."""
     package: Path | None = None
-    """The project's archive for executors; None: made if the master is not local."""
+    """The project's package as a zip for executors. None: it is created if the master is not local."""
     name: str = "twopc"
 
     @property
     def where(self) -> str:
-        """The master that is meant."""
+        """The master that the options and the environment select."""
         remote = os.environ.get("SPARK_REMOTE", "")
         return self.master or self.conf.get("spark.master", "") or remote or "local[*]"
 
 
 def is_local(master: str) -> bool:
-    """Whether everything runs in this machine's one JVM."""
+    """Return whether driver and executors share one JVM on this machine."""
     return master == "local" or master.startswith("local[")
 
 
 @contextmanager
 def session(options: SparkOptions | None = None) -> Iterator[SparkSession]:
-    """A session, stopped at the end if it was made here.
+    """Yield a Spark session, and stop it at the end if it was created here.
 
     Raises:
-        SparkMissingError: no Java, too little memory, no master, unfit executors.
+        SparkMissingError: there is no Java, too little memory, no reachable master, or an executor is unsuitable.
         PipelineError: another session is active in this process, with another master or heap.
     """
     options = options or SparkOptions()
@@ -100,7 +100,7 @@ def session(options: SparkOptions | None = None) -> Iterator[SparkSession]:
 
 
 def _settings(options: SparkOptions, folder: Path) -> dict[str, str]:
-    """All that is set, ours first."""
+    """Return all settings of the session: the pipeline's defaults, overridden by those of the options."""
     master = options.where
     settings = dict(_DEFAULTS)
     if is_local(master):
@@ -110,7 +110,7 @@ def _settings(options: SparkOptions, folder: Path) -> dict[str, str]:
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     if is_local(master) or master.startswith("spark://"):
         settings["spark.driver.extraJavaOptions"] = _quiet(folder)
-        # a relative one is made wherever the process happens to be
+        # a relative path would depend on the process's working directory
         settings["spark.sql.warehouse.dir"] = str(folder / "warehouse")
     settings |= _beside_ours(settings, options.conf)
     if options.package is not None:
@@ -121,19 +121,19 @@ def _settings(options: SparkOptions, folder: Path) -> dict[str, str]:
 
 
 def _beside_ours(own: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """What is given, where ours is a list with ours before it."""
+    """Return the given settings; Java options are appended to the pipeline's own."""
     name = "spark.driver.extraJavaOptions"
     both = " ".join(each[name] for each in (own, given) if name in each)
     return {**given, name: both} if both else dict(given)
 
 
 def _quiet(folder: Path) -> str:
-    """A Java option by which only errors are logged, from the first line on."""
+    """Return a Java option that limits logging to errors from the first line on."""
     path = folder / "log4j2.properties"
     path.write_text(
         "rootLogger.level = error\n"
         "rootLogger.appenderRef.stderr.ref = console\n"
-        # without a level of its own Spark takes this one for a shell, and says so
+        # without a level of its own Spark treats the gateway as a shell, and prints a notice
         "logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer\n"
         "logger.gateway.level = error\n"
         "appender.console.type = Console\n"
@@ -148,7 +148,7 @@ def _quiet(folder: Path) -> str:
 
 @contextmanager
 def _environment(options: SparkOptions, settings: Mapping[str, str]) -> Iterator[None]:
-    """Java's place and the workers' Python, for as long as the session lives."""
+    """Set ``JAVA_HOME`` and the workers' Python in the environment for the lifetime of the session."""
     master = options.where
     requested: dict[str, str] = {}
     if not master.startswith("sc://"):
@@ -170,17 +170,17 @@ def _environment(options: SparkOptions, settings: Mapping[str, str]) -> Iterator
 
 
 def java_of(options: SparkOptions) -> Java | None:
-    """The Java that a session begun so runs on; None: a remote one, through Connect."""
+    """Return the Java that a session with these options runs on; None for a remote session through Connect."""
     return None if options.where.startswith("sc://") else find_java(os.environ)
 
 
 def _running(options: SparkOptions, settings: Mapping[str, str]) -> SparkSession | None:
-    """The active session, if it is such a one."""
+    """Return the active session if there is one; raise `PipelineError` if its master or heap is not the one given."""
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
     try:
-        active = SparkSession.active()  # of whatever thread
+        active = SparkSession.active()  # active in any thread
     except PySparkRuntimeError:
         return None
     for name, asked in (
@@ -198,7 +198,7 @@ def _running(options: SparkOptions, settings: Mapping[str, str]) -> SparkSession
 
 
 def _begun(options: SparkOptions, settings: Mapping[str, str]) -> SparkSession:
-    """A new session."""
+    """Create a session."""
     from pyspark.sql import SparkSession
 
     master = options.where
@@ -206,7 +206,7 @@ def _begun(options: SparkOptions, settings: Mapping[str, str]) -> SparkSession:
     if is_local(master):
         _enough_memory(settings["spark.driver.memory"])
     builder: Any = SparkSession.builder
-    # what another session of this process asked for is not asked for again
+    # a new builder, without the options of earlier sessions of this process
     builder = type(builder)()
     if master.startswith("sc://"):
         return _connected(builder, master, settings)
@@ -221,7 +221,7 @@ def _begun(options: SparkOptions, settings: Mapping[str, str]) -> SparkSession:
 
 
 def _connected(builder: Any, master: str, settings: Mapping[str, str]) -> SparkSession:
-    """A session through Spark Connect: what was set when its server began cannot be set."""
+    """Create a session through Spark Connect; settings that are fixed when its server starts are skipped."""
     try:
         builder = builder.remote(master)
         made: SparkSession = builder.getOrCreate()
@@ -237,7 +237,9 @@ def _connected(builder: Any, master: str, settings: Mapping[str, str]) -> SparkS
 
 
 def _reachable(master: str) -> None:
-    """Whether somebody listens at one of the standalone masters, or the Connect server, that are named."""
+    """Raise `SparkMissingError` if no standalone master, or no Connect server, at the given address accepts
+    connections.
+    """
     scheme, _, rest = master.partition("://")
     default = {"spark": 7077, "sc": 15002}.get(scheme)
     if default is None:
@@ -255,7 +257,7 @@ def _reachable(master: str) -> None:
 
 
 def _bytes(text: str) -> int:
-    """``2g`` as bytes; Spark takes a bare number for MiB."""
+    """Parse an amount such as ``2g``; like Spark, take a bare number as MiB."""
     match = re.fullmatch(r"(\d+)([bkmgt]?)b?", text.strip().lower())
     if match is None:
         raise PipelineError(
@@ -274,7 +276,7 @@ def _enough_memory(heap: str) -> None:
 
 
 def _has_heap(spark: SparkSession, heap: str) -> None:
-    """A JVM that ran before keeps its heap; Spark says nothing of it."""
+    """Raise `PipelineError` if a JVM started earlier keeps another heap, which Spark does not report."""
     has = spark.conf.get("spark.driver.memory", "")
     if has != heap:
         spark.stop()
@@ -285,7 +287,7 @@ def _has_heap(spark: SparkSession, heap: str) -> None:
 
 
 def _fit(spark: SparkSession) -> None:
-    """Whether an executor has what tasks import, in a Python as this one."""
+    """Raise `SparkMissingError` unless executors run this version of Python and can import what tasks need."""
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     frame = spark.range(1, numPartitions=1).mapInArrow(_versions, "python string, missing string")
     answer = frame.collect()[0]
@@ -302,9 +304,9 @@ def _fit(spark: SparkSession) -> None:
 
 
 def _versions(batches: Iterator[Any]) -> Iterator[Any]:
-    """Runs at an executor."""
-    import importlib  # at an executor, as the rest
-    import platform  # likewise
+    """Return an executor's Python version and its missing modules; runs at an executor."""
+    import importlib  # imported at an executor, as the others
+    import platform  # imported at an executor too
 
     import pyarrow
 
@@ -325,7 +327,7 @@ def _versions(batches: Iterator[Any]) -> Iterator[Any]:
 
 # -- errors ---------------------------------------------------------------------------------------
 
-#: What Spark says, and what is said instead; the first that fits.
+#: Patterns of Spark's messages, and the errors that replace them; the first match counts.
 _KNOWN: tuple[tuple[str, type[PipelineError], str], ...] = (
     (
         r"OutOfMemoryError|Java heap space|GC overhead",
@@ -356,7 +358,7 @@ _OURS = re.compile(r"twopc\.(?:sim\.spark\.)?errors\.(\w+): ([^\n]+)")
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Within the block Spark's exceptions that can be foreseen are `PipelineError`."""
+    """Replace foreseeable exceptions of Spark in the block by `PipelineError`."""
     try:
         yield
     except PipelineError:
@@ -369,7 +371,7 @@ def translated() -> Iterator[None]:
 
 
 def _better(error: Exception) -> PipelineError | None:
-    """What is to be said of one of Spark's exceptions; None: nothing is known of it."""
+    """Return the error that replaces an exception of Spark; None if the exception is not a known one."""
     module = type(error).__module__
     if not module.startswith(("pyspark.", "py4j.")):
         return None
@@ -388,17 +390,17 @@ def _better(error: Exception) -> PipelineError | None:
     return None
 
 
-#: Kinds of files that are; what a compiler or an editor left is not.
+#: Suffixes of the packed files; files of compilers and editors are left out.
 _KINDS = (".py", ".sql", ".json", ".html", ".css", ".js", ".yaml", ".txt", ".typed")
-#: The same sources make the same bytes: no file's own time is kept.
+#: Fixed time of all members, so that the same sources give the same bytes.
 _TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def pack(target: Path) -> Path:
     """Write the project's package as a zip; the same sources give the same bytes.
 
-    Executors import from it, and SQL texts are read from it. What the project requires is not in it:
-    executors' Python must have that.
+    Executors import the package from the zip, and read SQL texts from it. The project's dependencies are not
+    included: the executors' Python must have them.
 
     Returns:
         The target.
@@ -414,7 +416,7 @@ def pack(target: Path) -> Path:
 
 
 def _members(folder: Traversable, name: str) -> list[tuple[str, Traversable]]:
-    """The files below a package, by their places in the zip."""
+    """Return the files below a package, with their names in the zip."""
     results = []
     for each in folder.iterdir():
         inner = f"{name}/{each.name}"

@@ -39,23 +39,23 @@ _TYPES: dict[str, DataType] = {
 
 
 def shape(text: str) -> StructType:
-    """A table's columns from ``"name type, name type"``; `StructType.fromDDL` needs a session for it."""
+    """Parse a table's columns from ``"name type, name type"``; unlike `StructType.fromDDL` it needs no session."""
     fields = [each.split() for each in text.split(",")]
     return StructType([StructField(name, _TYPES[type_]) for name, type_ in fields])
 
 
 def arrow_schema(columns: StructType) -> pa.Schema:
-    """A table's columns as Arrow has them, times in UTC."""
+    """Return the Arrow schema of a table's columns, with times in UTC."""
     return to_arrow_schema(columns, timezone="UTC")
 
 
 def frame(
     spark: SparkSession, rows: Iterable[Sequence[Any] | Mapping[str, Any]], columns: StructType
 ) -> DataFrame:
-    """A table of rows that the driver has, by place or by name.
+    """Return a DataFrame of rows that the driver holds, each given as a sequence or a mapping.
 
-    They come as Arrow and so are part of the plan: no Python is begun to read them, and of an empty table Spark plans
-    nothing.
+    The rows are passed as Arrow and so are part of the plan: no Python worker is started to read them, and Spark
+    plans nothing for an empty table.
     """
     names = columns.names
     by_name = [
@@ -72,7 +72,7 @@ COMMANDS = shape(
     command string
     """
 )
-"""Originator_id null: as the transaction's."""
+"""originator_id null: that of the transaction."""
 
 TRANSACTIONS = shape(
     """
@@ -80,7 +80,7 @@ TRANSACTIONS = shape(
     int, bytes bigint, gid string
     """
 )
-"""Gid null: plain transaction, or its marker was gone."""
+"""gid null: a plain transaction, or one whose branch marker had been removed."""
 
 ARTICLES = shape(
     """
@@ -89,8 +89,9 @@ ARTICLES = shape(
     filter_clause string, ins string, upd string, del string, large array<int>
     """
 )
-"""Key, version, large: places in columns, from 0; ins/upd/del: "CALL", "SCALL sp_x", … ;
-first_seqno: this shape holds for commands with seqno > first_seqno, until the next shape's."""
+"""key, version, large: places in columns, from 0; ins/upd/del: "CALL", "SCALL sp_x", …;
+first_seqno: the shape holds for commands with seqno > first_seqno, until that of the next shape.
+"""
 
 ORIGINATORS = shape("id int, srvname string, dbname string")
 
@@ -119,8 +120,9 @@ STATE = shape(
     commands bigint, complete boolean
     """
 )
-"""The row's last command (seqno -1: untouched since the base); complete false: an update met no row
-before it."""
+"""seqno, command_id: the row's last command (seqno -1: unchanged since the base); complete false: the first update
+met no row.
+"""
 
 DECODED = shape(
     """
@@ -130,23 +132,27 @@ DECODED = shape(
     string, beside boolean
     """
 )
-"""Operation ins upd del; key: before the change (ins: the new one); new_key: after it, null for
-del; values: null where unknown; changed: per column, null for ins/del; problem: "" or why it cannot
-be read ("sql", "shape", "article", or "call": it is a routine's); beside: a call of a routine stands for it
-where calls are taken."""
+"""operation: ins, upd, or del; key: before the change (ins: the new key); new_key: after the change, null for
+del; values: null where unknown; changed: per column, null for ins/del; problem: "", or why the command cannot
+be read ("sql", "shape", "article", or "call": a routine's command); beside: where calls are delivered, a call of a
+routine replaces this command.
+"""
 
 ROUTINES = shape(
     """
     article_id int, source_schema string, source_object string, identity string, writes array<string>
     """
 )
-"""Published routines; identity: with its types; writes: tables as messages call them, null: not declared, so any."""
+"""Published routines; identity: name with argument types; writes: table names as in messages, null: undeclared, so
+any.
+"""
 
 ROUTINE_CALLS = shape(
     "seqno bigint, command_id int, article_id int, command string, has_rows boolean, failed boolean"
 )
-"""Calls of routines; has_rows: what it changed is stored beside it; failed: at the Publisher, where it changed
-nothing."""
+"""Calls of routines; has_rows: the changed rows are stored too; failed: the call failed at the Publisher and
+changed nothing.
+"""
 
 HISTORY = shape(
     """
@@ -156,7 +162,7 @@ HISTORY = shape(
     string
     """
 )
-"""Params … data: JSON text."""
+"""Columns params to data hold JSON text."""
 
 CALLS = shape(
     """
@@ -166,8 +172,9 @@ CALLS = shape(
     due_us bigint
     """
 )
-"""Tx is a transaction's number in its load; outcome: ok rejected error in_doubt, of the attempt that ended with
-record `end_seq`; `due_us`: when the transaction was to begin, after its load did; NULL in an order, which has no such time."""
+"""tx: a transaction's number in its load; outcome: ok, rejected, error or in_doubt, of the attempt that ended with
+record `end_seq`; due_us: planned start of the transaction, from the start of its load; NULL in an order.
+"""
 
 WITNESSED = shape(
     """
@@ -202,7 +209,7 @@ TRIALS = shape(
 MARKERS = shape(
     "xid bigint, gid string, participants array<string>, originator string, fence boolean"
 )
-"""Branch markers of one node; gid: the branch's."""
+"""Branch markers of one node; gid: that of the branch."""
 
 PREPARED = shape("xid bigint, gid string, prepared timestamp, owner string")
 """Prepared transactions of one database."""

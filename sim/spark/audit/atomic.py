@@ -1,31 +1,31 @@
-"""Every global transaction took effect at all its participants, or at none.
+"""Check of atomicity: every global transaction took effect at all its participants, or at none.
 
-What a Subscriber's transaction wrote is at the Publisher, and so among the commands; it must be at the Subscriber
-too, unless somebody has written the row since. The other way round, a row at a Subscriber has a version that came
-from somewhere.
+The writes of a Subscriber's transaction are at the Publisher, and so among the commands; they must also be at the
+Subscriber, unless the row has been written again since. Conversely, each row version at a Subscriber must be known
+at the Publisher.
 """
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual alias
 
 from twopc.sim.spark.audit.frames import Frames, Names, by_whom, findings
 from twopc.sim.spark.audit.rows import ARCHIVE, differences
 
 
 def check(frames: Frames, names: Names, result: DataFrame | None = None) -> DataFrame:
-    """`FINDINGS` of class ``atomic``.
+    """Return `FINDINGS` of class ``atomic``.
 
     Args:
-        result: `rows.differences`, where somebody has them.
+        result: the result of `rows.differences`; None: it is computed.
     """
     frame = (differences(frames, names) if result is None else result).where(
         (F.col("node") != ARCHIVE) & F.col("version").isNotNull()
     )
     text = frame.withColumn("has", F.get("actual", F.col("version")))
     own = text.where(F.col("last.origin") == F.col("node")).where(
-        # the row at the Publisher is the one that this transaction has made, or not there because it took it away
+        # the Publisher's row is the one that this transaction made, or missing because the transaction deleted it
         F.when(F.col("last.operation") == "del", F.col("expected").isNull() & F.col("actual").isNotNull())
         .otherwise(
             (F.get("expected", F.col("version")) == F.col("last.new_version"))
@@ -53,7 +53,7 @@ def check(frames: Frames, names: Names, result: DataFrame | None = None) -> Data
 
 
 def _versions(frames: Frames, names: Names) -> DataFrame:
-    """Every version that a row has had at the Publisher, as far as anybody knows: `article_id has`."""
+    """Return every known version that a row has had at the Publisher: `article_id has`."""
     of_commands = frames.changes.select(
         "article_id", F.explode(F.array("old_version", "new_version")).alias("has")
     )

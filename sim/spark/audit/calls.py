@@ -1,23 +1,23 @@
-"""Every Subscriber that takes calls of routines made every call once, and all of them in order.
+"""Check of calls: every Subscriber that receives calls of routines made each call once, and in order.
 
-The witness notes each call as the agent makes it. What a call changes there is its own affair, and not noted.
+The witness notes each call that the agent makes. It does not note the changes that a call makes there.
 """
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual alias
 
 from twopc.sim.spark.audit.delivery import stretches
 from twopc.sim.spark.audit.frames import Frames, Names, findings, lsn
 
 _CALL = ("subscriber", "article_id", "digest")
-#: The function through which an agent makes a call, by the routine's number.
+#: Name of the function through which an agent makes calls; the number is the routine's.
 _TAKER = r"^apply_(\d+)_call$"
 
 
 def delivered(frames: Frames, names: Names) -> DataFrame:
-    """`FINDINGS` of class ``delivered``: a call that is missing, was made twice, or that nobody sent."""
+    """Return `FINDINGS` of class ``delivered``: a call that is missing, was made twice, or was never sent."""
     due = _due(frames).groupBy(*_CALL).agg(F.count("*").alias("due"), F.max("seqno").alias("seqno"))
     done = _done(frames).groupBy(*_CALL).agg(F.count("*").alias("done"))
     frame = due.join(done, on=[*_CALL], how="full").where(
@@ -42,10 +42,10 @@ def delivered(frames: Frames, names: Names) -> DataFrame:
 
 
 def order(frames: Frames, names: Names) -> DataFrame:
-    """`FINDINGS` of class ``order``: of two calls, of whichever routines, the later one was made first."""
+    """Return `FINDINGS` of class ``order``: of two calls, of any routines, the later one was made first."""
 
     def counted(frame: DataFrame, *by: str) -> DataFrame:
-        # of calls that are alike the first that was made is the first that was sent
+        # among identical calls, the first one made corresponds to the first one sent
         alike = Window.partitionBy(*_CALL).orderBy(*by)
         return frame.withColumn("place", F.row_number().over(alike))
 
@@ -64,7 +64,7 @@ def order(frames: Frames, names: Names) -> DataFrame:
 
 
 def _due(frames: Frames) -> DataFrame:
-    """What each watched Subscriber was to call: `subscriber article_id digest seqno command_id`."""
+    """Return the calls that each watched Subscriber had to make: `subscriber article_id digest seqno command_id`."""
     return (
         frames.called.join(F.broadcast(stretches(frames)), on="article_id", how="inner")
         .where((F.col("seqno") > F.col("after")) & (F.col("seqno") <= F.col("upto")))
@@ -73,7 +73,7 @@ def _due(frames: Frames) -> DataFrame:
 
 
 def _done(frames: Frames) -> DataFrame:
-    """What agents called: `subscriber article_id digest id`."""
+    """Return the calls that agents made: `subscriber article_id digest id`."""
     return frames.witnessed.where("operation = 'call'").select(
         "subscriber",
         F.regexp_extract("source_object", _TAKER, 1).cast("int").alias("article_id"),
@@ -83,7 +83,7 @@ def _done(frames: Frames) -> DataFrame:
 
 
 def _named(frames: Frames, frame: DataFrame) -> DataFrame:
-    """With the routine in the place of an article; a call is of no row."""
+    """Add the routine's name as the article, and a null key, as a call concerns no single row."""
     names = frames.routines.select("article_id", F.col("identity").alias("article"))
     return frame.join(F.broadcast(names), on="article_id", how="left").withColumn(
         "key", F.lit(None).cast("array<string>")

@@ -1,13 +1,14 @@
-"""Nothing goes back to where it came from; every other Subscriber gets every command, once and in order.
+"""Checks of delivery: no command returns to its originator; every other Subscriber gets each command once and in
+order.
 
-All of it is judged by a witness: a trigger at the Subscriber that notes what agents really do there. The distribution
-database only says what they were to do.
+The checks rely on a witness: a trigger at the Subscriber that notes what agents actually do there. The distribution
+database only shows what they had to do.
 """
 
 from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual alias
 
 from twopc.sim.spark.audit.frames import Frames, Names, article_name, findings, lsn, newest_articles
 
@@ -15,7 +16,9 @@ _DEED = ("subscriber", "article_id", "key", "operation", "version")
 
 
 def echo(frames: Frames, names: Names) -> DataFrame:
-    """`FINDINGS` of class ``echo``: an agent did at a Subscriber what that Subscriber had done itself."""
+    """Return `FINDINGS` of class ``echo``: an agent repeated at a Subscriber a change that the Subscriber made
+    itself.
+    """
     own = frames.changes.where("origin is not null")
     versions = own.where("new_version is not null").select(
         F.col("origin").alias("subscriber"), "article_id",
@@ -24,7 +27,7 @@ def echo(frames: Frames, names: Names) -> DataFrame:
     written = witnessed(frames).join(
         versions, on=["subscriber", "article_id", "version"], how="inner"
     )
-    # a deleted row has no new version: it is an echo if nobody else has deleted that key
+    # a delete has no new version: it is an echo if no other node has deleted that key
     deletes = frames.changes.where("operation = 'del'").select(
         "article_id", "key", "origin", "seqno", "gid"
     )
@@ -56,7 +59,9 @@ def echo(frames: Frames, names: Names) -> DataFrame:
 
 
 def delivered(frames: Frames, names: Names) -> DataFrame:
-    """`FINDINGS` of class ``delivered``: a command that is missing at a Subscriber, came twice, or that nobody sent."""
+    """Return `FINDINGS` of class ``delivered``: a command is missing at a Subscriber, came twice, or was never
+    sent.
+    """
     due = _due(frames).groupBy(*_DEED).agg(
         F.count("*").alias("due"), F.max("seqno").alias("seqno"), F.max_by("gid", "seqno").alias("gid")
     )  # fmt: skip
@@ -65,7 +70,7 @@ def delivered(frames: Frames, names: Names) -> DataFrame:
     frame = (
         _null_safe(due, done)
         .where(F.coalesce("due", F.lit(0)) != F.coalesce("done", F.lit(0)))
-        # its own deeds, brought back, are told as echoes
+        # a Subscriber's own changes that returned are reported as echoes
         .join(_own(frames), on=["subscriber", "article_id", "version"], how="left_anti")
         .join(F.broadcast(articles), on="article_id", how="left")
     )
@@ -89,11 +94,11 @@ def delivered(frames: Frames, names: Names) -> DataFrame:
 
 
 def order(frames: Frames, names: Names) -> DataFrame:
-    """`FINDINGS` of class ``order``: of two commands of one row the later one came first.
+    """Return `FINDINGS` of class ``order``: of two commands for one row the later one came first.
 
-    Of different rows the order within a batch is the agent's own affair: it is one transaction there.
+    Between different rows, the agent may choose the order within a batch, which is one transaction there.
     """
-    # a version that was given twice, which is a finding of its own, stands for its first command
+    # a version that occurs twice is a finding of another class; here it counts for its first command
     sent = (
         _due(frames)
         .where("version is not null")
@@ -113,9 +118,9 @@ def order(frames: Frames, names: Names) -> DataFrame:
 
 
 def witnessed(frames: Frames) -> DataFrame:
-    """What agents did to published rows: `subscriber article_id article key operation version id`.
+    """Return what agents did to published rows: `subscriber article_id article key operation version id`.
 
-    A deed that moved a row is under its new key; of a delete the version does not count: commands do not tell it.
+    A change that moved a row has its new key; the version of a delete is null, as commands do not hold it.
     """
     articles = (
         frames.articles.groupBy("article_id", "source_schema", "source_object")
@@ -133,7 +138,9 @@ def witnessed(frames: Frames) -> DataFrame:
 
 
 def stretches(frames: Frames) -> DataFrame:
-    """Which stretch of the log is looked at for whom: `subscriber article_id loopback_detection upto after`."""
+    """Return the range of the log to examine for each subscription: `subscriber article_id loopback_detection upto
+    after`.
+    """
     return (
         frames.subscriptions.where("status = 2")
         .join(frames.watched, on=["subscriber", "article_id"], how="inner")
@@ -145,7 +152,9 @@ def stretches(frames: Frames) -> DataFrame:
 
 
 def _due(frames: Frames) -> DataFrame:
-    """What each watched Subscriber was to get: `subscriber article_id key operation version seqno command_id gid`."""
+    """Return what each watched Subscriber had to get: `subscriber article_id key operation version seqno command_id
+    gid`.
+    """
     is_own = F.col("origin").eqNullSafe(F.col("subscriber")) & F.col("loopback_detection")
     version = F.when(F.col("operation") != "del", F.col("new_version"))
     has_call = F.col("beside") & F.col("subscriber").isin(*frames.takers)
@@ -168,7 +177,7 @@ def _own(frames: Frames) -> DataFrame:
 
 
 def _null_safe(due: DataFrame, done: DataFrame) -> DataFrame:
-    """Both sides, by deed; a version may be null, and then it is the same."""
+    """Join both sides on `_DEED`, with null versions equal."""
     left, right = due.alias("l"), done.alias("r")
     on = [F.col(f"l.{name}").eqNullSafe(F.col(f"r.{name}")) for name in _DEED]
     joined = left.join(right, on=on, how="full")

@@ -1,4 +1,4 @@
-"""What the checks of an audit look at, and the words in which they tell what they have found.
+"""Tables that the checks of an audit examine, and helpers for the texts of their findings.
 
 A check is a function of these tables alone: it reads no database. All user data is text.
 """
@@ -8,21 +8,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual alias
 
 from twopc.names import article_name as name_of
 from twopc.sim.spark import shapes
 from twopc.sim.spark.fold import newest
 
-#: A Subscriber's deliveries can be examined from here on, and up to there.
+#: Range of the log in which a Subscriber's deliveries can be examined.
 WATCHED = shapes.shape("subscriber string, article_id int, since bigint, upto bigint")
 #: `ROWS` of a node.
 ROWS_AT = shapes.shape("node string, article_id int, key array<string>, values array<string>")
-#: Rows that somebody has changed behind the archive's end.
+#: Rows that were changed after the archive's end.
 KEYS = shapes.shape("article_id int, key array<string>")
 #: Versions that rows of a base have had.
 VERSIONS = shapes.shape("article_id int, version string")
-#: The last shape of each article; article: as messages call it.
+#: The last shape of each article; article: its name in messages.
 NEWEST = shapes.shape(
     "article_id int, shape int, article string, columns array<string>, version int"
 )
@@ -33,7 +33,7 @@ class Frames:
     """The tables of one audit."""
 
     changes: DataFrame
-    """See `changes`: all commands that could be read, each with who made it."""
+    """See `changes`: all readable commands, each with its originator."""
     state: DataFrame
     """`STATE`: the fold at the archive's end."""
     articles: DataFrame
@@ -43,46 +43,46 @@ class Frames:
     later: DataFrame
     """`KEYS`."""
     known: DataFrame
-    """`VERSIONS`, besides those of `changes`."""
+    """`VERSIONS`, in addition to those of `changes`."""
     rows_at: DataFrame
-    """`ROWS_AT`: of the Publisher, filtered, and of each Subscriber that is there."""
+    """`ROWS_AT` of the Publisher, filtered, and of each available Subscriber."""
     witnessed: DataFrame
-    """`WITNESSED`: what agents really did."""
+    """`WITNESSED`: what agents actually did."""
     watched: DataFrame
-    """`WATCHED`: of which subscriptions there is a witness."""
+    """`WATCHED`: the subscriptions that have a witness."""
     read: tuple[str, ...]
-    """The Subscribers whose rows are in `rows_at`, as many as they may have."""
+    """The Subscribers whose rows are in `rows_at`."""
     folded: tuple[int, ...]
-    """Articles of which `state` has all rows: the archive has a base of them."""
+    """Articles all of whose rows are in `state`: the archive has a base of them."""
     called: DataFrame
     """`ROUTINE_CALLS`."""
     routines: DataFrame
     """`ROUTINES`."""
     takers: frozenset[str] = frozenset()
-    """Subscribers that take calls, and no rows that are stored beside them."""
+    """Subscribers that receive calls instead of the rows stored beside them."""
     own_versions: frozenset[tuple[str, int]] = frozenset()
-    """Subscriber and article whose rows have versions of its own: calls make them there."""
+    """Subscriber and article whose row versions are the Subscriber's own, as calls make them there."""
     untold: frozenset[int] = frozenset()
-    """Articles that calls have changed without their rows being stored."""
+    """Articles that calls have changed although the changed rows are not stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """What the tables do not say."""
+    """Names that the tables do not hold."""
 
     publisher: str
     """The Publisher's node."""
     repro: str = ""
-    """The command that audits again, without ``--only``."""
+    """The command that repeats the audit, without ``--only``."""
 
 
 def changes(decoded: DataFrame, transactions: DataFrame, subscriptions: DataFrame) -> DataFrame:
-    """Commands, with who made each, and in which global transaction.
+    """Return commands with the originator and the global transaction of each.
 
     Args:
         decoded: `DECODED`.
         transactions: `TRANSACTIONS`, those of the commands.
-        subscriptions: `SUBSCRIPTIONS`: an originator is a Subscriber.
+        subscriptions: `SUBSCRIPTIONS`, which map originators to Subscribers.
 
     Returns:
         `seqno command_id article_id operation key new_key old_version new_version origin gid problem beside`;
@@ -91,7 +91,7 @@ def changes(decoded: DataFrame, transactions: DataFrame, subscriptions: DataFram
     origins = subscriptions.where("originator_id is not null").select(
         F.col("originator_id").alias("of_origin"), F.col("subscriber").alias("origin")
     )
-    # the others have nothing to say of their commands
+    # other transactions add no information to their commands
     text = transactions.where("originator_id is not null or gid is not null").select(
         "seqno", F.col("originator_id").alias("of_transaction"), "gid"
     )
@@ -109,7 +109,7 @@ def changes(decoded: DataFrame, transactions: DataFrame, subscriptions: DataFram
 
 
 def last_changes(report: DataFrame) -> DataFrame:
-    """Of each row its last change: `article_id key last`. It is combined before anything is shuffled."""
+    """Return the last change of each row: `article_id key last`. Changes are combined before the shuffle."""
     order = F.struct("seqno", "command_id")
     fields = F.struct("seqno", "operation", "new_version", "origin", "gid")
     return (
@@ -120,7 +120,7 @@ def last_changes(report: DataFrame) -> DataFrame:
 
 
 def newest_articles(articles: DataFrame) -> DataFrame:
-    """`NEWEST`; they are looked at here, as they are no more than a catalog has."""
+    """Return `NEWEST`; the articles are collected by the driver, as there are only as many as in a catalog."""
     return shapes.frame(
         articles.sparkSession,
         [
@@ -135,21 +135,21 @@ def newest_articles(articles: DataFrame) -> DataFrame:
 
 
 def article_name(schema: Column, table: Column) -> Column:
-    """As messages call it: without ``public.``."""
+    """Return an article's name as messages write it: without ``public.``."""
     return (
         F.when(schema == "public", table).otherwise(F.concat_ws(".", schema, table))
     ).alias("article")  # fmt: skip
 
 
 def lsn(seqno: Column) -> Column:
-    """A sequence number as PostgreSQL writes it."""
+    """Return a sequence number as PostgreSQL writes an LSN."""
     return F.concat(
         F.hex(F.shiftrightunsigned(seqno, 32)), F.lit("/"), F.hex(seqno.bitwiseAND(0xFFFFFFFF))
     )
 
 
 def by_whom(last: str) -> Column:
-    """``last command 0/1A001F8 of north``; empty if nobody has changed it."""
+    """Return ``last command 0/1A001F8 of north``; empty if no command has changed the row."""
     return F.when(
         F.col(last).isNotNull(),
         F.concat(
@@ -163,7 +163,7 @@ def findings(
     frame: DataFrame, kind: str, names: Names, *, detail: Column, node: Column,
     seqno: Column | None = None, gid: Column | None = None,
 ) -> DataFrame:  # fmt: skip
-    """`FINDINGS`, of a frame with `article` and `key`."""
+    """Return `FINDINGS` of a frame with `article` and `key`."""
     repro = f"{names.repro} --only {kind}" if names.repro else ""
     nothing = F.lit(None)
     return frame.select(

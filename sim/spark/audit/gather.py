@@ -1,8 +1,9 @@
-"""Reads what an audit looks at: the archive, the distribution database and live tables, while everybody works on.
+"""Reads the input of an audit: the archive, the distribution database and live tables, while work on them
+continues.
 
-The order makes it sound. Rows and witnesses are read first, then how far the log goes: so every change that was seen
-has its command among those that are looked at. What two places do not hold alike is looked at once more, by
-`twopc.sim.validation`, which knows what was under way.
+The order of reading makes the audit sound. Rows and witnesses are read first, then the log's end: so the command of
+every change that was seen is among those examined. Rows that differ between two places are validated again by
+`twopc.sim.validation`, which takes transactions in progress into account.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 import psycopg
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual alias
 
 from twopc.lsn import lsn_text
 from twopc.names import PREFIX
@@ -57,24 +58,24 @@ select exists (
 
 @dataclass(slots=True, kw_only=True)
 class AuditSites:
-    """The nodes of an audit, and what of them cannot be examined."""
+    """The nodes of an audit, and what cannot be examined."""
 
     publisher: str
     nodes: Mapping[str, str] = field(repr=False)
-    """Administrators' connection strings."""
+    """Administrators' connection strings, by node."""
     distribution: str
     """The node with the distribution database."""
     subscribers: list[str]
-    """Those that are there."""
+    """The Subscribers that can be reached."""
     unexamined: list[str] = field(default_factory=list)
 
     @property
     def distribution_dsn(self) -> str:
-        """Where the commands are."""
+        """Connection string of the distribution database."""
         return self.nodes[self.distribution]
 
     def lost(self, node: str, error: Exception) -> None:
-        """A Subscriber is not there any more: what is about it is not examined."""
+        """Note that a node can no longer be reached and is not examined; drop it from the Subscribers."""
         at = datetime.now(UTC).strftime("%H:%M:%S")
         text = str(error).strip().splitlines()
         self.unexamined.append(
@@ -86,10 +87,10 @@ class AuditSites:
 
 
 def sites(nodes: Mapping[str, str], archive: Archive) -> tuple[AuditSites, Facts]:
-    """Which node is what. A Subscriber may be missing; Publisher and distribution database may not.
+    """Determine the role of each node. A Subscriber may be missing; Publisher and distribution database may not.
 
     Raises:
-        PipelineError: one of those is missing, or they are not of this archive.
+        PipelineError: one of those two is missing, or they do not belong to this archive.
     """
     publishers, logs, failed = list[str](), list[str](), dict[str, Exception]()
     for name, dsn in nodes.items():
@@ -134,11 +135,11 @@ def _of_this_archive(archive: Archive, known: Facts) -> None:
 
 
 class AuditInput:
-    """What was read, and what can be read again once more is known.
+    """The data of an audit, part of which is read again as the log grows.
 
     Args:
-        work: a folder that driver and executors share, for rows while they are looked at.
-        until: what is worked out once for several checks is kept until it is closed.
+        work: a folder that driver and executors share, for rows while they are examined.
+        until: results that several checks share are kept until this stack is closed.
     """
 
     def __init__(self, spark: SparkSession, archive: Archive, audited: AuditSites, known: Facts, work: Path, until: ExitStack) -> None:  # fmt: skip
@@ -155,7 +156,7 @@ class AuditInput:
             (row["subscriber"], row["article_id"]) for row in known.subscriptions if row["status"] == 2
         }  # fmt: skip
         self.untold: dict[int, str] = {}
-        """Articles that calls have changed without their rows being stored: in which way."""
+        """By article that calls have changed without their rows being stored: a text about the first call."""
         self.own_versions = frozenset[tuple[str, int]]()
         self._decoded: DataFrame | None = None
         self._state: DataFrame | None = None
@@ -170,7 +171,7 @@ class AuditInput:
         self._note_prepared()
 
     def frames(self) -> Frames:
-        """With everything that the log holds by now."""
+        """Return the tables of the audit, with everything in the log at present."""
         spark, archive = self._spark, self._archive
         now = facts(self._sites.distribution_dsn)
         position = archive.manifest.position
@@ -219,13 +220,15 @@ class AuditInput:
         )
 
     def _rows_of(self, commands: DataFrame, routines: Mapping[int, Any]) -> DataFrame:
-        """Without calls, which are looked at by themselves; of routines that nobody knows they cannot be."""
+        """Return the commands without calls, which have their own checks; with no known routine calls cannot be
+        separated.
+        """
         return without_calls(commands) if routines else commands
 
     def _called(
         self, commands: DataFrame, tail: DataFrame, routines: Mapping[int, Mapping[str, Any]]
     ) -> DataFrame:
-        """`ROUTINE_CALLS`. What those behind the archive's end have changed is not held against the fold either."""
+        """Return `ROUTINE_CALLS`; note articles that calls after the archive's end may have changed in `untold`."""
         if not routines:
             return shapes.frame(self._spark, [], shapes.ROUTINE_CALLS)
         behind = routine_calls(tail)
@@ -245,7 +248,7 @@ class AuditInput:
     def _own_versions(
         self, now: Facts, routines: Mapping[int, Mapping[str, Any]]
     ) -> frozenset[tuple[str, int]]:
-        """Where calls make versions: Subscriber and article."""
+        """Return Subscriber and article of the tables whose row versions calls make."""
         return frozenset(
             (row["subscriber"], article)
             for row in now.subscriptions
@@ -254,14 +257,14 @@ class AuditInput:
         )
 
     def not_folded(self) -> list[str]:
-        """Articles of which the archive has no base."""
+        """Return the articles of which the archive has no base."""
         based = {each.article_id for each in self._archive.manifest.base}
         return [
             row["source_object"] for number, row in self._articles.items() if number not in based
         ]
 
     def versions_of_their_own(self) -> dict[str, list[str]]:
-        """By Subscriber the tables whose row versions are not compared there."""
+        """Return, by Subscriber, the tables whose row versions are not compared there."""
         results: dict[str, list[str]] = {}
         for name, article in sorted(self.own_versions):
             if name in self._sites.subscribers and (name, article) in self._subscribed:
@@ -269,21 +272,21 @@ class AuditInput:
         return results
 
     def skipped(self) -> DataFrame:
-        """See `skipped`."""
+        """See the module's `skipped`."""
         return skipped(self._spark, self._sites.distribution_dsn, self._number)
 
     def watched(self) -> set[str]:
-        """Subscribers with a witness."""
+        """Return the Subscribers with a witness."""
         return {str(row[0]) for row in self._watched}
 
     def unwatched_calls(self) -> list[str]:
-        """Subscribers that take calls of a routine, have a witness, and none of its calls."""
+        """Return the Subscribers that have a witness, but none for some routine whose calls they receive."""
         seen = {(row[0], row[1]) for row in self._watched}
         taken = {pair for pair in self._takes if pair[0] in self.watched()}
         return sorted({name for name, _ in taken - seen})
 
     def _tail(self, table: str, after: int, upto: int) -> DataFrame:
-        """What the archive has not yet."""
+        """Return the part of a table of the log that is not in the archive yet."""
         if upto <= after:
             return shapes.frame(self._spark, [], getattr(shapes, table.upper()))
         return read(
@@ -291,7 +294,7 @@ class AuditInput:
         )
 
     def _versions(self) -> DataFrame:
-        """Versions that rows of bases have, by the place that their shape gives the version."""
+        """Return the versions of the bases' rows, taken from the place that each shape gives the version."""
         rows = self._archive.base(self._spark)
         shape_of = self._archive.articles(self._spark).select("article_id", "shape", "version")
         return (
@@ -302,7 +305,7 @@ class AuditInput:
         )
 
     def _read_rows(self) -> DataFrame:
-        """`ROWS_AT`; a node that goes away while it is read is left out, and said so."""
+        """Return `ROWS_AT`; omit a node that is lost while it is read, and note it as unexamined."""
         paths = [
             *self._kept(self._sites.publisher, None),
             *(path for each in [*self._sites.subscribers] for path in self._kept(each, each)),
@@ -313,7 +316,7 @@ class AuditInput:
         return self._spark.read.schema(ROWS_AT).parquet(*texts)
 
     def _kept(self, node: str, subscriber: str | None) -> Iterator[Path]:
-        """A node's rows as files: what comes of them later does not hang on it any more."""
+        """Copy a node's rows to files, so that later steps do not depend on the node."""
         path = self._work / f"rows-{len(list(self._work.glob('rows-*')))}"
         articles = [
             row
@@ -349,7 +352,7 @@ class AuditInput:
         return seen, watched
 
     def _note_prepared(self) -> None:
-        """A transaction that nobody has finished for a while: whether it will be whole is not known."""
+        """Note transactions that have been prepared for a while: whether they end atomically is not known yet."""
         for name in (self._sites.publisher, *self._sites.subscribers):
             with contextlib.suppress(PipelineError), connected(self._sites.nodes[name], name) as connection:  # fmt: skip
                 row = connection.execute(_PREPARED, {"prefix": PREFIX}).fetchone()
@@ -361,7 +364,7 @@ class AuditInput:
 
 
 def skipped(spark: SparkSession, dsn: str, publisher: int) -> DataFrame:
-    """Of `AGENT_HISTORY` what agents have left out; Spark reads it only if there is anything.
+    """Return the `AGENT_HISTORY` of skipped commands; Spark reads the table only if there are any.
 
     Args:
         publisher: its number in the distribution database.
@@ -374,7 +377,7 @@ def skipped(spark: SparkSession, dsn: str, publisher: int) -> DataFrame:
 
 
 def kept(frame: DataFrame, path: Path) -> DataFrame:
-    """Worked out once, and read from there by whoever asks for it."""
+    """Write a frame to a file, and return a frame that reads the file."""
     frame.write.parquet(spark_path(path))
     return frame.sparkSession.read.schema(frame.schema).parquet(spark_path(path, read=True))
 
@@ -382,5 +385,5 @@ def kept(frame: DataFrame, path: Path) -> DataFrame:
 def _together(
     known: Sequence[Mapping[str, Any]], live: Sequence[Mapping[str, Any]]
 ) -> list[Mapping[str, Any]]:
-    """`shapes.ARTICLES`: all that the archive or the distribution database knows, each once."""
+    """Return the `shapes.ARTICLES` of the archive and of the distribution database, each shape once."""
     return list({(row["article_id"], row["shape"]): row for row in (*live, *known)}.values())

@@ -1,4 +1,4 @@
-"""Audits an archive and live nodes, and says what was found and what could not be examined."""
+"""Runs an audit of an archive and live nodes; reports the findings and what could not be examined."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 from pyspark.sql import DataFrame, SparkSession, Window
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual alias
 
 from twopc.errors import TwopcError
 from twopc.sim import validation
@@ -25,21 +25,21 @@ from twopc.sim.spark.audit.gather import AuditInput, AuditSites, kept, sites
 from twopc.sim.spark.session import translated
 from twopc.validation import ArticleVerdict
 
-#: In the order in which they are told.
+#: Classes of findings in the order of the report.
 CLASSES = ("atomic", "echo", "delivered", "order", "versions", "rows")
 WITNESS = frozenset({"echo", "delivered", "order"})
 
 
 @dataclass(slots=True, kw_only=True)
 class AuditReport:
-    """What an audit came to."""
+    """Result of an audit."""
 
     classes: dict[str, int]
-    """How many findings, of each class that was examined."""
+    """Number of findings of each class that was examined."""
     findings: list[Mapping[str, Any]]
-    """The first of each class."""
+    """The first findings, ordered by class."""
     left_out: int
-    """Findings beyond these."""
+    """Number of findings that are not in `findings`."""
     unexamined: list[str]
     after: int
     upto: int
@@ -47,37 +47,38 @@ class AuditReport:
 
     @property
     def total(self) -> int:
-        """All findings."""
+        """Number of all findings."""
         return sum(self.classes.values())
 
 
 @dataclass(slots=True, kw_only=True)
 class AuditRequest:
-    """How somebody wants it."""
+    """Options of an audit."""
 
     only: Sequence[str] = CLASSES
     limit: int = 100
     drive: bool = False
-    """Deliver meanwhile, where no agents run."""
+    """Whether to deliver during the audit, where no agents run."""
     repro: str = ""
     out: Path = field(default_factory=Path)
-    """A folder that driver and executors share: findings are left there."""
+    """A folder that driver and executors share, in which the findings are stored."""
 
 
 def audit(
     spark: SparkSession, archive: Archive, nodes: Mapping[str, str], requested: AuditRequest
 ) -> AuditReport:  # fmt: skip
-    """Hold an archive and live nodes against each other.
+    """Compare an archive with live nodes.
 
     Args:
-        nodes: name to administrator's connection string: the Publisher, the distribution database, Subscribers.
+        nodes: names and administrators' connection strings of the Publisher, the distribution database and
+            Subscribers.
 
     Raises:
-        PipelineError: the Publisher or the distribution database is not there, or is not of this archive.
+        PipelineError: the Publisher or the distribution database is missing, or does not belong to this archive.
     """
     began = time.monotonic()
     result, known = sites(nodes, archive)
-    out = requested.out.absolute()  # Spark's tasks are somewhere else
+    out = requested.out.absolute()  # Spark's tasks have other working directories
     work = out / "work"
     work.mkdir(parents=True)
     with translated(), ExitStack() as until:
@@ -102,7 +103,7 @@ def audit(
 
 
 def _first(every: DataFrame, requested: AuditRequest) -> list[Mapping[str, Any]]:
-    """The first findings in the order in which they are told, as many as are wanted."""
+    """Return the first findings in the order of their report, up to the requested limit."""
     of_class = Window.partitionBy("class").orderBy("article", "key", "node")
     rows = every.withColumn("place", F.row_number().over(of_class)).where(
         F.col("place") <= requested.limit
@@ -115,7 +116,7 @@ def _first(every: DataFrame, requested: AuditRequest) -> list[Mapping[str, Any]]
 
 
 def _examined(gathered: AuditInput, result: AuditSites, requested: AuditRequest) -> set[str]:
-    """Classes about which something is known; of the others it is noted why."""
+    """Return the classes that could be examined; note for the others why they could not."""
     blind = [each for each in result.subscribers if each not in gathered.watched()]
     asked = [each for each in CLASSES if each in WITNESS and each in requested.only]
     if blind and asked:
@@ -139,10 +140,10 @@ def _examined(gathered: AuditInput, result: AuditSites, requested: AuditRequest)
 def _of_calls(
     gathered: AuditInput, result: AuditSites, requested: AuditRequest, asked: Sequence[str]
 ) -> Iterator[str]:
-    """What calls of routines keep from being examined.
+    """Yield a text for everything that calls of routines keep from being examined.
 
     Args:
-        asked: the classes that a witness judges.
+        asked: the requested classes that need a witness.
     """
     if {"rows", "versions"} & set(requested.only):
         for text in gathered.untold.values():
@@ -164,7 +165,7 @@ def _of_calls(
 def _checked(
     spark: SparkSession, gathered: AuditInput, result: AuditSites, names: Names, requested: AuditRequest, work: Path
 ) -> DataFrame:  # fmt: skip
-    """`FINDINGS` of the classes that are wanted."""
+    """Return `FINDINGS` of the requested classes."""
     frames = gathered.frames()
     lines = [shapes.frame(spark, [], shapes.FINDINGS)]
     if {"rows", "atomic"} & set(requested.only):
@@ -172,7 +173,9 @@ def _checked(
         repeated = differ.select("node", "article").distinct().collect()
         if repeated:
             confirmed = asyncio.run(_look_again(result, repeated, drive=requested.drive))
-            frames = gathered.frames()  # the log has been read past everything that was seen
+            frames = (
+                gathered.frames()
+            )  # by now the log has been read past all changes that were seen
             differ = _confirmed(spark, frames, differ, confirmed)
             differ = kept(differ, work / "confirmed")
         lines += [atomic.check(frames, names, differ)] if "atomic" in requested.only else []
@@ -195,7 +198,7 @@ def _checked(
 async def _look_again(
     result: AuditSites, differ: Sequence[Any], *, drive: bool
 ) -> set[tuple[str, str, tuple[str, ...]]]:  # fmt: skip
-    """Which of the rows really differ: node, article and key; what cannot be told is noted as unexamined."""
+    """Return the rows that still differ, as node, article and key; note as unexamined what stays undecided."""
     tables: dict[str, set[str]] = {each: set() for each in result.subscribers}
     for row in differ:
         for node in [row["node"]] if row["node"] != rows.ARCHIVE else tables:
@@ -227,7 +230,7 @@ async def _look_again(
 async def _validated(
     result: AuditSites, node: str, tables: Sequence[str], *, drive: bool
 ) -> list[ArticleVerdict]:
-    """A Subscriber's tables against the Publisher's, by what knows what is under way."""
+    """Validate a Subscriber's tables against the Publisher's, with transactions in progress taken into account."""
     ends = validation.ValidationEnds(
         publisher=result.publisher, subscriber=node, publisher_dsn=result.nodes[result.publisher],
         distribution_dsn=result.distribution_dsn, subscriber_dsn=result.nodes[node],
@@ -243,7 +246,7 @@ async def _validated(
 def _confirmed(
     spark: SparkSession, frames: Frames, differ: DataFrame, confirmed: set[tuple[str, str, tuple[str, ...]]]
 ) -> DataFrame:  # fmt: skip
-    """The differences that are still there; those from the fold, if nobody has changed the row since."""
+    """Return the differences that persist; those from the fold only for rows that have not changed since."""
     keys = shapes.frame(
         spark,
         [(node, article, list(key)) for node, article, key in sorted(confirmed)],
@@ -261,7 +264,7 @@ def _confirmed(
 def _unreadable(
     gathered: AuditInput, result: AuditSites, frames: Frames, names: Names
 ) -> DataFrame:
-    """Commands that do not fit their article's shape; what else cannot be read is noted as unexamined."""
+    """Return findings for commands that do not fit their article's shape; note other unreadable ones as unexamined."""
     wrong = gathered.unreadable
     others = wrong.where("problem <> 'shape'").groupBy("problem", "article_id").agg(
         F.count("*").alias("times"), F.min(lsn(F.col("seqno"))).alias("first")
@@ -289,7 +292,7 @@ def _unreadable(
 
 
 def _skipped(gathered: AuditInput, names: Names) -> DataFrame:
-    """What an agent has left out because of an error that its profile lists."""
+    """Return findings for commands that an agent skipped because of an error that its profile lists."""
     skipped = gathered.skipped().select(
         F.lit(None).cast("string").alias("article"), F.lit(None).cast("array<string>").alias("key"),
         "subscriber", "seqno", "error", "message",

@@ -1,9 +1,9 @@
-"""The Publisher and its Subscribers hold the same rows, and those that the commands come to."""
+"""Check of rows: the Publisher, its Subscribers and the fold of the commands hold the same rows."""
 
 from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual alias
 
 from twopc.sim.spark.audit.frames import (
     Frames,
@@ -19,11 +19,12 @@ ARCHIVE = "archive"
 
 
 def differences(frames: Frames, names: Names) -> DataFrame:
-    """Rows of which two places do not hold the same text.
+    """Return the rows whose texts differ between two places.
 
     Returns:
-        `node article_id key expected actual last article columns version`; node: where `actual` is; of the
-        fold it is the Publisher. `last`: the row's last change. `version`: its place; null where it is not compared.
+        `node article_id key expected actual last article columns version`; node: where `actual` is, or `ARCHIVE`
+        for a difference between the fold and the Publisher. `last`: the row's last change. `version`: its place;
+        null where versions are not compared.
     """
     at_publisher = frames.rows_at.where(F.col("node") == names.publisher)
     here = at_publisher.select("article_id", "key", F.col("values").alias("expected"))
@@ -73,7 +74,7 @@ def differences(frames: Frames, names: Names) -> DataFrame:
 
 
 def _own_versions(frames: Frames) -> Column:
-    """Whether the versions at a node are its own."""
+    """Return the condition that the row versions at a node are its own."""
     result = F.lit(False)
     for node, article in sorted(frames.own_versions):
         result |= (F.col("node") == node) & (F.col("article_id") == article)
@@ -81,7 +82,7 @@ def _own_versions(frames: Frames) -> Column:
 
 
 def _without_version(frames: Frames, rows: DataFrame, values: str) -> DataFrame:
-    """Where versions are not compared there is none."""
+    """Replace the row version by null where versions are not compared."""
 
     def kept(value: Column, at: Column) -> Column:
         return F.when(~(_own_versions(frames) & at.eqNullSafe(F.col("version"))), value)
@@ -91,10 +92,10 @@ def _without_version(frames: Frames, rows: DataFrame, values: str) -> DataFrame:
 
 
 def check(frames: Frames, names: Names, result: DataFrame | None = None) -> DataFrame:
-    """`FINDINGS` of class ``rows``.
+    """Return `FINDINGS` of class ``rows``.
 
     Args:
-        result: `differences`, where somebody has them.
+        result: the result of `differences`; None: it is computed.
     """
     frame = differences(frames, names) if result is None else result
     of_fold = F.col("node") == ARCHIVE
@@ -121,7 +122,7 @@ def check(frames: Frames, names: Names, result: DataFrame | None = None) -> Data
 
 
 def changed_columns() -> Column:
-    """``balance '90', not '80'; …`` of `expected`, `actual` and `columns`."""
+    """Return ``balance '90', not '80'; …`` from `expected`, `actual` and `columns`."""
 
     def text(value: Column) -> Column:
         return F.coalesce(F.concat(F.lit("'"), F.substr(value, F.lit(1), F.lit(60)), F.lit("'")), F.lit("NULL"))  # fmt: skip

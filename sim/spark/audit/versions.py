@@ -1,29 +1,29 @@
-"""The versions of a row form a chain: each comes once, and follows the one before it.
+"""Check of row versions: the versions of a row form a chain, in which each occurs once and follows its predecessor.
 
-The one place with a window over a key. A hot key would sit in one task, so keys are cut into buckets of the sequence;
-the first change of a bucket is joined to the last one of an earlier bucket.
+This is the only check with a window over a key. All changes of a hot key would be in one task, so keys are cut into
+buckets of the sequence; the first change in a bucket is joined to the last one of an earlier bucket.
 """
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual alias
 
 from twopc.sim.spark.audit.frames import Frames, Names, findings, lsn, newest_articles
 
-#: So much of the sequence is a bucket: 64 MiB of WAL.
+#: Size of a bucket of the sequence: 64 MiB of WAL.
 BUCKET = 1 << 26
 _KEY = ("article_id", "key")
 
 
 def check(frames: Frames, names: Names, *, bucket: int = BUCKET) -> DataFrame:
-    """`FINDINGS` of class ``versions``.
+    """Return `FINDINGS` of class ``versions``.
 
     Args:
-        bucket: how much of the sequence a task of a hot key takes.
+        bucket: the range of the sequence that one task processes of a hot key.
     """
     changes = frames.changes
-    if frames.untold:  # between two commands of a row a call may have given it another version
+    if frames.untold:  # between two commands for a row, a call may have changed its version
         changes = changes.where(~F.col("article_id").isin(*frames.untold))
     articles = F.broadcast(newest_articles(frames.articles).select("article_id", "article"))
     twice = (
@@ -44,7 +44,7 @@ def check(frames: Frames, names: Names, *, bucket: int = BUCKET) -> DataFrame:
             lsn(F.col("first")), F.lit(", last by "), lsn(F.col("last.seqno")),
         ),
     )  # fmt: skip
-    # of most formats no command tells the version that it replaces
+    # in most call formats, commands do not hold the version that they replace
     numbers = changes.where("old_version is not null").select("article_id").distinct()
     broken = (
         chained(changes.join(F.broadcast(numbers), on="article_id", how="left_semi"), bucket=bucket)
@@ -65,7 +65,7 @@ def check(frames: Frames, names: Names, *, bucket: int = BUCKET) -> DataFrame:
 
 
 def chained(changes: DataFrame, *, bucket: int) -> DataFrame:
-    """Each change of a row with the one before it: `article_id key seqno command_id old_version gid previous`.
+    """Return each change of a row with its predecessor: `article_id key seqno command_id old_version gid previous`.
 
     A change of the key ends a chain under the old key and begins one under the new key.
     """
@@ -85,7 +85,7 @@ def chained(changes: DataFrame, *, bucket: int) -> DataFrame:
         .withColumn("bucket", F.floor(F.col("seqno") / bucket))
     )
     within = Window.partitionBy(*_KEY, "bucket").orderBy("seqno", "command_id")
-    # the last of each bucket, and of the bucket before that one has a change of the row at all
+    # the last change of each bucket, and that of the row's previous bucket
     ends = cut.groupBy(*_KEY, "bucket").agg(F.max("made").alias("end"))
     across = Window.partitionBy(*_KEY).orderBy("bucket")
     before = ends.select(*_KEY, "bucket", F.lag("end").over(across).alias("end_before"))

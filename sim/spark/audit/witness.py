@@ -1,7 +1,7 @@
-"""The witness of an audit: at each Subscriber, triggers that note what agents really do.
+"""Witness of an audit: triggers at each Subscriber that note what agents actually do.
 
-A row trigger that fires for agents makes them call their procedures row by row: it is for tests and inspections, and
-is taken away again.
+With a row trigger that fires for agents, they call their procedures row by row: the witness is for tests and
+inspections, and is removed afterwards.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from twopc.sim.spark.source.facts import Facts, connected
 from twopc.sql.render import render
 
 TABLE = "msrepl.delivery_witness"
-#: Sorts behind the triggers that others have.
+#: Sorts after the names of other triggers.
 _TRIGGER = "~~delivery_witness"
 _THERE = "select to_regclass(%(table)s) is not null"
 _MARK = """
@@ -51,13 +51,13 @@ Connection = psycopg.Connection[Any]
 
 
 def install(subscribers: Mapping[str, str], facts: Facts) -> list[str]:
-    """Begin to note what agents do; tables that have a witness keep it.
+    """Start noting what agents do; tables that have a witness keep it.
 
     Args:
         subscribers: node to administrator's connection string.
 
     Returns:
-        The Subscribers where there is one now, each as a whole or not at all.
+        The Subscribers that now have a witness.
 
     Raises:
         PipelineError: a Subscriber cannot be reached, or a transaction there does not end.
@@ -68,7 +68,7 @@ def install(subscribers: Mapping[str, str], facts: Facts) -> list[str]:
             connection.execute(render("twopc.sim.spark.audit", "witness_table").encode())
             witness_calls.install(
                 connection, subscriber
-            )  # what they change is to be known as theirs
+            )  # first, so that changes made by calls are recognised
             with connection.transaction():
                 for article in _subscribed(facts, subscriber):
                     _watch(connection, article)
@@ -77,7 +77,7 @@ def install(subscribers: Mapping[str, str], facts: Facts) -> list[str]:
 
 
 def _subscribed(facts: Facts, subscriber: str) -> Iterable[Mapping[str, Any]]:
-    """The newest shape of each article that goes there."""
+    """Return the newest shape of each article to which a Subscriber subscribes."""
     numbers = {row["article_id"] for row in facts.subscriptions if row["subscriber"] == subscriber}
     newest = {row["article_id"]: row for row in facts.articles if row["article_id"] in numbers}
     return newest.values()
@@ -91,7 +91,7 @@ def _watch(connection: Connection, article: Mapping[str, Any]) -> None:
     ).fetchone()
     if known is not None:
         return
-    # the trigger's lock waits for the agent's transaction, and keeps the next one out until ours is over
+    # the trigger's lock waits for the agent's transaction, and blocks the next one until this one ends
     for text in texts(article):
         connection.execute(text.encode())
     connection.execute(
@@ -100,7 +100,7 @@ def _watch(connection: Connection, article: Mapping[str, Any]) -> None:
 
 
 def texts(article: Mapping[str, Any]) -> list[str]:
-    """The function and the trigger of one article: a row of `shapes.ARTICLES`."""
+    """Return the SQL texts of the function and the trigger for one article, a row of `shapes.ARTICLES`."""
     table = sql.Identifier(article["source_schema"], article["source_object"])
     columns: Sequence[str] = article["columns"]
     key = [columns[at] for at in article["key"]]
@@ -123,7 +123,7 @@ def texts(article: Mapping[str, Any]) -> list[str]:
 
 
 def _text(row: str, column: str | None) -> sql.Composable:
-    """A column as the log has it; what `format` makes of it is what its type writes."""
+    """Return a column's text as the log has it: `format` uses the type's output function."""
     if column is None:
         return sql.SQL("null")
     return sql.SQL("pg_catalog.format('%s', {}.{})").format(sql.SQL(row), sql.Identifier(column))
@@ -134,7 +134,7 @@ def _texts(row: str, columns: Sequence[str]) -> sql.Composable:
 
 
 def remove(subscribers: Mapping[str, str]) -> list[str]:
-    """Take every witness away; nothing is left of it. Returns where there was one."""
+    """Remove every witness completely. Return the Subscribers that had one."""
     done = []
     for subscriber, dsn in subscribers.items():
         with connected(dsn, subscriber) as connection:
@@ -147,7 +147,7 @@ def remove(subscribers: Mapping[str, str]) -> list[str]:
 
 
 def _forget(connection: Connection) -> None:
-    """Nothing is left, once no call notes itself."""
+    """Drop triggers, functions and the witness's table, after calls are no longer noted."""
     with connection.transaction():
         for (name,) in connection.execute(_FUNCTIONS).fetchall():
             function = sql.Identifier("msrepl", name)
@@ -164,10 +164,10 @@ def _is_there(connection: Connection) -> bool:
 def read(
     subscriber: str, dsn: str, facts: Facts
 ) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-    """What was noted at a Subscriber, and what it can be held against, in one snapshot.
+    """Read a Subscriber's notes, and the positions between which they are complete, in one snapshot.
 
     Returns:
-        Rows of `shapes.WITNESSED`, and of `frames.WATCHED`; both empty if nothing is witnessed there.
+        Rows of `shapes.WITNESSED`, and of `frames.WATCHED`; both empty if the Subscriber has no witness.
     """
     with connected(dsn, subscriber) as connection, connection.transaction():
         connection.execute("set transaction isolation level repeatable read read only")

@@ -1,7 +1,7 @@
-"""The witness of calls: at a Subscriber that takes calls of routines, each call notes itself before it is made.
+"""Witness of calls: at a Subscriber that receives calls of routines, each call is noted before it is made.
 
-The function through which an agent makes the calls of a routine is put aside under another name, and one that notes
-the call and then calls it takes its place, until the witness is removed.
+The function through which an agent makes a routine's calls is renamed. Until the witness is removed, a function
+that notes the call and then calls the renamed one stands in its place.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from twopc.server.polling import wait_for
 from twopc.sim.spark.errors import PipelineError
 from twopc.sql.render import render
 
-#: What stands in the place of a function that takes calls says so.
+#: Comment by which the functions that note calls are recognised.
 _COMMENT = "Notes a call for an audit, then makes it"
 _ASIDE = "_witnessed"
-#: So long somebody's transaction may go on that began before calls were witnessed.
+#: Timeout for transactions that began before calls were witnessed.
 _OVER_WITHIN_S = 60.0
 _TAKERS = """
 select p.proname, array(
@@ -55,7 +55,7 @@ Connection = psycopg.Connection[Any]
 
 
 def texts(taker: str, agents: Iterable[str]) -> str:
-    """What takes the place of the function that takes a routine's calls.
+    """Return the SQL text of the function that replaces the one for a routine's calls.
 
     Args:
         agents: the roles that may execute that function.
@@ -71,13 +71,14 @@ def texts(taker: str, agents: Iterable[str]) -> str:
 
 
 def install(connection: Connection, subscriber: str) -> None:
-    """Have calls note themselves, and mark from where on none was missed; those that do so go on.
+    """Start noting calls, and mark the position from which none is missed; functions that note calls already are
+    kept.
 
-    The witness' table is there. Calls that are under way find the function that was there before: they are waited
-    for, so that none of them is without a note behind the mark.
+    The witness's table must exist. Calls in progress may still use the original function: the mark is set only
+    after they have ended, so that every call after the mark is noted.
 
     Raises:
-        PipelineError: a transaction that began before goes on and on.
+        PipelineError: an earlier transaction does not end in time.
     """
     if not _is_there(connection, "msreplication_proc_articles"):
         return
@@ -86,7 +87,7 @@ def install(connection: Connection, subscriber: str) -> None:
         if rows:
             connection.execute(render("twopc.sim.spark.audit", "witness_note").encode())
         for taker, agents in rows:
-            _drop(connection, f"{taker}{_ASIDE}")  # of a subscription that is gone
+            _drop(connection, f"{taker}{_ASIDE}")  # left by a removed subscription
             connection.execute(_renamed(taker, f"{taker}{_ASIDE}"))
             connection.execute(texts(taker, agents).encode())
     if not rows:
@@ -99,7 +100,7 @@ def install(connection: Connection, subscriber: str) -> None:
 
 
 def _others_are_over(connection: Connection, subscriber: str) -> None:
-    """Wait until every transaction is over that is under way now: it may have met the functions of before."""
+    """Wait until every transaction now in progress has ended, as it may use the previous functions."""
     row = connection.execute("select clock_timestamp()").fetchone()
     assert row is not None
     since = {"since": row[0]}
@@ -114,19 +115,19 @@ def _others_are_over(connection: Connection, subscriber: str) -> None:
 
 
 def put_back(connection: Connection, subscriber: str) -> None:
-    """Have calls note themselves no longer. Those under way may still do, until this returns.
+    """Stop noting calls. Calls in progress may still be noted until this function returns.
 
     Raises:
-        PipelineError: a transaction that began before goes on and on.
+        PipelineError: an earlier transaction does not end in time.
     """
     with connection.transaction():
         witnessed = takers(connection)
         rows = [row for row in connection.execute(_SET_ASIDE).fetchall() if row[0] in witnessed]
         for taker, definition, comment, owner in rows:
-            # in the place of the one that notes: whoever runs that finds the other one under its name
+            # replaces the noting function; a session that still runs it finds the original under its other name
             connection.execute(definition.replace(f"{taker}{_ASIDE}", taker, 1).encode())
             function = sql.Identifier(SCHEMA, taker)
-            # it runs as its owner, and a function that is replaced keeps the one it had
+            # it runs as its owner, and CREATE OR REPLACE keeps the previous owner
             text = sql.SQL("alter function {}(text) owner to {}")
             connection.execute(text.format(function, sql.Identifier(owner)))
             text = sql.SQL("comment on function {}(text) is {}")
@@ -136,14 +137,14 @@ def put_back(connection: Connection, subscriber: str) -> None:
 
 
 def remove(connection: Connection) -> None:
-    """Take away what is left once calls note themselves no longer (`put_back`)."""
+    """Drop the remaining functions once calls are no longer noted (`put_back`)."""
     for taker, *_ in connection.execute(_SET_ASIDE).fetchall():
         _drop(connection, f"{taker}{_ASIDE}")
     connection.execute("drop function if exists msrepl.delivery_witness_note(text, text)")
 
 
 def takers(connection: Connection) -> set[str]:
-    """The functions that note their calls."""
+    """Return the functions that note their calls."""
     return {str(row[0]) for row in connection.execute(_WITNESSED, {"comment": _COMMENT})}
 
 

@@ -1,4 +1,4 @@
-"""Plays an archive again, and says where what comes of it differs from what was recorded."""
+"""Replay of an archive, with a report of how the result differs from the recording."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""An archive's transactions, carried out once more on a live topology, a window after the other, each by Spark's tasks."""
+"""Replay of an archive's transactions on a live topology, window by window, with each window carried out by Spark's
+tasks.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from math import ceil
 from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual alias
 
 from twopc.lsn import lsn_text
 from twopc.sim.replay import topology
@@ -41,46 +43,46 @@ _CLASS = {
     topology.FAILED: "error",
     COUNT: "rowcount",
 }
-#: Of a window, before its commands are joined to it.
+#: A transaction of a window, before it is joined with its commands.
 Planned = RecordedTransaction[None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresOptions:
-    """How transactions are carried out."""
+    """Options of a replay on PostgreSQL."""
 
     sync: Sync = Sync.rows
     speed: float | None = None
-    """Times the recorded pace; None: as fast as can be."""
+    """Multiple of the recorded pace; None: as fast as possible."""
     window: int = 2000
-    """So many transactions at a time; the next begin when all of them are over."""
+    """Number of transactions per window; the next window begins when all of them have ended."""
     after: int | None = None
-    """None: where the archive's bases are."""
+    """None: the position of the archive's bases."""
     upto: int | None = None
     """None: the archive's end."""
     names: Mapping[str, str] = field(default_factory=dict)
-    """Recorded names of nodes, and those that take their places."""
+    """Recorded names of nodes, and the names of the nodes that replace them."""
     resume: str = ""
-    """A replay that was broken off."""
+    """Id of an interrupted replay to resume."""
     force: bool = False
-    """Onto the recorded Publisher itself."""
+    """Whether a replay onto the recorded Publisher itself is allowed."""
     coordinator: str | None = None
-    """The target's; None: the only one that there is."""
+    """The target's coordinator; None: the only one."""
     lanes: int = 2
-    """So many tasks at once, at most."""
+    """Maximum number of parallel tasks."""
 
 
 def onto_postgres(
     archive: Archive, spark: SparkSession, nodes: Mapping[str, str], options: PostgresOptions
 ) -> ReplayReport:
-    """Carry out every transaction of a range where it was made, then compare the rows.
+    """Carry out every transaction of a range at its original node, then compare the rows.
 
     Args:
-        nodes: the target's names and connection strings, the distribution database among them.
+        nodes: names and connection strings of the target's nodes, including the distribution database.
 
     Raises:
-        PipelineError: the target is not where the replay begins, has other nodes, or went away.
-        DeliveryError: what was carried out does not come to the Subscribers.
+        PipelineError: the target is not at the start of the replay, has other nodes, or was lost.
+        DeliveryError: changes are not delivered to the Subscribers.
         NothingError: there is no transaction in the range.
     """
     began = time.perf_counter()
@@ -141,18 +143,20 @@ class _Replay:
         self.target = ReplayTopology(archive, spark, nodes, options.names, options.coordinator)
         self._id = options.resume or fresh_id()[:8]
         self._first_s: float | None = None
-        """When the first transaction of the range was committed."""
+        """Commit time of the first transaction of the range."""
         self._last_s = 0.0
         self._began_s = 0.0
         self.windows = 0
         self.longest = 0
-        """Transactions of the longest lanes of all windows: what is done one after the other."""
+        """Total length of the longest lane of each window: the transactions that are carried out in sequence."""
         self.largest = 0
-        """Transactions of the largest units of all windows: what no number of tasks would do side by side."""
+        """Total size of the largest unit of each window: the transactions that no number of tasks would carry out
+        in parallel.
+        """
         self.seconds = 0.0
 
     def _begin(self) -> int:
-        """Behind everything that some base has in it, and where every article was there."""
+        """Return the first position that every base includes, and at which every article existed."""
         manifest = self._archive.manifest
         bases = [
             ArticleBase(article_id=e.article_id, shape=e.shape, snapshot=e.snapshot, seqno=e.seqno)
@@ -163,7 +167,7 @@ class _Replay:
         return max([manifest.first, *there, *(end.last_seen or 0 for end in ends)])
 
     def prepare(self) -> None:
-        """See to it that the target is there, has the nodes, and is where the replay begins."""
+        """Check that the target has the nodes and is at the start of the replay; create its ledger."""
         self.target.check(force=self._options.force)
         carried_out_as_rows(self._archive, self._spark, after=self.after, upto=self.upto)
         if not self._options.resume:
@@ -171,7 +175,7 @@ class _Replay:
         self.target.ledger(there=True)
 
     def play(self) -> list[dict[str, Any]]:
-        """Carry out everything, window by window, and have it delivered."""
+        """Carry out all windows, and wait until the changes are delivered."""
         results: list[dict[str, Any]] = []
         settle: Callable[[], object] = partial(deliver, self.target.address)
         with ExitStack() as stack:
@@ -182,7 +186,7 @@ class _Replay:
                 results += self._window(window)
                 self.windows += 1
                 if self._options.sync.delivers:
-                    settle()  # so that an agent that has stopped is not waited for in every window
+                    settle()  # so that a stopped agent is detected once, instead of causing a wait in every window
             if not self.windows:
                 raise NothingError(
                     f"no transaction is between {lsn_text(self.after)} and {lsn_text(self.upto)}"
@@ -192,7 +196,7 @@ class _Replay:
         return results
 
     def pace(self, results: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-        """How fast it was; `lag`: how much later than due transactions began, in seconds."""
+        """Return durations and, as `lag`, by how many seconds transactions began later than planned."""
         report = {"seconds": self.seconds}
         if self._first_s is not None and self._last_s > self._first_s:
             report["recorded_s"] = self._last_s - self._first_s
@@ -202,7 +206,7 @@ class _Replay:
         return report
 
     def _windows(self) -> Iterator[list[Planned]]:
-        """The transactions of the range, so many consecutive ones at a time."""
+        """Yield the consecutive transactions of each window."""
         between = {"after": self.after, "upto": self.upto}
         everything = self._archive.transactions(self._spark, **between).where("commands > 0")
         columns = ("seqno", "originator_id", "entry_time")
@@ -227,7 +231,7 @@ class _Replay:
         sync = self._options.sync
         between = {"after": window[0].number - 1, "upto": window[-1].number}
         recorded = self._archive.decoded(self._spark, **between)
-        if self._archive.manifest.routines:  # all of them have their rows beside them
+        if self._archive.manifest.routines:  # the rows of all calls are stored beside them
             recorded = without_calls(recorded)
         commands = checked(recorded).persist()
         touches = _touches(commands) if sync is Sync.rows else ()
@@ -289,7 +293,7 @@ class _Replay:
 
 
 def _touches(commands: DataFrame) -> Iterable[tuple[int, int]]:
-    """Transaction and row, as numbers, for every decoded command."""
+    """Return transaction and row, as numbers, for every decoded command."""
     touched = commands.select(
         "seqno",
         F.explode(F.array_distinct(F.array("key", F.coalesce("new_key", "key")))).alias("key"),
@@ -300,7 +304,7 @@ def _touches(commands: DataFrame) -> Iterable[tuple[int, int]]:
 
 
 def _divergences(results: Iterable[Mapping[str, Any]]) -> Iterator[Divergence]:
-    """What did not end as it was recorded."""
+    """Yield the outcomes that differ from the recording."""
     for each in results:
         if each["outcome"] in _CLASS:
             is_count = each["outcome"] == COUNT
@@ -318,5 +322,5 @@ def _divergences(results: Iterable[Mapping[str, Any]]) -> Iterator[Divergence]:
 
 
 def percentile(ordered: Sequence[float], of: float) -> float:
-    """The least value that so many per cent do not exceed."""
+    """Return the least value that is not exceeded by so many per cent of the values."""
     return ordered[max(0, ceil(len(ordered) * of / 100) - 1)]

@@ -1,4 +1,4 @@
-"""What a replay came to: counts, divergences by class, and what could not be looked at."""
+"""Report of a replay: counts, divergences by class, and what could not be examined."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ from twopc.sim.replay.divergence import CLASSES, Divergence
 from twopc.sim.spark import shapes
 from twopc.sim.spark.archive.files import spark_path
 
-#: By what they are told.
+#: Columns by which divergences are sorted.
 _ORDER = ("class", "article", "key", "seqno", "session", "call", "actual")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayReport:
-    """One replay."""
+    """Report of one replay."""
 
     after: int
     upto: int
     """The range, as sequence numbers."""
     counts: Mapping[str, int]
     classes: Mapping[str, int]
-    """Divergences by class; a class that was not examined is not among them."""
+    """Number of divergences by class, without classes that were not examined."""
     divergences: DataFrame | Sequence[Divergence]
-    """All of them: `shapes.DIVERGENCES` as Spark has them, or values."""
+    """All divergences, as a DataFrame of `shapes.DIVERGENCES` or as values."""
     unexamined: Sequence[str] = ()
-    """What could not be looked at, and why."""
+    """What could not be examined, and why."""
     seconds: float = 0.0
     remarks: Sequence[str] = ()
     """Lines about the replay itself."""
     pace: Mapping[str, float] = field(default_factory=dict)
     figures: Mapping[str, Any] = field(default_factory=dict)
-    """What was measured, in the recording and now."""
+    """Measurements of the recording and of the replay."""
 
     @property
     def total(self) -> int:
-        """How many divergences there are."""
+        """Number of divergences."""
         return sum(self.classes.values())
 
     def shown(self, limit: int) -> list[dict[str, Any]]:
-        """The first divergences, by class, article and key."""
+        """Return the first divergences, by class, article and key."""
         if not self.total:
             return []
         if isinstance(self.divergences, DataFrame):
@@ -57,7 +57,7 @@ class ReplayReport:
         return sorted((each.as_row() for each in self.divergences), key=_nulls_first)[:limit]
 
     def write(self, folder: Path) -> None:
-        """All divergences, as Parquet."""
+        """Write all divergences as Parquet."""
         if isinstance(self.divergences, DataFrame):
             self.divergences.write.mode("overwrite").parquet(spark_path(folder.absolute()))
             return
@@ -69,7 +69,7 @@ class ReplayReport:
         pyarrow.parquet.write_table(made, folder / "part-00000.parquet", compression="zstd")
 
     def as_json(self, *, limit: int, repro: str) -> dict[str, Any]:
-        """One document."""
+        """Return the report as one JSON document."""
         shown = self.shown(limit)
         return {
             "command": "replay",
@@ -86,7 +86,7 @@ class ReplayReport:
         }
 
     def lines(self, *, limit: int) -> list[str]:
-        """For people."""
+        """Return the report as lines of text."""
         shown = self.shown(limit)
         texts = list(self.remarks)
         by_class = " · ".join(f"{name} {count:,}" for name, count in self.classes.items())
@@ -100,14 +100,14 @@ class ReplayReport:
 
 
 def frame_of(spark: SparkSession, divergences: Iterable[Divergence]) -> DataFrame:
-    """`shapes.DIVERGENCES` of values."""
+    """Return `shapes.DIVERGENCES` with these values."""
     names = shapes.DIVERGENCES.names
     rows = [tuple(row[name] for name in names) for row in (each.as_row() for each in divergences)]
     return shapes.frame(spark, rows, shapes.DIVERGENCES)
 
 
 def counted(divergences: DataFrame, examined: Sequence[str]) -> dict[str, int]:
-    """Divergences by class, nought for those that have none."""
+    """Return the number of divergences by class, 0 for examined classes without any."""
     results = {row["class"]: row["count"] for row in divergences.groupBy("class").count().collect()}
     return {
         name: int(results.get(name, 0)) for name in CLASSES if name in examined or name in results

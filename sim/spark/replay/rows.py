@@ -1,4 +1,4 @@
-"""An archive as the rows of its tables at a point in its sequence, and against live tables."""
+"""Replay of an archive as rows: the content of its tables at a position, and the comparison with live tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual alias
 from pyspark.storagelevel import StorageLevel
 
 from twopc.lsn import lsn_text
@@ -22,15 +22,15 @@ from twopc.sim.spark.replay.report import ReplayReport, counted
 from twopc.sim.spark.routines import takers
 from twopc.sim.spark.source.live import live_rows
 
-#: The status of a subscription that is gone.
+#: Status of a removed subscription.
 _GONE = 0
-#: The text for a row that is on one side only.
+#: Text for the missing side of a row that only one side has.
 NO_ROW = "no row"
 NO_BASE = "incomplete: no base"
 
 
 class NothingError(PipelineError):
-    """Nothing of what was asked for is there."""
+    """The archive or the range has nothing that was requested."""
 
 
 def onto_rows(
@@ -42,16 +42,16 @@ def onto_rows(
     against: Mapping[str, str] | None = None,
     out: Path | None = None,
 ) -> ReplayReport:
-    """Fold the commands up to a point, and compare the rows with those of live tables.
+    """Fold the commands up to a position, and compare the rows with those of live tables.
 
     Args:
         upto: None: the archive's end.
         articles: names as ``table`` or ``schema.table``; none: all.
-        against: the Publisher's or Subscribers' names and connection strings.
-        out: a folder: the rows are written there as Parquet, ``rows``.
+        against: names and connection strings of the Publisher or Subscribers.
+        out: a folder in which the rows are written as Parquet, as ``rows``.
 
     Raises:
-        ArchiveError: the archive does not tell that point.
+        ArchiveError: the archive cannot give the rows at that position.
         NothingError: there is no such article, or node.
     """
     began = time.perf_counter()
@@ -79,7 +79,7 @@ def onto_rows(
             live = live_rows(spark, dsn, there.values(), is_publisher=is_publisher)
             these = F.col("article_id").isin([int(each) for each in there])
             whole = state.where(these & F.col("complete"))
-            # calls of routines make versions of their own where they are made
+            # calls of routines make separate row versions at each node
             versions = node not in takers(archive.manifest.subscriptions, archive.manifest.routines)
             differ = compare_states(
                 whole, live, shape_of.where(these), node=node, versions=versions
@@ -137,7 +137,7 @@ def _counts(state: DataFrame, articles: Mapping[int, Row]) -> list[str]:
 
 
 def _incomplete(state: DataFrame, articles: DataFrame) -> DataFrame:
-    """Rows of which only some columns are known: their first update met no row."""
+    """Return divergences for rows whose columns are only partly known, as their first update met no row."""
     partial = state.where(~F.col("complete"))
     nothing = partial.where(F.lit(False)).select("article_id", "key", "values")
     return compare_states(partial, nothing, articles).withColumn(
@@ -146,7 +146,7 @@ def _incomplete(state: DataFrame, articles: DataFrame) -> DataFrame:
 
 
 def of_node(archive: Archive, node: str) -> list[int]:
-    """The numbers of the articles that a recorded node has.
+    """Return the numbers of the articles that a recorded node has.
 
     Raises:
         NothingError: there was no such node.
@@ -169,7 +169,7 @@ def of_node(archive: Archive, node: str) -> list[int]:
 
 
 def as_frame(spark: SparkSession, articles: Iterable[Row]) -> DataFrame:
-    """`shapes.ARTICLES` of these."""
+    """Return `shapes.ARTICLES` with these articles."""
     names = shapes.ARTICLES.names
     rows = [tuple(each[name] for name in names) for each in articles]
     return shapes.frame(spark, rows, shapes.ARTICLES)
@@ -186,15 +186,16 @@ def compare_states(
     node: str = "",
     versions: bool = True,
 ) -> DataFrame:
-    """The rows in which two states differ, by key and text.
+    """Return the rows that differ between two states, by key and text.
 
     Args:
-        expected: of `shapes.STATE` or `shapes.ROWS`. A row that is not complete, since nobody knows what was
-            there before its first update, is a divergence whatever the other side has.
-        actual: likewise, in the same shapes.
-        articles: of `shapes.ARTICLES`, the one shape of each article that both are in. Others are not looked at.
-        node: where the actual rows are, for the text.
-        versions: False: rows that differ in their version only are equal.
+        expected: of `shapes.STATE` or `shapes.ROWS`. An incomplete row, whose content before its first update is
+            unknown, is always a divergence.
+        actual: of `shapes.STATE` or `shapes.ROWS`.
+        articles: of `shapes.ARTICLES`, with the one shape of each article that both states have. Rows of other
+            articles are ignored.
+        node: node of the actual rows, for the text.
+        versions: whether rows that differ only in their version count as different.
 
     Returns:
         `shapes.DIVERGENCES` of class ``state``.
@@ -230,14 +231,14 @@ def compare_states(
 
 
 def _article() -> Column:
-    """``table``, or ``schema.table`` outside ``public``."""
+    """Return ``table``, or ``schema.table`` outside ``public``."""
     return F.when(F.col("source_schema") == "public", F.col("source_object")).otherwise(
         F.concat_ws(".", "source_schema", "source_object")
     )
 
 
 def _without(values: str, place: str) -> Column:
-    """The same values, NULL at one place."""
+    """Return the values with NULL at one place."""
     return F.transform(values, lambda value, at: F.when(at != F.col(place), value))
 
 
@@ -250,7 +251,7 @@ def _side(state: DataFrame) -> DataFrame:
 
 
 def _text_of(values: Column, others: Column) -> Column:
-    """``balance '90', note NULL``: the columns that differ; of a row that is on one side only, all."""
+    """Return ``balance '90', note NULL``: the columns that differ, or all columns of a row that only one side has."""
 
     def literal(value: Column) -> Column:
         return F.coalesce(F.concat(F.lit("'"), value, F.lit("'")), F.lit("NULL"))

@@ -1,6 +1,6 @@
-"""A run's history, replayed: in this process, one order after the other, or by Spark's tasks, an order in each.
+"""Replay of a run's history: order by order in this process, or by Spark's tasks, with one order per task.
 
-Both carry out the same statements in the same way, and come to the same report.
+Both carry out the same statements in the same way, and return the same report.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow
 from pyspark.sql import Row, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual alias
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, StructField, StructType
 
@@ -42,10 +42,10 @@ _FIELDS = ("order", "transactions", "statements", "classes")
 
 
 def log_of(path: Path) -> Path | None:
-    """The history that a path means: of a file, or of a run's folder; None if it is something else.
+    """Return the history of a path to a file or to a run's folder; None if there is no such file.
 
     Raises:
-        PipelineError: it is one, and cannot be read.
+        PipelineError: the history cannot be read.
     """
     file = path / "history.jsonl" if path.is_dir() else path
     if not file.is_file():
@@ -55,14 +55,14 @@ def log_of(path: Path) -> Path | None:
 
 
 def scenario_of(header: HistoryRecord, file: Path | None = None) -> Document:
-    """The scenario of a run, whole.
+    """Return the whole scenario of a run.
 
     Args:
-        file: where it is, if it is not where it was.
+        file: the scenario's file, if it has been moved.
 
     Raises:
-        PipelineError: it is not there.
-        ScenarioError: it cannot be played.
+        PipelineError: the file does not exist.
+        ScenarioError: the scenario cannot be played.
     """
     result = file or Path(str((header.data or {}).get("file", "")))
     if not result.is_file():
@@ -81,13 +81,13 @@ def replay_here(
     """Replay a history in this process. Needs no Java.
 
     Args:
-        order: this one only.
-        scenario: its file, if it is not where it was.
-        kept: the history of the replay is written there.
+        order: the only order to replay; empty: all.
+        scenario: the scenario's file, if it has been moved.
+        kept: a file to which the history of the replay is written.
 
     Raises:
-        PipelineError: there is no such order, or the scenario is another one now.
-        ScenarioError: it cannot be played.
+        PipelineError: there is no such order, or the scenario has changed.
+        ScenarioError: the scenario cannot be played.
     """
     began = time.perf_counter()
     records = read_history(log)
@@ -111,7 +111,7 @@ def replay_by_tasks(
     order: str = "",
     scenario: Path | None = None,
 ) -> ReplayReport:
-    """As `replay_here`, an order in a task; which servers there are, each task finds for itself."""
+    """Replay a history with one order per task; see `replay_here`. Each task determines its servers itself."""
     began = time.perf_counter()
     history = source.read(spark, "history", path=str(log))
     first = history.where("kind = 'header'").orderBy("seq").first()
@@ -119,9 +119,9 @@ def replay_by_tasks(
         raise PipelineError(f"{log} has no header: the run was broken off before it began")
     head = first.asDict()
     document = scenario_of(record_of(head), scenario)
-    with_settings(document, ())  # what is wrong is reported here rather than by every task
+    with_settings(document, ())  # so that a mistake is reported here rather than by every task
 
-    def play(table: pyarrow.Table) -> pyarrow.Table:  # whose types Spark looks at
+    def play(table: pyarrow.Table) -> pyarrow.Table:  # Spark uses these annotations
         return _played(table, head=head, document=document, options=options)
 
     own = history.where(F.col("case").isNotNull())
@@ -153,14 +153,16 @@ def _divergence(row: Row) -> Divergence:
 def _played(
     table: pyarrow.Table, *, head: dict[str, Any], document: Document, options: RunReplay
 ) -> pyarrow.Table:
-    """One order, in a task."""
+    """Replay one order, in a task."""
     records = [record_of(row) for row in sorted(table.to_pylist(), key=lambda row: int(row["seq"]))]
     row: dict[str, Any] = {"seq": -1}
     if not any(each.kind == "infeasible" for each in records):
         row["seq"] = records[0].seq
         try:
             done = replay_order(with_settings(document, ()), [record_of(head), *records], options)
-        except ConfigurationError as error:  # as data: Spark would only do it again
+        except (
+            ConfigurationError
+        ) as error:  # returned as data, as Spark would retry a task that raises
             row["broken"] = str(error)
         else:
             row |= {name: getattr(done, name) for name in _FIELDS}

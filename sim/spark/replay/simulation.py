@@ -1,7 +1,7 @@
-"""A recorded load, simulated again: what if delays, agents or the number of Subscribers were others?
+"""Simulation of a recorded load with other delays, other agents or another number of Subscribers.
 
-The transactions of its sessions are played on the model, when they were to begin; a trial for each seed, each in a
-task. What comes of each transaction, and of the rows, is compared with the recording.
+The transactions of the load's sessions are played on the model at their planned times; each seed is a trial, played
+by one task. The outcome of each transaction, and the final rows, are compared with the recording.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import pyarrow
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual alias
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
@@ -45,36 +45,38 @@ _TRIAL = StructType(
         StructField("divergences", ArrayType(shapes.DIVERGENCES)),
     ]
 )
-#: The seed of a trial that draws as it was recorded.
+#: Seed that stands for those of the recording.
 _AS_RECORDED = -1
 _ENDS = ("ok", "rejected", "error", "in_doubt")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions:
-    """What is simulated."""
+    """Options of a simulation."""
 
     run: str
-    """Whose load it is."""
+    """The run that recorded the load."""
     document: Document
-    """Its scenario, whole."""
+    """The run's scenario, whole."""
     settings: Sequence[tuple[str, str]] = ()
-    """Dotted key and value, as a sweep has them."""
+    """Dotted keys and values, as in a sweep."""
     order: str = ""
-    """Which of its loads, if it has several."""
+    """The load to simulate, if the run has several."""
     subscribers: int = 0
-    """So many, instead of those that were recorded; their sessions take turns. 0: as they were."""
+    """Number of Subscribers that replace the recorded ones; sessions are assigned to them in turn. 0: the recorded
+    ones.
+    """
     speed: float = 1.0
-    """Times the recorded pace."""
+    """Multiple of the recorded pace."""
     seeds: Sequence[int] = ()
-    """None: as it was recorded."""
+    """Empty: one trial with the recorded seeds."""
 
 
 def recorded_run(archive: Archive, name: str) -> str:
-    """A run whose history the archive has; without a name the only one.
+    """Return a run whose history the archive has; without a name the only one.
 
     Raises:
-        NothingError: there is no such run, or it is not clear which.
+        NothingError: there is no such run, or there are several and no name.
     """
     known = [each.run for each in archive.manifest.histories]
     if name in known or (not name and len(known) == 1):
@@ -85,10 +87,10 @@ def recorded_run(archive: Archive, name: str) -> str:
 
 
 def scenario_of(archive: Archive, spark: SparkSession, run: str) -> Path:
-    """The file that a run has played.
+    """Return the scenario file that a run has played.
 
     Raises:
-        PipelineError: it is not there.
+        PipelineError: the file does not exist.
     """
     header = archive.history(spark, run=run).where("kind = 'header'").select("data").first()
     file = Path(json.loads(header["data"])["file"]) if header is not None else Path()
@@ -98,11 +100,11 @@ def scenario_of(archive: Archive, spark: SparkSession, run: str) -> Path:
 
 
 def onto_model(archive: Archive, spark: SparkSession, options: ModelOptions) -> ReplayReport:
-    """Simulate a recorded load, and compare what comes of it.
+    """Simulate a recorded load, and compare the results with the recording.
 
     Raises:
         ArchiveError: there is no such run.
-        NothingError: it has no load whose statements are recorded, or several.
+        NothingError: the run has no load with recorded statements, or several.
         ScenarioError: the scenario cannot be played with these settings.
     """
     began = time.perf_counter()
@@ -110,14 +112,16 @@ def onto_model(archive: Archive, spark: SparkSession, options: ModelOptions) -> 
     calls = of_loads(history)
     case = _case(calls, options)
     settings = [*options.settings, *_subscribers(options)]
-    with_settings(options.document, settings)  # said here rather than by every task
+    with_settings(
+        options.document, settings
+    )  # so that a mistake is reported here rather than by every task
     own = history.where(F.col("case") == case)
     original = _original(own)
     transactions = _transactions(calls.where(F.col("case") == case))
     seeds = [*options.seeds] or [_AS_RECORDED]
     trials = shapes.frame(spark, [(each,) for each in seeds], shapes.shape("seed bigint"))
 
-    def play(table: pyarrow.Table) -> pyarrow.Table:  # whose types Spark looks at
+    def play(table: pyarrow.Table) -> pyarrow.Table:  # Spark uses these annotations
         return _played(table, options=options, settings=settings, original=original)
 
     trials = trials.crossJoin(transactions).groupBy("seed").applyInArrow(play, _TRIAL).persist()
@@ -164,7 +168,7 @@ def _subscribers(options: ModelOptions) -> list[tuple[str, str]]:
 
 
 def _original(history: DataFrame) -> Original:
-    """What is known of the recording besides its transactions; all of it is small."""
+    """Return the records of the recording other than its transactions, all of which are small."""
     kinds = ("drew", "load", "info", "state")
     requested = F.col("kind").isin(*kinds) & F.coalesce(F.col("message") == "stage", F.lit(True))
     final = F.get_json_object("data", "$.moment") == "final"
@@ -176,7 +180,7 @@ def _original(history: DataFrame) -> Original:
 
 
 def _transactions(calls: DataFrame) -> DataFrame:
-    """A row for each transaction: the statements of its first attempt, and how its last one ended."""
+    """Return a row for each transaction: the statements of its first attempt, and the outcome of its last one."""
     attempts = calls.groupBy("tx", "end_seq").agg(
         *(F.first(each).alias(each) for each in ("session", "node", "step", "due_us", "outcome", "kind")),
         F.transform(
@@ -198,7 +202,7 @@ def _played(
     settings: Sequence[tuple[str, str]],
     original: Original,
 ) -> pyarrow.Table:
-    """One trial, in a task."""
+    """Play one trial, in a task."""
     rows = table.to_pylist()
     seed = int(rows[0]["seed"])
     loaded = with_settings(options.document, settings)
@@ -223,7 +227,7 @@ def _played(
 
 
 def _lines(was: PointSummary, then: PointSummary) -> list[str]:
-    """The recording and what was simulated, in columns."""
+    """Return the figures of recording and simulation, in columns."""
 
     def ms(value: float | None) -> str:
         return "–" if value is None else f"{value:.3g} ms"
@@ -252,20 +256,20 @@ def _lines(was: PointSummary, then: PointSummary) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Original:
-    """What is known of a recording besides its transactions."""
+    """The records of a recording other than its transactions."""
 
     load: HistoryRecord
-    """What it came to."""
+    """Summary of the recorded load."""
     load_seed: int | None
-    """By which it was drawn."""
+    """Seed from which the load was drawn."""
     model_seed: int | None
-    """Of the model, if it was played there."""
+    """Seed of the model, if the load was played there."""
     states: tuple[HistoryRecord, ...]
-    """The tables at the end."""
+    """Final states of the tables."""
 
     @classmethod
     def of(cls, records: Sequence[HistoryRecord]) -> Self:
-        """From a history, in its order."""
+        """Create the value from a history's records, in their order."""
         by_kind: dict[str, HistoryRecord] = {each.kind: each for each in records}
 
         def seed(kind: str) -> int | None:
@@ -291,13 +295,13 @@ def compared(
     speed: float = 1.0,
     spread: bool = False,
 ) -> tuple[Mapping[str, Any], list[Divergence]]:
-    """Simulate it.
+    """Simulate the transactions, and compare the results with the recording.
 
     Args:
         transactions: with `tx`, `session`, `node`, `step`, `due_us`, `statements` (`sql` and `params`, JSON text),
             and how each ended: `outcome`, `kind`.
-        seed: None: as it was recorded.
-        spread: let sessions take turns among the scenario's Subscribers, wherever they were.
+        seed: None: the recorded seeds.
+        spread: whether sessions are assigned in turn to the scenario's Subscribers, wherever they were.
 
     Returns:
         A row of `shapes.TRIALS`, and the divergences.

@@ -1,4 +1,4 @@
-"""The topology onto which an archive is replayed: whether it is fit, and what its rows are."""
+"""Target of an archive's replay: checks of its topology, and comparison of its rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual alias
 
 from twopc.lsn import lsn_text
 from twopc.sim.replay.topology import address_of, ledger
@@ -25,12 +25,12 @@ _LOG_ENDS = "select (pg_current_wal_flush_lsn() - '0/0')::bigint"
 
 
 class ReplayTopology:
-    """A topology that takes the recorded one's place.
+    """A topology that replaces the recorded one.
 
     Args:
-        nodes: its names and connection strings, the distribution database among them.
-        names: recorded names of nodes, and those that take their places.
-        coordinator: its name; None: the only one that there is.
+        nodes: names and connection strings of its nodes, including the distribution database.
+        names: recorded names of nodes, and the names of the nodes that replace them.
+        coordinator: name of its coordinator; None: the only one.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class ReplayTopology:
         self._identity = ""
 
     def check(self, *, force: bool) -> None:
-        """See to it that it has the nodes, and is not where the archive comes from.
+        """Check that the target has the nodes, and is not the archive's own topology.
 
         Raises:
-            PipelineError: it is unfit.
-            ConfigurationError: a node cannot be reached, or is none.
+            PipelineError: the target is unsuitable.
+            ConfigurationError: a node cannot be reached, or is no node of a topology.
         """
 
         async def look(topology: Topology) -> None:
@@ -78,10 +78,10 @@ class ReplayTopology:
             )
 
     def _is_recorded(self) -> bool:
-        """It is the Publisher that the archive is of.
+        """Return whether the target's Publisher is the one that was recorded.
 
         Raises:
-            PipelineError: that cannot be told: the archive has no identity.
+            PipelineError: this is undecidable, as the archive has no identity.
         """
         recorded = self._archive.manifest.publisher
         if recorded.identity:
@@ -92,7 +92,7 @@ class ReplayTopology:
             row = connection.execute(_LOG_ENDS).fetchone()
         assert row is not None
         same = (recorded.system, recorded.database) == (system_of(dsn, self.publisher), database)
-        # servers that were made as copies of one have its identifier, but not its log
+        # a copy of a server has the same system identifier, but another log
         if same and row[0] >= self._archive.manifest.position:
             raise PipelineError(
                 f"{self._archive.name} has no identity, for it is of an earlier version, and {self.publisher} "
@@ -102,10 +102,10 @@ class ReplayTopology:
         return False
 
     def begins(self, at: int) -> None:
-        """Nothing, if the Publisher's rows are what the archive tells for a point.
+        """Check that the Publisher's rows are those of the archive at a position.
 
         Raises:
-            PipelineError: the first row that differs.
+            PipelineError: a row differs; the message names the first one.
         """
         with ExitStack() as until:
             result = self._compared(at, [self.publisher], until).limit(1).collect()
@@ -117,25 +117,25 @@ class ReplayTopology:
             )
 
     def ledger(self, *, there: bool) -> None:
-        """Make the tables in which transactions note themselves, or drop them."""
+        """Create the tables in which replayed transactions are noted, or drop them."""
         self._attached(lambda topology: ledger(topology, self._sites, there=there))
 
     def differences(self, at: int, until: ExitStack) -> DataFrame:
-        """`shapes.DIVERGENCES`: rows of any node that are not what the archive tells for a point.
+        """Return `shapes.DIVERGENCES`: rows of any node that differ from the archive's at a position.
 
         Args:
-            until: what it is made of is kept until this is closed.
+            until: intermediate results are kept until this stack is closed.
         """
         known = {str(each["subscriber"]) for each in self._archive.manifest.subscriptions}
         compared = {self.publisher, *map(self.name_of, known)}
         return self._compared(at, [each for each in self._sites if each in compared], until)
 
     def node_of(self, originator: int | None) -> str:
-        """Where a transaction of an originator is carried out; None is the Publisher."""
+        """Return the node at which an originator's transactions are carried out; None is the Publisher."""
         return self.publisher if originator is None else self.name_of(self._originators[originator])
 
     def name_of(self, recorded: str) -> str:
-        """What takes a recorded node's place."""
+        """Return the node that replaces a recorded node."""
         return self._names.get(recorded, recorded)
 
     def _attached(self, work: Callable[[Topology], Awaitable[None]]) -> None:
@@ -146,7 +146,7 @@ class ReplayTopology:
         asyncio.run(go())
 
     def _compared(self, at: int, nodes: Sequence[str], until: ExitStack) -> DataFrame:
-        """Without versions of rows, which are the target's own."""
+        """Compare the rows of nodes with the archive's, without row versions, which the target makes itself."""
         manifest = self._archive.manifest
         articles = newest([Row(**each) for each in manifest.articles], upto=at)
         frame = as_frame(self._spark, articles.values())
@@ -167,6 +167,8 @@ class ReplayTopology:
 
 
 async def _identity(topology: Topology) -> str:
-    """Of the Publisher's database, as its distribution database has it; empty if it is not entered there."""
+    """Return the identity of the Publisher's database from its distribution database; empty if it is not entered
+    there.
+    """
     rows = await topology.execute(topology.distribution, _IDENTITY, (topology.publisher,))
     return str(rows[0][0]) if rows else ""

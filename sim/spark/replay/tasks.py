@@ -1,4 +1,4 @@
-"""What a task of a replay does: carry out the transactions of its lane. Runs on executors."""
+"""Work of a replay's tasks on executors: each carries out the transactions of its lane."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from twopc.sim.replay.topology import (
     TransactionOutcome,
 )
 
-#: A task ended there: its node, or its topology, is not to be had.
+#: The task ended at this transaction, as its node or topology is not available.
 STOPPED = "stopped"
-#: It was left for later, since one before it in its unit failed.
+#: The transaction was postponed, as an earlier one in its unit failed.
 HELD = "held"
 #: A command did not meet exactly one row.
 COUNT = "count"
-#: As `RESULTS`.
+#: `RESULTS` as an Arrow schema.
 _RESULTS = pyarrow.schema(
     [
         ("seqno", pyarrow.int64()),
@@ -52,27 +52,27 @@ RESULTS = (
 
 
 class WallClock:
-    """The time that all machines of a cluster share."""
+    """Wall-clock time, which the machines of a cluster share."""
 
     def time(self) -> float:
-        """Seconds of the epoch."""
+        """Return the seconds since the epoch."""
         return time.time()
 
     async def sleep(self, seconds: float) -> None:
-        """Let other tasks of the event loop run."""
+        """Suspend this task while other tasks of the event loop run."""
         await Asyncio().sleep(seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneTask:
-    """What every task receives. Texts and numbers only: it travels."""
+    """Parameters of every task. Only texts and numbers, as they are sent to executors."""
 
     replay: str
     address: TopologyAddress
     articles: Mapping[tuple[int, int], Row]
     fresh: bool
     holds: bool = False
-    """What comes after one that failed, in the same unit, is left for later: the unit keeps its order."""
+    """Whether transactions that follow a failed one in the same unit are held, so that the unit keeps its order."""
     began_s: float
     """When the replay began, by the wall clock."""
 
@@ -80,10 +80,10 @@ class LaneTask:
 def carry_out(
     batches: Iterable[pyarrow.RecordBatch], task: LaneTask
 ) -> Iterator[pyarrow.RecordBatch]:
-    """Carry out what comes in; `RESULTS`.
+    """Carry out the transactions of the batches; yield `RESULTS`.
 
     Args:
-        batches: decoded commands with `node`, `due_s` and `unit`, those of a transaction in one piece.
+        batches: decoded commands with `node`, `due_s` and `unit`; those of a transaction are consecutive.
     """
     rows = asyncio.run(_carried_out(_transactions(batches), task))
     yield pyarrow.RecordBatch.from_pylist(rows, schema=_RESULTS)
@@ -104,7 +104,7 @@ async def _carried_out(
     transactions: Iterator[RecordedTransaction[Commands]], task: LaneTask
 ) -> list[dict[str, Any]]:
     first = next(transactions, None)
-    if first is None:  # nothing fell to this task: no node is to be asked
+    if first is None:  # this task has no transactions, so it connects to no node
         return []
     rows: list[dict[str, Any]] = []
     current = first
@@ -128,7 +128,7 @@ async def _carried_out(
                 holds=lambda ended: task.holds and ended.outcome in AGAIN,
             )
     except (TwopcError, psycopg.Error) as error:
-        # as data: Spark would only do it again
+        # returned as data, as Spark would retry a task that raises
         stopped = TransactionOutcome(outcome=STOPPED, message=str(error).strip())
         rows += _rows(ReplayResult(transaction=current, outcome=stopped))
     return rows

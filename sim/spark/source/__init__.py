@@ -21,15 +21,15 @@ class TwopcDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """As ``format`` takes it."""
+        """Return the name for ``format``."""
         return "twopc"
 
     def schema(self) -> StructType:
-        """The table's columns."""
+        """Return the columns of the table."""
         return self._read().columns
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For one query."""
+        """Return a reader for one query."""
         options = self._read()
         if queries.is_log(options.table):
             pushing = self.options.get("pushdown", "false").lower() == "true"
@@ -41,7 +41,7 @@ class TwopcDataSource(DataSource):
         return SmallReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """For one stream, of what grows."""
+        """Return a reader for one stream; only commands and transactions can be streamed."""
         options = self._read()
         if not queries.is_log(options.table):
             raise PipelineError(
@@ -54,12 +54,12 @@ class TwopcDataSource(DataSource):
 
 
 def register(spark: SparkSession) -> None:
-    """Let this session know the format; harmless if it does."""
+    """Register the format with a session; registering again is harmless."""
     spark.dataSource.register(TwopcDataSource)
 
 
 def read(spark: SparkSession, table: str, **options: str) -> DataFrame:
-    """A table, with filters evaluated by the database if the session hands them over."""
+    """Return a table as a DataFrame; the database evaluates filters if the session has filter pushdown enabled."""
     register(spark)
     pushed = spark.conf.get("spark.sql.python.filterPushdown.enabled", "false")
     reader = spark.read.format("twopc").options(table=table, pushdown=str(pushed), **options)

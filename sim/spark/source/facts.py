@@ -1,6 +1,6 @@
-"""What a distribution database says of itself: whose it is, how far it goes, and what its commands are made of.
+"""Metadata of a distribution database: its Publisher, positions, articles, originators, subscriptions and routines.
 
-Read by psycopg, in the process that asks: all of it is small.
+All of it is small and is read through psycopg in the calling process.
 """
 
 from __future__ import annotations
@@ -50,45 +50,46 @@ where a.publisher_database_id = %(publisher)s and a.kind = 'proc' and a.article_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publisher:
-    """Whose commands they are."""
+    """The Publisher of a distribution database's commands."""
 
     name: str
     database: str
     number: int
-    """In its distribution database."""
+    """Number of the Publisher in its distribution database."""
     slot: str
     distribution: str
     """System identifier and database number of the distribution database."""
     identity: str = ""
-    """Made when the Publisher was entered there; servers that are copies of one differ in it. Empty: an archive
-    of before there was one."""
+    """Identity generated when the Publisher was entered in the distribution database; it differs between copies of
+    one server. Empty: unknown, in an archive of an earlier version.
+    """
     system: str = ""
-    """The Publisher's own system identifier; empty: nobody has asked it."""
+    """The Publisher's own system identifier; empty if it has not been read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """A distribution database, as it was at one moment."""
+    """The metadata of a distribution database in one snapshot."""
 
     publisher: Publisher
     read_to: int
-    """The last transaction that is stored."""
+    """Sequence number of the last stored transaction."""
     removed_to: int
-    """The last that clean-up has removed: what is up to here cannot be had."""
+    """Sequence number of the last transaction that clean-up has removed; everything up to it is gone."""
     articles: tuple[Row, ...]
-    """As `shapes.ARTICLES`, every shape."""
+    """Rows of `shapes.ARTICLES`, every shape."""
     originators: tuple[Row, ...]
-    """As `shapes.ORIGINATORS`."""
+    """Rows of `shapes.ORIGINATORS`."""
     subscriptions: tuple[Row, ...]
-    """As `shapes.SUBSCRIPTIONS`."""
+    """Rows of `shapes.SUBSCRIPTIONS`."""
     routines: tuple[Row, ...] = ()
-    """As `shapes.ROUTINES`."""
+    """Rows of `shapes.ROUTINES`."""
 
     def holds(self, *, after: int, upto: int, where: str) -> None:
-        """Nothing, if every transaction between the two is there.
+        """Check that every transaction between two positions is stored.
 
         Raises:
-            GapError: it was removed, or never was there.
+            GapError: a transaction has been removed, or was never stored.
         """
         if after < self.removed_to:
             raise GapError(
@@ -112,10 +113,10 @@ class Facts:
 
 @contextmanager
 def connected(dsn: str, what: str) -> Iterator[psycopg.Connection[Any]]:
-    """A connection whose transaction, if it opens one, is one snapshot.
+    """Yield a connection in autocommit mode; a transaction that is opened on it can serve as one snapshot.
 
     Raises:
-        PipelineError: it cannot be had, or the tables are not there or not to be read.
+        PipelineError: the connection fails, or the tables do not exist or may not be read.
     """
     try:
         with psycopg.connect(dsn, autocommit=True) as connection:
@@ -134,13 +135,13 @@ def connected(dsn: str, what: str) -> Iterator[psycopg.Connection[Any]]:
 
 
 def facts(dsn: str, publisher: str = "") -> Facts:
-    """What the distribution database says now, in one snapshot.
+    """Read the metadata of a distribution database in one snapshot.
 
     Args:
-        publisher: its name; empty: the only one there is.
+        publisher: the Publisher's name; empty: the only Publisher.
 
     Raises:
-        PipelineError: it cannot be reached, is none, or has no such Publisher.
+        PipelineError: the database cannot be reached, is no distribution database, or has no such Publisher.
     """
     with (
         connected(dsn, "the distribution database") as connection,
@@ -172,10 +173,10 @@ def facts(dsn: str, publisher: str = "") -> Facts:
 
 
 def chosen(publishers: list[dict[str, Any]], name: str) -> dict[str, Any]:
-    """The Publisher of that name, or the only one.
+    """Return the Publisher with that name, or the only one if the name is empty.
 
     Raises:
-        PipelineError: there is none, or there are several and no name.
+        PipelineError: there is no such Publisher, or there are several and the name is empty.
     """
     known = ", ".join(each["publisher"] for each in publishers)
     if name:
@@ -201,7 +202,7 @@ def _small(cursor: psycopg.Cursor[dict[str, Any]], table: str, number: int) -> l
 
 
 def _routine(row: Row) -> dict[str, Any]:
-    """A row of `shapes.ROUTINES`."""
+    """Return a row of `shapes.ROUTINES`."""
     described = ProcArticle.from_json(row["proc"])
     return {
         "article_id": row["article_id"],
@@ -213,7 +214,7 @@ def _routine(row: Row) -> dict[str, Any]:
 
 
 def _article(row: Row) -> dict[str, Any]:
-    """A row of `shapes.ARTICLES`."""
+    """Return a row of `shapes.ARTICLES`."""
     columns = [each["name"] for each in row["columns"]]
     types = [each["type"] for each in row["columns"]]
     propagation = Propagation.from_json(row["propagation"])
@@ -239,7 +240,7 @@ def _article(row: Row) -> dict[str, Any]:
 
 
 def system_of(dsn: str, what: str) -> str:
-    """A server's system identifier."""
+    """Return a server's system identifier."""
     with connected(dsn, what) as connection:
         row = connection.execute(
             "select system_identifier::text from pg_control_system()"

@@ -1,4 +1,4 @@
-"""Which of Spark's filters the database evaluates, and the range of sequence numbers that they leave."""
+"""Filters of Spark that the database evaluates, and the range of sequence numbers that they leave."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-#: Columns that are compared at the server, all integers and none of them ever null.
+#: Columns that the server can compare; all of them are integers and never null.
 COLUMNS = {
     "commands": ("seqno", "article_id", "type", "command_id"),
     "transactions": ("seqno",),
@@ -33,24 +33,24 @@ _OPERATORS: dict[type[Filter], str] = {
 
 @dataclass(frozen=True, slots=True)
 class PushedFilters:
-    """What the database is asked to leave out."""
+    """The range and the conditions that the database evaluates."""
 
     after: int
     upto: int
     conditions: tuple[str, ...]
-    """SQL over the table's columns."""
+    """SQL conditions on the table's columns."""
 
 
 def push(
     table: str, filters: Iterable[Filter], *, after: int, upto: int
 ) -> tuple[PushedFilters, list[Filter]]:
-    """Take what the database can evaluate.
+    """Separate the filters that the database can evaluate from the others.
 
     Args:
-        after, upto: the range that was asked for; filters narrow it.
+        after, upto: the requested range; filters narrow it.
 
     Returns:
-        That, and the filters that Spark must still evaluate, the very objects.
+        The pushed filters, and the remaining filter objects, which Spark must evaluate.
     """
     conditions: list[str] = []
     left: list[Filter] = []
@@ -73,13 +73,13 @@ def push(
 
 
 def _column(each: Filter) -> str:
-    """Its column, as Spark has it in lower or upper case; empty: it is of none, or nested."""
+    """Return the column of a filter in lower case; empty if the filter has no column, or a nested one."""
     attribute: tuple[str, ...] = getattr(each, "attribute", ())
     return str(attribute[0]).lower() if len(attribute) == 1 else ""
 
 
 def _narrowed(each: Filter, after: int, upto: int) -> tuple[int, int]:
-    """The range within which a condition on `seqno` holds."""
+    """Return the part of the range in which a condition on `seqno` holds."""
     value = int(each.value)  # type: ignore[attr-defined]
     if isinstance(each, EqualTo | GreaterThanOrEqual):
         after = max(after, value - 1)
@@ -93,7 +93,7 @@ def _narrowed(each: Filter, after: int, upto: int) -> tuple[int, int]:
 
 
 def _condition(column: str, each: Filter) -> str | None:
-    """It as SQL; None: it is none of those."""
+    """Return a filter as an SQL condition; None if it has no SQL form here."""
     if isinstance(each, In):
         results = list(_integers(each.value))
         return f"{column} in ({', '.join(results)})" if results else None

@@ -1,4 +1,4 @@
-"""Histories of runs as a table: files of one JSON record a line, read by ranges that end where a line ends."""
+"""Histories of runs as a table: files with one JSON record per line, read by ranges of whole lines."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from twopc.sim.spark import shapes
 from twopc.sim.spark.errors import PipelineError
 from twopc.sim.spark.source.options import SourceOptions
 
-#: A larger file is read by several tasks.
+#: Maximum size of a range; a larger file is read by several tasks.
 RANGE_BYTES = 64 << 20
 _BATCH = 5000
 _JSON = ("params", "rows", "conflict", "data")
-#: A record's kind and numbers have no empty value; of the others it is null here.
+#: Fields whose value is always kept; empty values of other fields become null.
 _FILLED = {"seq", "t_us", "kind"}
 
 
 class HistoryRange(InputPartition):
-    """Bytes of a file: lines that begin in it."""
+    """A range of bytes of a file; it has the lines that begin in it."""
 
     def __init__(self, path: str, run: str, begin: int, end: int) -> None:
         super().__init__((path, run, begin, end))
@@ -39,7 +39,7 @@ class HistoryRange(InputPartition):
 
 
 def files(path: str) -> list[Path]:
-    """The histories that a file, a folder or a pattern means.
+    """Return the histories that a file, a folder or a pattern names.
 
     Raises:
         PipelineError: there are none.
@@ -54,12 +54,12 @@ def files(path: str) -> list[Path]:
         results = [each for one in results for each in (files(str(one)) if one.is_dir() else [one])]
     if not results:
         raise PipelineError(f"{path}: no history.jsonl there")
-    # `latest` points at a run that is there under its own name
+    # `latest` is a link to a run that is also listed under its own name
     return sorted({each.resolve() for each in results})
 
 
 def run_of(path: Path) -> str:
-    """A run's name: ``agent-outage/20261122T101500-4`` for its history in a run directory."""
+    """Return a run's name: ``agent-outage/20261122T101500-4`` for a history in a run directory."""
     if path.name != "history.jsonl":
         return path.stem
     above = path.resolve().parent
@@ -67,7 +67,7 @@ def run_of(path: Path) -> str:
 
 
 def check(path: Path) -> None:
-    """Nothing, if the file is a history that this program reads.
+    """Check that a file is a history that this program reads.
 
     Raises:
         PipelineError: it is not.
@@ -85,12 +85,12 @@ def check(path: Path) -> None:
 
 @dataclass
 class HistoryReader(DataSourceReader):
-    """A task a file, or a range of one."""
+    """Reader of histories; each task reads a file, or a range of a large one."""
 
     options: SourceOptions
 
     def partitions(self) -> Sequence[InputPartition]:
-        """All files are looked at before any is read."""
+        """Return the ranges of all files, and check each file first."""
         results = []
         for path in files(self.options.path):
             check(path)
@@ -102,7 +102,7 @@ class HistoryReader(DataSourceReader):
         return results
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of the lines that begin in the range."""
+        """Yield the records of the lines that begin in the range."""
         assert isinstance(partition, HistoryRange)
         schema = to_arrow_schema(shapes.HISTORY, timezone="UTC")
         rows: list[dict[str, Any]] = []
@@ -116,11 +116,11 @@ class HistoryReader(DataSourceReader):
 
 
 def _lines(part: HistoryRange) -> Iterator[bytes]:
-    """Whole lines; the last of a run that was killed may have no end, and is left out."""
+    """Yield whole lines; an unterminated last line, as a killed run may leave, is omitted."""
     with open(part.path, "rb") as file:
         if part.begin:
             file.seek(part.begin - 1)
-            file.readline()  # belongs to the range before, unless it ends just there
+            file.readline()  # this line belongs to the previous range, unless it ends exactly there
         while file.tell() < part.end:
             line = file.readline()
             if not line.endswith(b"\n"):
@@ -136,7 +136,7 @@ def _record(path: str, line: bytes) -> HistoryRecord:
 
 
 def row_of(run: str, record: HistoryRecord) -> dict[str, Any]:
-    """A record as a row of `shapes.HISTORY`."""
+    """Return a record as a row of `shapes.HISTORY`."""
     row: dict[str, Any] = {"run": run, "case": record.order or None}
     for name in shapes.HISTORY.names:
         if name in row:
@@ -154,7 +154,7 @@ def row_of(run: str, record: HistoryRecord) -> dict[str, Any]:
 
 
 def record_of(row: Mapping[str, Any]) -> HistoryRecord:
-    """A row of `shapes.HISTORY` as the record that it was."""
+    """Return the record that a row of `shapes.HISTORY` was made from."""
     fields = {name: row[name] for name in ("seq", "t_us", "kind")}
     for name in ("session", "node", "step", "gid", "sql", "tag", "sqlstate", "message"):
         fields[name] = row[name] or ""

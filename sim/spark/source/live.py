@@ -1,4 +1,4 @@
-"""The rows that a node has, of several tables."""
+"""Rows of a node's tables as one DataFrame."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def live_rows(
     *,
     is_publisher: bool,
 ) -> DataFrame:
-    """`shapes.ROWS` of a node's tables; at the Publisher only those that an article's filter lets through."""
+    """Return `shapes.ROWS` of a node's tables; at the Publisher, only rows that satisfy the article's row filter."""
     frames = [
         read(
             spark,

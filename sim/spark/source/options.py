@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 from twopc.sim.spark import shapes
 from twopc.sim.spark.errors import PipelineError
 
-#: Every table and its columns.
+#: All tables with their columns.
 TABLES: dict[str, StructType] = {
     "commands": shapes.COMMANDS,
     "transactions": shapes.TRANSACTIONS,
@@ -46,7 +46,7 @@ BATCH_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedTable:
-    """A published table, as its rows are read."""
+    """A published table whose rows are to be read."""
 
     article_id: int
     source_schema: str
@@ -57,7 +57,7 @@ class PublishedTable:
 
     @classmethod
     def parse(cls, text: str) -> PublishedTable:
-        """From JSON with these names."""
+        """Parse the JSON text that `text` returns."""
         result = json.loads(text)
         return cls(
             article_id=int(result["article_id"]),
@@ -69,40 +69,40 @@ class PublishedTable:
         )
 
     def text(self) -> str:
-        """What `parse` reads."""
+        """Return the table as JSON text for `parse`."""
         return json.dumps({name: getattr(self, name) for name in self.__slots__})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """What is read, and how. Texts and numbers only: it travels to executors."""
+    """Checked options of the data source. Only texts and numbers, as it is sent to executors."""
 
     table: str
     dsn: str = ""
     publisher: str = ""
-    """Its name; empty: the only one there is."""
+    """The Publisher's name; empty: the only Publisher."""
     after: int = 0
     upto: int | None = None
-    """None: as far as the log has been read when the query is planned."""
+    """None: the log reader's position when the query is planned."""
     partitions: int | None = None
-    """At most so many; None: as many as `partition_rows` makes."""
+    """Maximum number of partitions; None: as many as `partition_rows` gives."""
     partition_rows: int = PARTITION_ROWS
-    """At least so many commands in each."""
+    """Minimum number of commands per partition."""
     path: str = ""
     article: PublishedTable | None = None
     snapshot: str = ""
-    """Exported by a transaction that is still open; empty: what is there now."""
+    """Snapshot exported by a transaction that is still open; empty: the present rows."""
     batch_bytes: int = BATCH_BYTES
     segment: int | None = None
-    """A stream's batch has about so many commands; None: whatever there is."""
+    """Approximate number of commands per batch of a stream; None: all that are stored."""
     columns: StructType = field(default_factory=StructType)
 
     @classmethod
     def read(cls, given: Mapping[str, str]) -> SourceOptions:
-        """From what was given with ``.option(…)``; names are in lower case.
+        """Parse and check the options given with ``.option(…)``; their names are not case-sensitive.
 
         Raises:
-            PipelineError: one is unknown, missing or not what it should be.
+            PipelineError: an option is unknown, missing or invalid.
         """
         results = {name.lower(): value for name, value in given.items()}
         table = results.get("table", "")

@@ -1,7 +1,7 @@
-"""What is asked of databases: texts only, everything in them a literal, so that results come as one COPY.
+"""SQL texts of the data source, with all values as literals so that results can be fetched by one COPY.
 
-Sequence numbers and transaction ids become integers, everything that users wrote becomes text: Arrow types
-that Spark does not know never arise.
+Sequence numbers and transaction ids become integers, and user data becomes text, so that no Arrow type arises that
+Spark does not support.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from psycopg import sql
 
 from twopc.lsn import lsn_text
 
-# (lsn - '0/0')::bigint: so that Arrow and Spark see an integer, not an opaque type
+# (lsn - '0/0')::bigint gives Arrow and Spark an integer instead of an opaque type
 _COMMANDS = """
 select (c.xact_seqno - '0/0'::pg_lsn)::bigint as seqno, c.command_id, c.article_id, c.type, c.originator_id, c.hashkey, c.command
 from msrepl.commands_between({publisher}, {after}, {upto}) as c
@@ -71,7 +71,7 @@ group by trunc(before * least({parts}, greatest(1, ceil(total / {rows}))) / grea
 order by 1
 """
 
-#: Where a stream's next batch ends: the first transaction with so many commands up to it, or all there is.
+#: End of a stream's next batch: the first transaction by which the number of commands is reached, or null.
 _BATCH_END = """
 with numbered as (
     select last_seqno, sum(sum(commands)) over (order by last_seqno) as upto
@@ -94,31 +94,31 @@ def _text(query: str, **holes: sql.Composable) -> str:
 
 
 def is_log(table: str) -> bool:
-    """Whether a table grows by sequence numbers."""
+    """Return whether a table grows by sequence numbers."""
     return table in _LOG
 
 
 def logged(
     table: str, publisher: int, *, after: int, upto: int, conditions: Sequence[str] = ()
 ) -> str:
-    """Commands or transactions between two positions.
+    """Return the query for commands or transactions between two positions.
 
     Args:
-        conditions: of `filters.Pushed`, which must all hold.
+        conditions: those of `filters.PushedFilters`, which must all hold.
     """
     query = _LOG[table]
     if conditions:
-        query = f"select * from ({query}) as r where " + " and ".join(conditions)  # noqa: S608 - of Pushed
+        query = f"select * from ({query}) as r where " + " and ".join(conditions)  # noqa: S608 - of PushedFilters
     return _text(query, publisher=sql.Literal(publisher), after=_lsn(after), upto=_lsn(upto))
 
 
 def small(table: str, publisher: int) -> str:
-    """Everything of a small table."""
+    """Return the query for all rows of a small table."""
     return _text(_SMALL[table], publisher=sql.Literal(publisher))
 
 
 def bounds(publisher: int, *, after: int, upto: int, parts: int, rows: int) -> str:
-    """Where ranges end, each of at least `rows` commands, at most `parts` of them."""
+    """Return the query for the ends of at most `parts` ranges, each of at least `rows` commands."""
     return _text(
         _BOUNDS,
         publisher=sql.Literal(publisher),
@@ -130,7 +130,7 @@ def bounds(publisher: int, *, after: int, upto: int, parts: int, rows: int) -> s
 
 
 def batch_end(publisher: int, *, after: int, rows: int) -> str:
-    """Where so many commands end; null if there are not as many."""
+    """Return the query for the position by which `rows` commands are reached; null if there are fewer."""
     return _text(
         _BATCH_END, publisher=sql.Literal(publisher), after=_lsn(after), rows=sql.Literal(rows)
     )
@@ -140,8 +140,9 @@ def batch_end(publisher: int, *, after: int, rows: int) -> str:
 
 
 def _value(column: str) -> sql.Composable:
-    """A column's text as its type's output function writes it, which is how the log has it; a cast to text
-    writes some types another way (a boolean, a padded character)."""
+    """Return a column's text as its type's output function writes it, which is how the log has it; a cast to text
+    formats some types differently (a boolean, a padded character).
+    """
     return sql.SQL("case when num_nulls({0}) = 0 then format('%s', {0}) end").format(
         sql.Identifier("t", column)
     )
@@ -156,12 +157,12 @@ def rows(
     row_filter: str | None,
     pages: tuple[int, int],
 ) -> str:
-    """A range of a published table's pages, each row's key and values as arrays of text.
+    """Return the query for a range of a published table's pages: each row's key and values as arrays of text.
 
     Args:
         table: schema and name.
-        row_filter: the article's condition, as its owner wrote it.
-        pages: the first, and the one behind the last.
+        row_filter: the article's row filter, as its owner wrote it.
+        pages: the first page, and the one after the last.
     """
     condition = sql.SQL("t.ctid >= {}::tid and t.ctid < {}::tid").format(
         sql.Literal(f"({pages[0]},0)"), sql.Literal(f"({pages[1]},0)")
@@ -182,7 +183,7 @@ def rows(
 
 
 def pages(table: tuple[str, str]) -> str:
-    """How many pages a table has now."""
+    """Return the query for the number of pages that a table has now."""
     return (
         sql.SQL("select pg_relation_size({}::regclass) / current_setting('block_size')::bigint")
         .format(sql.Literal(sql.Identifier(*table).as_string(None)))
@@ -191,5 +192,5 @@ def pages(table: tuple[str, str]) -> str:
 
 
 def snapshot(name: str) -> str:
-    """Lets a transaction see what the one that exported the snapshot sees."""
+    """Return the statement that makes a transaction use an exported snapshot."""
     return sql.SQL("set transaction snapshot {}").format(sql.Literal(name)).as_string(None)

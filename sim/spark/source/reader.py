@@ -1,4 +1,4 @@
-"""Readers of the data source: what the driver plans and what a task reads, in batches of Arrow over ADBC."""
+"""Readers of the data source: partitions planned by the driver, and batches that tasks read as Arrow through ADBC."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twopc.sql.checksum import PINNED
 
 
 class Range(InputPartition):
-    """Sequence numbers, or pages of a table: the first is excluded, or included if they are pages."""
+    """A range of sequence numbers without `after`, or of a table's pages without `upto`."""
 
     def __init__(self, after: int, upto: int) -> None:
         super().__init__((after, upto))
@@ -32,7 +32,7 @@ class Range(InputPartition):
 def batches(
     options: SourceOptions, query: str, *, before: Sequence[str] = ()
 ) -> Iterator[pa.RecordBatch]:
-    """What a query returns, streamed, each batch with exactly the table's schema.
+    """Yield the result of a query in batches, each with exactly the table's schema.
 
     Args:
         before: statements that are executed first, in the same transaction.
@@ -56,7 +56,7 @@ def batches(
 
 
 def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch with the schema that Spark was told: it looks at the first batch's only."""
+    """Return the batch with the declared schema; Spark checks the first batch only."""
     if batch.schema.equals(schema):
         return batch
     columns = [
@@ -71,13 +71,13 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 @dataclass
 class SparkLogReader(DataSourceReader):
-    """Commands or transactions; ranges of blocks are read side by side."""
+    """Reader of commands or transactions; ranges of blocks are read in parallel."""
 
     options: SourceOptions
     pushed: PushedFilters | None = None
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Ranges of about equal numbers of commands. Raises `GapError` if some are not there any more."""
+        """Return ranges with about equal numbers of commands. Raises `GapError` if some have been removed."""
         result = facts(self.options.dsn, self.options.publisher)
         after, upto = asked(self.options, result)
         if self.pushed is not None:
@@ -85,26 +85,26 @@ class SparkLogReader(DataSourceReader):
         return ranges(self.options, result.publisher.number, after, upto)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """One range."""
+        """Yield the batches of one range."""
         assert isinstance(partition, Range)
         conditions = self.pushed.conditions if self.pushed is not None else ()
         return log_batches(self.options, partition, conditions=conditions)
 
 
 class PushingLogReader(SparkLogReader):
-    """The same, where Spark's filters are evaluated by the database: Spark must be set to hand them over."""
+    """A `SparkLogReader` whose filters the database evaluates; Spark's filter pushdown must be enabled."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Takes what compares integers; hands the rest back."""
+        """Accept the filters that compare integers; return the others."""
         self.pushed, left = push(self.options.table, filters, after=0, upto=(1 << 63) - 1)
         return left
 
 
 def asked(options: SourceOptions, result: Facts) -> tuple[int, int]:
-    """The range that is to be read.
+    """Return the requested range.
 
     Raises:
-        GapError: it is not all there.
+        GapError: part of the range is not stored.
     """
     upto = result.read_to if options.upto is None else options.upto
     after = options.after
@@ -114,7 +114,7 @@ def asked(options: SourceOptions, result: Facts) -> tuple[int, int]:
 
 
 def ranges(options: SourceOptions, number: int, after: int, upto: int) -> list[InputPartition]:
-    """Ranges that cover what is between; never none, for which Spark would call a reader with None."""
+    """Return ranges that cover an interval; never an empty list, for which Spark would call a reader with None."""
     if upto <= after:
         return [Range(0, 0)]
     parts = options.partitions or 1 << 16
@@ -128,10 +128,10 @@ def ranges(options: SourceOptions, number: int, after: int, upto: int) -> list[I
 def log_batches(
     options: SourceOptions, part: Range, *, conditions: Sequence[str] = ()
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one range."""
+    """Yield the rows of one range."""
     if part.upto <= part.after:
         return
-    # numbers of Publishers are not the driver's to hand over: a partition is planned once and read elsewhere
+    # the partition does not carry the Publisher's number, so the task reads it
     number = facts_number(options)
     query = queries.logged(
         options.table, number, after=part.after, upto=part.upto, conditions=conditions
@@ -140,7 +140,7 @@ def log_batches(
 
 
 def facts_number(options: SourceOptions) -> int:
-    """The Publisher's number in the distribution database."""
+    """Return the Publisher's number in the distribution database."""
     return facts(options.dsn, options.publisher).publisher.number
 
 
@@ -149,16 +149,16 @@ def facts_number(options: SourceOptions) -> int:
 
 @dataclass
 class SmallReader(DataSourceReader):
-    """A table that one task reads."""
+    """Reader of a small table, with one task."""
 
     options: SourceOptions
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One."""
+        """Return one partition."""
         return [Range(0, 0)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """All of it."""
+        """Yield the whole table."""
         options = self.options
         if options.table == "articles":
             result = facts(options.dsn, options.publisher).articles
@@ -175,12 +175,12 @@ class SmallReader(DataSourceReader):
 
 @dataclass
 class RowsReader(DataSourceReader):
-    """A published table's rows; ranges of its pages are read side by side."""
+    """Reader of a published table's rows; ranges of its pages are read in parallel."""
 
     options: SourceOptions
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Ranges of pages that are there now; what grows behind them is later than the snapshot."""
+        """Return ranges of the table's present pages; the last range includes pages that are added later."""
         article = self.options.article
         assert article is not None
         with connected(self.options.dsn, f"the table {article.source_object}") as connection:
@@ -193,7 +193,7 @@ class RowsReader(DataSourceReader):
         return [Range(begin, end) for begin, end in zip([0, *ends], ends, strict=False)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """One range of pages, as one snapshot sees it."""
+        """Yield the rows in one range of pages, in one snapshot."""
         assert isinstance(partition, Range)
         article = self.options.article
         assert article is not None

@@ -1,7 +1,7 @@
-"""A stream of what the log reader stores: its offset is the last sequence number of a batch.
+"""Streaming reader of stored commands or transactions; its offset is the last sequence number of a batch.
 
-A batch ends where a transaction ends. What Spark remembers of offsets decides nothing: whoever writes cuts
-at its own position.
+A batch ends at the end of a transaction. Offsets that Spark keeps are not authoritative: the writer skips what is
+before its own position.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ Offset = dict[str, int]
 
 @dataclass
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Commands or transactions, as they are stored."""
+    """Stream of commands or transactions in the order of their sequence numbers."""
 
     options: SourceOptions
     target: int | None = field(default=None, init=False)
-    """Where the stream is to end, if it is for what is there now."""
+    """Position at which the stream ends if it covers only what is stored when it starts; else None."""
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
-        """Where a stream without a checkpoint begins."""
+        """Return the offset of a stream without a checkpoint."""
         return {"seqno": self.options.after}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """What `latestOffset` is given."""
+        """Return the limit that `latestOffset` receives."""
         if self.options.segment is None:
             return ReadAllAvailable()
         return ReadMaxRows(self.options.segment)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """From now on what is stored later does not count."""
+        """Fix the end of the stream: transactions stored later are not included."""
         self.target = self._end()
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
-        """The end of the next batch, which is the end of a transaction."""
+        """Return the end of the next batch, which is the end of a transaction."""
         after = start["seqno"]
         end = self._end() if self.target is None else self.target
         if end <= after:
@@ -65,7 +65,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"seqno": end}
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """Ranges between two offsets. Raises `GapError` if some of it is not there any more."""
+        """Return ranges between two offsets. Raises `GapError` if some commands have been removed."""
         after, upto = start["seqno"], end["seqno"]
         result = facts(self.options.dsn, self.options.publisher)
         if upto > after:
@@ -73,12 +73,12 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ranges(self.options, result.publisher.number, after, upto)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """One range."""
+        """Yield the batches of one range."""
         assert isinstance(partition, Range)
         return log_batches(self.options, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing: what a stream has read stays until clean-up removes it."""
+        """Do nothing: what a stream has read stays until clean-up removes it."""
 
     def _end(self) -> int:
         result = facts(self.options.dsn, self.options.publisher).read_to

@@ -1,8 +1,8 @@
-"""A sweep's grid: which values a scenario is given, and the scenario with them.
+"""Grid of a sweep: the values given to a scenario, and the scenario with these values.
 
-A scenario is read once, with everything that it takes from other files; what is left travels, so that whoever plays
-it needs no file. A value that is put in says where it stands on the command line, so that a mistake with it is
-shown there, as `twopc.sim.scenario.check` shows one in a file.
+A scenario is read once, including the parts that it takes from other files, and is then sent to executors, which
+need no files. A substituted value keeps its place on the command line, so that an error in it is reported there,
+just as `twopc.sim.scenario.check` reports an error in a file.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from twopc.sim.scenario import check, matrix, sources, text
 from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.text import Document, Map, Mark, Number
 
-#: What the place of a value is called that somebody has set.
+#: Name of the source, in messages, of values set on the command line.
 GIVEN = "--set"
-#: Keys that say what to read; in a document that was read they mean nothing any more.
+#: Keys that name other files; they have no meaning once these files have been read.
 _READ = ("extends", "include")
 
 
@@ -31,23 +31,23 @@ class Point:
     """One cell of the grid."""
 
     number: int
-    """From 0, in the order given; the last key's values change first."""
+    """Place in the grid, from 0; the values of the last key vary fastest."""
     settings: tuple[tuple[str, str], ...]
-    """Dotted key and value, as they were written."""
+    """Dotted keys and values, as they were written."""
 
     @property
     def label(self) -> str:
-        """``workload.clients=8, workload.sync=1s``; empty for the scenario as it is."""
+        """``workload.clients=8, workload.sync=1s``; empty for the unchanged scenario."""
         return ", ".join(f"{key}={value}" for key, value in self.settings)
 
 
 def parse_grid(sets: Sequence[str]) -> list[Point]:
-    """Every combination of the values that ``KEY=V1,V2`` give, in the order given; none if a key has no values.
+    """Return every combination of the values of ``KEY=V1,V2``, in the given order; none if a key has no values.
 
     A comma within quotes or brackets belongs to its value.
 
     Raises:
-        ScenarioError: that is no key with values, or one is there twice.
+        ScenarioError: a text is no key with values, or a key or value occurs twice.
     """
     axes: list[tuple[str, list[str]]] = []
     for each in sets:
@@ -66,7 +66,7 @@ def parse_grid(sets: Sequence[str]) -> list[Point]:
     ]
 
 
-#: One value: anything but a comma outside of quotes and brackets, which are not nested deeper than twice.
+#: One value: everything up to a comma outside of quotes and brackets, which are nested at most twice.
 _VALUE = re.compile(
     r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|\{(?:[^{}]|\{[^{}]*\})*\}|\[(?:[^\[\]]|\[[^\[\]]*\])*\]|[^,])*"""
 )
@@ -90,16 +90,16 @@ def _values(given: str, values: str) -> list[str]:
 
 
 def read(path: str) -> Document:
-    """The document of a file, with what it takes from other files in it.
+    """Read a scenario file, and include what it takes from other files.
 
     Raises:
-        ScenarioError: it cannot be read, or cannot be played; the message holds every mistake with its place.
+        ScenarioError: the file cannot be read or played; the message lists every mistake with its place.
     """
     return whole(check.load(path).document)
 
 
 def whole(document: Document) -> Document:
-    """A copy of a document that needs no other file any more, without what was found wrong with it."""
+    """Return a copy of a document that needs no other file, and without its recorded problems."""
     assert document.root is not None, "somebody has seen that there is a scenario"
     root = Map(document.root.mark, flow=document.root.flow)
     for key in document.root:
@@ -111,14 +111,14 @@ def whole(document: Document) -> Document:
 def apply_settings(
     document_text: str, path: str, settings: Iterable[tuple[str, str]]
 ) -> LoadedScenario:  # fmt: skip
-    """The scenario of this text with other values.
+    """Return the scenario of a text with other values.
 
     Args:
-        path: of its file: what it takes from others is found beside it.
+        path: path of the scenario's file; included files are resolved relative to it.
         settings: dotted key and value, as in a scenario's `matrix`; a number is a place in a list.
 
     Raises:
-        ScenarioError: it cannot be played so; the message holds every mistake with its place.
+        ScenarioError: the result cannot be played; the message lists every mistake with its place.
     """
     document = text.parse(document_text, path)
     sources.resolve(document)
@@ -127,7 +127,7 @@ def apply_settings(
 
 
 def with_settings(document: Document, settings: Iterable[tuple[str, str]]) -> LoadedScenario:
-    """As `apply_settings`, of a document that is whole."""
+    """Return the scenario of a whole document with other values; see `apply_settings`."""
     assert document.root is not None, "somebody has seen that there is a scenario"
     lines = [f"{key}: {value}" for key, value in settings]
     given = text.parse("\n".join(lines), GIVEN, foreign=True) if lines else None
@@ -149,7 +149,7 @@ def with_settings(document: Document, settings: Iterable[tuple[str, str]]) -> Lo
 
 
 def _placed(document: Document, root: Any, path: list[str], given: Map, key: str) -> Any:
-    """`root` with the value of `key` where `path` leads, through lists by number."""
+    """Return `root` with the value of `key` at `path`; a number in the path is a place in a list."""
     at, value_at = given.keys_at[key], given.values_at[key]
     here: Any = root
     for number, part in enumerate(path):
@@ -165,7 +165,7 @@ def _placed(document: Document, root: Any, path: list[str], given: Map, key: str
 def _in_list(
     document: Document, root: Map, way: tuple[list[str], str, list[str]], given: Map, key: str
 ) -> Map:
-    """As `_placed`, where the way leads to a list, a place in it, and on."""
+    """Return `root` with the value of `key`, where the path leads through a list."""
     before, part, after = way
     at: Mark = given.keys_at[key]
     whole_list: Any = root
@@ -189,11 +189,11 @@ def _in_list(
 
 
 def extending(document: Document, settings: Sequence[tuple[str, str]], *, base: str) -> str:
-    """The text of a scenario that is another one with these values.
+    """Return the text of a scenario that extends another one by these values.
 
     Args:
-        document: the other one, whole.
-        base: its path, from where the text will be.
+        document: the other scenario, whole.
+        base: its path, relative to the new scenario's folder.
     """
     changed = with_settings(document, settings).document.root
     assert changed is not None and document.root is not None
@@ -208,7 +208,9 @@ def extending(document: Document, settings: Sequence[tuple[str, str]], *, base: 
 
 
 def _take(own: Map, changed: Map, path: list[str]) -> None:
-    """Into `own` what of `changed` lies on the path: a list as a whole, for that is how it is taken over."""
+    """Copy the value at a path of `changed` into `own`; a list on the path is copied as a whole, as `extends`
+    replaces it.
+    """
     here, there = own, changed
     for part in path[:-1]:
         if not isinstance(there[part], Map):
@@ -219,7 +221,7 @@ def _take(own: Map, changed: Map, path: list[str]) -> None:
 
 
 def written(value: Any) -> str:
-    """A value of a document as YAML in one line."""
+    """Return a value of a document as YAML in one line."""
     if isinstance(value, Number):
         return str(value)
     if isinstance(value, dict):

@@ -1,7 +1,8 @@
-"""Which trials are played next, and in which batches: pure, and the same each time.
+"""Planning of a sweep: which trials are played next, and in which batches; pure and deterministic.
 
-A batch is a task: seeds of one point, about two seconds of work. A wave is what one Spark job plays; what it found is
-kept before the next begins. The longest batches begin first and single trials last, so that all cores end together.
+A batch is the work of one task: seeds of one point, about two seconds long. A wave is the work of one Spark job;
+its results are stored before the next wave begins. The longest batches begin first and single trials last, so that
+all cores finish at about the same time.
 """
 
 from __future__ import annotations
@@ -9,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-#: So long a batch is meant to take.
+#: Intended duration of a batch.
 BATCH_S = 2.0
-#: A wave has so many batches for each core.
+#: Number of batches of a wave for each core.
 BATCHES_A_CORE = 8
 
 
 @dataclass(frozen=True, slots=True)
 class TrialBatch:
-    """Trials of one point, played by one task one after the other."""
+    """Trials of one point that one task plays in sequence."""
 
     point: int
     seeds: tuple[int, ...]
@@ -26,13 +27,13 @@ class TrialBatch:
 def wave(
     todo: Sequence[tuple[int, int]], cost_s: Mapping[int, float], *, cores: int, most: int
 ) -> list[TrialBatch]:
-    """The next wave's batches, in the order in which they begin.
+    """Return the batches of the next wave, in the order in which they begin.
 
     Args:
-        todo: what is left, as point and seed; not empty.
-        cost_s: how long a trial of a point takes, of those that are known.
-        cores: how many tasks work at once.
-        most: a batch has no more trials.
+        todo: the remaining trials, as point and seed; not empty.
+        cost_s: mean duration of a trial, by point, as far as known.
+        cores: number of tasks that run at once.
+        most: maximum number of trials per batch.
     """
     seeds: dict[int, list[int]] = {}
     for point, seed in todo:
@@ -55,7 +56,7 @@ def wave(
 
 
 def _first(seeds: Mapping[int, Sequence[int]], count: int) -> list[TrialBatch]:
-    """Single trials, spread over the points: how long they take is not known."""
+    """Return single trials spread over the points, as their durations are not known yet."""
     rounds = max(len(each) for each in seeds.values())
     spread = [
         TrialBatch(point, (of_point[number],))

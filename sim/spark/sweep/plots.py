@@ -1,7 +1,7 @@
-"""Pictures of a sweep, and the page that holds them.
+"""Plots of a sweep, and the page that shows them.
 
-The first key's values stand along the axis, the second's are lines, those of all further ones pictures side by side.
-Matplotlib takes a second to be there; it is imported when the first picture is drawn.
+The first key's values are on the axis, each value of the second key is a line, and the combinations of further keys
+are plots side by side. Matplotlib takes a second to load, so it is imported when the first plot is drawn.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 _WIDTH, _HEIGHT, _DPI = 6.0, 4.0, 110
 _COLOURS = ("#2b6cb0", "#c05621", "#2f855a", "#805ad5", "#c53030", "#4a5568", "#b7791f", "#0987a0")
 _MARKS = {50.0: "o-", 99.0: "s--", 99.9: "^:"}
-#: Points of one picture by its line, as the keys behind the first tell them.
+#: Points of one plot by line; the keys after the first define the lines.
 _Lines = Mapping[str, Sequence[PointSummary]]
 
 
 def write_plots(summary: Summary, folder: Path) -> list[Path]:
-    """``conflict_rate.png``, ``commit.png``, ``in_doubt.png``, ``throughput.png``."""
+    """Write ``conflict_rate.png``, ``commit.png``, ``in_doubt.png`` and ``throughput.png``."""
     drawn: list[tuple[str, str, Callable[[Axes, str, str, Sequence[PointSummary]], None]]] = [
         ("conflict_rate", "rejected (%)", _conflicts),
         ("commit", "commit (ms)", _latency("commit")),
@@ -67,7 +67,7 @@ def _draw(
 
 
 def _pictures(points: Sequence[PointSummary]) -> dict[str, dict[str, list[PointSummary]]]:
-    """The points of each line of each picture, in the grid's order."""
+    """Return the points of each line of each plot, in the grid's order."""
     results: dict[str, dict[str, list[PointSummary]]] = {}
     for each in points:
         lines = [f"{key.rpartition('.')[2]} {value}" for key, value in each.point.settings]
@@ -77,7 +77,7 @@ def _pictures(points: Sequence[PointSummary]) -> dict[str, dict[str, list[PointS
 
 
 def _along(points: Sequence[PointSummary]) -> list[float] | list[str]:
-    """Where the points stand: numbers where all values are some, else words."""
+    """Return the positions of the points on the axis: numbers if all values are numeric, else texts."""
     values = [each.point.settings[0][1] if each.point.settings else "" for each in points]
     try:
         return [float(value) for value in values]
@@ -126,7 +126,7 @@ img {{ max-width: 100%; }} code {{ background: #edf2f7; padding: .1rem .3rem; }}
 
 
 def write_page(summary: Summary, sweep: SweepRequest, pictures: Sequence[Path], path: Path) -> None:
-    """Everything on one page that needs no other file and no network."""
+    """Write one page that needs no other file and no network."""
     inlined = "\n".join(
         f'<p><img alt="{html.escape(each.stem)}" '
         f'src="data:image/png;base64,{base64.b64encode(each.read_bytes()).decode()}"></p>'

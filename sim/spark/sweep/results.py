@@ -1,7 +1,7 @@
-"""What a sweep leaves in its folder, and how it finds it again.
+"""Folder of a sweep's results.
 
-``sweep.json`` says what was asked for and which files of results there are; a file that it does not name does not
-exist. Both are replaced as a whole: a sweep that is killed has lost the wave under way and nothing else.
+The file ``sweep.json`` holds the request and the list of result files; a file that is not listed is ignored. Both
+are replaced atomically: a sweep that is killed loses only the wave in progress.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ NAME = "sweep.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepRequest:
-    """What a sweep is about; one that goes on must be asked for the same."""
+    """The request of a sweep; a sweep can be resumed only with the same request."""
 
     scenario: str
     file: str
     sha256: str
-    """Of the scenario's text, with that of the files it takes something from."""
+    """Digest of the scenario's text and of the files that it includes."""
     order: str
     points: tuple[Point, ...]
 
     @property
     def digest(self) -> str:
-        """Four hex digits of the grid, for a folder's name: the scenario may change, its folder does not."""
+        """Four hex digits of a digest of the grid, for a folder's name that stays the same if the scenario changes."""
         text = json.dumps([self.order, [each.settings for each in self.points]])
         return hashlib.sha256(text.encode()).hexdigest()[:4]
 
 
 def asked(document: Document, points: Sequence[Point], order: str) -> SweepRequest:
-    """What is asked for, of a document that is whole."""
+    """Return the request for a whole document."""
     assert document.root is not None, "somebody has seen that there is a scenario"
     text = hashlib.sha256(document.text.encode())
     for path in sorted(document.sources):
@@ -62,7 +62,7 @@ def asked(document: Document, points: Sequence[Point], order: str) -> SweepReque
 
 
 def folder(root: Path, sweep: SweepRequest, *, resume: bool) -> Path:
-    """Where a sweep goes of which nobody has said it: a new folder, or that of the last one alike."""
+    """Return the default folder of a sweep: a new one, or on resumption that of the last sweep with the same grid."""
     stem = f"{sweep.scenario}-{sweep.digest}"
     number = 1
     while (root / (stem if number == 1 else f"{stem}-{number}")).exists():
@@ -75,9 +75,9 @@ class Results:
     """The results in one folder.
 
     Raises:
-        ScenarioError: another sweep is there, or one of a scenario that was another; or one is there and this
-            one is not to go on with it.
-        PipelineError: what is there cannot be read.
+        ScenarioError: the folder holds another sweep or another version of the scenario, or the sweep is not to be
+            resumed.
+        PipelineError: the existing results cannot be read.
     """
 
     def __init__(self, path: Path, sweep: SweepRequest, *, resume: bool) -> None:
@@ -90,13 +90,13 @@ class Results:
                 raise ScenarioError(
                     f"{path} holds a sweep already: --resume goes on with it, --out names another folder"
                 )
-            if result["waves"]:  # else nothing has come of it
+            if result["waves"]:  # otherwise no result is stored
                 self._waves = self._fitting(result)
         (path / "results").mkdir(parents=True, exist_ok=True)
         self._write()
 
     def _read(self) -> dict[str, Any]:
-        """The content of the existing file."""
+        """Return the content of the existing file."""
         try:
             text: dict[str, Any] = json.loads((self.path / NAME).read_text(encoding="utf-8"))
             known, _ = text["twopc_sweep"], text["waves"]
@@ -107,7 +107,7 @@ class Results:
         return text
 
     def _fitting(self, report: dict[str, Any]) -> list[dict[str, Any]]:
-        """Its waves, if they are of this sweep and as they were written."""
+        """Return the waves of a report if they belong to this sweep and their files are complete."""
         if report["points"] != self._about()["points"] or report["order"] != self._asked.order:
             raise ScenarioError(f"{self.path} holds another sweep: other values, or another order")
         if report["sha256"] != self._asked.sha256:
@@ -137,7 +137,7 @@ class Results:
         _replace(self.path / NAME, text.encode())
 
     def add(self, table: pyarrow.Table) -> None:
-        """Keep what a wave has found: from here on it is there."""
+        """Store the results of a wave durably."""
         import pyarrow
         import pyarrow.parquet
 
@@ -150,11 +150,11 @@ class Results:
         self._write()
 
     def finished(self) -> set[tuple[int, int]]:
-        """The trials that are there, as point and seed."""
+        """Return the stored trials, as point and seed."""
         return {(row["point"], row["seed"]) for row in self.rows(["point", "seed"])}
 
     def rows(self, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
-        """Everything that was found, a wave at a time."""
+        """Yield all stored rows, wave by wave."""
         import pyarrow.parquet
 
         for each in self._waves:
@@ -164,7 +164,9 @@ class Results:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Write a file as a whole: whoever reads it finds the old one or the new one, after a power cut too."""
+    """Replace a file atomically and durably: a reader sees the old content or the new one, even after a power
+    failure.
+    """
     new = path.with_name(f".{path.name}.new")
     with new.open("wb") as file:
         file.write(content)

@@ -27,15 +27,16 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import SparkSession
 
-#: Told of how many trials are done, and of how many there are.
+#: Called with the number of finished trials and that of all trials.
 Listener = Callable[[int, int], None]
 
 
 def playable(document: Document, points: Sequence[Point], order: str) -> bool:
-    """Whether there is anything to be played at each point.
+    """Return whether there is anything to play at each point.
 
     Raises:
-        ScenarioError: a value is refused, or the model cannot play it; with every mistake and its place.
+        ScenarioError: a value is invalid, or the model cannot play it; the message lists every mistake with its
+            place.
     """
     possible = theatre("model", TheatreOptions()).capabilities
     for point in points:
@@ -57,16 +58,16 @@ def sweep(
     batch: int = 8,
     listener: Listener | None = None,
 ) -> None:
-    """Play each point with each seed that is not among the results yet.
+    """Play each point with each seed, except for trials whose results are stored already.
 
-    What a wave has found is kept before the next begins.
+    The results of a wave are stored before the next one begins.
 
     Args:
-        document: the scenario, whole: it travels to the executors, which need no file.
-        batch: a task plays so many trials at most.
+        document: the scenario, whole: it is sent to the executors, which need no file.
+        batch: maximum number of trials per task.
 
     Raises:
-        PipelineError: Spark cannot go on.
+        PipelineError: Spark cannot continue.
     """
     done = results.finished()
     todo = [(each.number, seed) for seed in seeds for each in points]
@@ -92,7 +93,7 @@ def _wave(
     spark: SparkSession, document: Document, points: Sequence[Point], batches: Sequence[TrialBatch],
     order: str, path: Path,
 ) -> pyarrow.Table:  # fmt: skip
-    """One job: as many partitions as batches, so nothing is shuffled; task n plays batch n."""
+    """Play a wave as one job with one partition per batch, so that nothing is shuffled; task n plays batch n."""
     plan = [(points[each.point], each.seeds) for each in batches]
     play = functools.partial(_played, plan=plan, document=document, order=order, path=str(path))
     frame = spark.range(0, len(plan), 1, len(plan)).mapInArrow(play, TRIALS)
@@ -107,7 +108,7 @@ def _played(
     order: str,
     path: str,
 ) -> Iterator[pyarrow.RecordBatch]:
-    """What a task does: the batches with these numbers. The scenario is read once for each."""
+    """Play the batches with these numbers, in a task. The scenario is built once per batch."""
     import pyarrow
     from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -130,7 +131,7 @@ def _played(
 
 
 def _learn(cost_s: dict[int, float], result: pyarrow.Table) -> None:
-    """How long a trial takes: what the last wave has shown counts, of a point that was in it."""
+    """Update the duration of a trial by the results of the last wave, for the points in it."""
     seconds: dict[int, list[float]] = {}
     for point, wall_s in zip(
         result["point"].to_pylist(), result["wall_s"].to_pylist(), strict=True
@@ -143,7 +144,7 @@ def _learn(cost_s: dict[int, float], result: pyarrow.Table) -> None:
 
 
 def reproduce(document: Document, point: Point, seed: int, order: str, path: str) -> str:
-    """The command that plays a trial again by itself."""
+    """Return the command that plays one trial again."""
     file = str(Path(path) / "repro" / f"point-{point.number}.twopc.yaml") if point.settings else document.path  # fmt: skip
     command = f"twopc run {shlex.quote(file)} --on model --seed {seed}"
     if order:
@@ -153,7 +154,7 @@ def reproduce(document: Document, point: Point, seed: int, order: str, path: str
 
 
 def write_repro(document: Document, points: Sequence[Point], results: Results) -> list[Path]:
-    """A scenario for each point with values of its own of which a trial did not pass."""
+    """Write a scenario for each point that has values of its own and a trial that did not pass."""
     failed = {row["point"] for row in results.rows(["point", "kind"]) if row["kind"]}
     written = []
     for point in points:

@@ -1,4 +1,4 @@
-"""What a sweep came to: for each point of its grid counts and merged histograms, never averaged percentiles."""
+"""Summary of a sweep: counts and merged histograms for each point of its grid, never averaged percentiles."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from twopc.sim.spark.sweep.trial import BROKEN, add
 PERCENTILES = (50.0, 99.0, 99.9)
 _COUNTED = ("committed", "rejected", "errors", "in_doubt", "attempts")
 _TIMED = ("commit", "in_doubt", "conflict")
-#: So many trials that failed are told; all of them are in the results.
+#: Number of failed trials that are shown; all of them are in the results.
 FAILURES_SHOWN = 20
 
 
 @dataclass(slots=True)
 class PointSummary:
-    """What all trials of one point came to."""
+    """Totals of all trials of one point."""
 
     point: Point
     trials: int = 0
@@ -45,24 +45,24 @@ class PointSummary:
 
     @property
     def conflict_rate(self) -> float | None:
-        """Refused of all attempts."""
+        """Rejected attempts divided by all attempts."""
         attempts = self.counts["attempts"]
         return self.counts["rejected"] / attempts if attempts else None
 
     @property
     def committed_per_s(self) -> float | None:
-        """Of virtual time."""
+        """Committed transactions per second of virtual time."""
         return self.counts["committed"] / self.virtual_s if self.virtual_s else None
 
     def latency_ms(self, what: str, percentile: float) -> float | None:
-        """Of everything that was timed in all trials; None: nothing was."""
+        """Return a percentile of the latencies of all trials; None if nothing was timed."""
         histogram = self.histograms.get(what)
         if histogram is None or not histogram.get_total_count():
             return None
         return float(histogram.get_value_at_percentile(percentile)) / 1000
 
     def as_json(self) -> dict[str, Any]:
-        """As it is told to tools."""
+        """Return the totals as JSON for tools."""
         return {
             "settings": dict(self.point.settings),
             "trials": self.trials,
@@ -81,35 +81,35 @@ class PointSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What a sweep came to."""
+    """Summary of a sweep."""
 
     points: tuple[PointSummary, ...]
     failures: tuple[Mapping[str, Any], ...]
-    """The first rows that did not pass, by point and seed."""
+    """The first rows of trials that did not pass, by point and seed."""
     failed: int
     exit_code: int
-    """The worst of all trials' verdicts: `twopc.sim.report.judgement.EXIT_CODES`; 70 if one broke off."""
+    """Exit code of the worst verdict: `twopc.sim.report.judgement.EXIT_CODES`, or 70 if a trial broke off."""
     missing: int = 0
-    """Trials that were asked for and not played."""
+    """Number of requested trials that were not played."""
 
     @property
     def trials(self) -> int:
-        """How many are there."""
+        """Number of trials."""
         return sum(each.trials for each in self.points)
 
     @property
     def cpu_s(self) -> float:
-        """What they took, on all cores together."""
+        """Total duration of the trials, over all cores."""
         return sum(each.wall_s for each in self.points)
 
 
 def summarised(
     points: Sequence[Point], rows: Iterable[Mapping[str, Any]], *, expected: int = 0
 ) -> Summary:
-    """Of all results.
+    """Return the summary of all results.
 
     Args:
-        expected: how many trials were asked for.
+        expected: number of requested trials.
     """
     result = [PointSummary(point) for point in points]
     failing: list[Mapping[str, Any]] = []
@@ -135,7 +135,7 @@ _WORST = (70, *EXIT_CODES.values())
 
 
 def table(summary: Summary) -> list[str]:
-    """The points as lines of text in columns."""
+    """Return the points as lines of text in columns."""
     keys = [key for key, _ in summary.points[0].point.settings]
     heads = [*keys, "trials", "ok", "conflict rate", "commit p50", "p99", "in doubt p99", "committed/s"]  # fmt: skip
     rows = [

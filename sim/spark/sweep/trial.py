@@ -1,6 +1,6 @@
-"""One trial of a sweep: a scenario played on the model with one seed, and what it came to.
+"""One trial of a sweep: a scenario played on the model with one seed, and its result as a row.
 
-It takes nothing but the scenario and its seed, and gives a row; who calls it, and where, it does not know.
+A trial depends only on the scenario and the seed, not on its caller or machine.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from twopc.sim.scenario.run import run
 from twopc.sim.scenario.theatres import TheatreOptions, played, theatre
 from twopc.sim.scenario.values import Selection
 
-#: A trial that broke off is told so; it is no verdict about the scenario.
+#: Verdict of a trial that broke off, which says nothing about the scenario.
 BROKEN = "broken"
-#: How a session's last transaction ended, in a record of kind ``outcome``, and where that is counted.
+#: Outcome of a session's last transaction, in a record of kind ``outcome``, and the count to which it belongs.
 _OUTCOMES = {"committed": "committed", "in doubt": "in_doubt"}
 _TIMED = ("commit", "in_doubt", "conflict")
 
@@ -30,17 +30,17 @@ _TIMED = ("commit", "in_doubt", "conflict")
 def selection(
     seed: int | None, order: str = "", recording: Sequence[LoadTransaction] | None = None
 ) -> Selection:
-    """What of a scenario a trial plays: all of it, or an order; no twins, which are there to fail."""
+    """Return what a trial plays of a scenario: all of it, or one order; no twins, which are meant to fail."""
     return Selection(orders=(order,) if order else (), seed=seed, twins=False, recording=recording)
 
 
 def trial(loaded: LoadedScenario, seed: int, *, order: str = "") -> Mapping[str, object]:
-    """Play it once on the model.
+    """Play a scenario once on the model.
 
     Returns:
-        A row of `twopc.sim.spark.shapes.TRIALS`, but for `point`, `parameters` and `repro`. With the same scenario
-        and seed it is the same each time, but for `wall_s`. Where a scenario has several loads (the cells of
-        a matrix) they are put together.
+        A row of `twopc.sim.spark.shapes.TRIALS`, except for `point`, `parameters` and `repro`. It is determined by
+        the scenario and the seed, except for `wall_s`. Several loads of a scenario (the cells of a matrix) are
+        added up.
     """
     return simulated(loaded, seed, order=order)[0]
 
@@ -53,11 +53,11 @@ def simulated(
     load_seed: int | None = None,
     recording: Sequence[LoadTransaction] | None = None,
 ) -> tuple[Mapping[str, object], Sequence[HistoryRecord]]:
-    """As `trial`, and what has happened.
+    """Play a scenario as `trial` does, and also return its history.
 
     Args:
-        load_seed: for what a load draws; None: the same seed.
-        recording: what a load plays instead of drawn transactions.
+        load_seed: seed for the values that a load draws; None: `seed`.
+        recording: transactions that a load plays instead of drawn ones.
     """
     began = time.perf_counter()
     history = History(None)
@@ -66,7 +66,7 @@ def simulated(
     try:
         place = theatre("model", TheatreOptions(seed=seed))
         verdict = played("model", run(loaded, place, history, selection=chosen))
-    except Exception as error:  # a row for each trial, whatever became of it
+    except Exception as error:  # every trial gives a row, even if it fails
         row |= {"verdict": BROKEN, "kind": BROKEN, "failure": f"{type(error).__name__}: {error}"}
     else:
         report = verdict.as_json()
@@ -79,7 +79,7 @@ def simulated(
 
 
 def figures(records: Sequence[HistoryRecord]) -> dict[str, object]:
-    """Counts, time and latencies of everything that was played."""
+    """Return counts, durations and latencies of all cases."""
     cases: dict[str, list[HistoryRecord]] = {}
     text = hashlib.sha256()
     for record in records:
@@ -117,7 +117,7 @@ def figures(records: Sequence[HistoryRecord]) -> dict[str, object]:
 
 
 def _counted(records: Sequence[HistoryRecord]) -> dict[str, int]:
-    """Of a case without a load: how the transactions ended that its sessions have begun."""
+    """Count how the transactions of a case without a load ended."""
     results: Counter[str] = Counter()
     lines = {(record.session, record.kind) for record in records}
     for record in records:
@@ -126,14 +126,14 @@ def _counted(records: Sequence[HistoryRecord]) -> dict[str, int]:
         results["attempts"] += 1
         if record.message in _OUTCOMES:
             results[_OUTCOMES[record.message]] += 1
-        else:  # rolled back: refused, failed, or meant so
+        else:  # rolled back: rejected, failed, or on purpose
             ended = [kind for kind in ("rejected", "error") if (record.session, kind) in lines]
             results.update(ended[:1])
     return dict(results)
 
 
 def add(histograms: dict[str, HdrHistogram], name: str, encoded: str) -> None:
-    """Add a histogram, as `Figures` writes it, to the one of that name."""
+    """Add an encoded histogram, as `Figures` writes it, to the histogram of that name."""
     if name in histograms:
         histograms[name].decode_and_add(encoded)
     else:
