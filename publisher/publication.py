@@ -1,6 +1,6 @@
-"""Declare, install and drop a publication: what this database publishes.
+"""Declare, install and drop a publication: the articles of this database.
 
-Knows nothing of Subscribers but that there are some. Every function here takes an administrator's
+The module knows of Subscribers only whether there are any. Every function takes an administrator's
 connection (a superuser's: event triggers and roles need it) and does its work in one transaction.
 """
 
@@ -71,11 +71,13 @@ Connection = AsyncConnection[Any]
 
 
 async def install(connection: Connection) -> None:
-    """Create what a Publisher needs before its first article. Idempotent.
+    """Create the objects that a Publisher needs before its first article. Idempotent.
 
     Raises:
-        ArticleError: the database merges tables, or is a Subscriber. It cannot publish what it receives: the mark of a
-            transaction names a Subscriber of one Publisher, and would be lost on the way to the next.
+        ArticleError: the database merges tables, or is a Subscriber. It cannot publish rows that it receives:
+            the branch
+            marker of a transaction names a Subscriber of one Publisher, and would be lost on the way to the
+            next.
     """
     async with connection.transaction():
         if await _is_subscriber(connection):
@@ -114,7 +116,7 @@ async def admit_log_reader(connection: Connection, role: str) -> None:
 
 
 async def _create_owner(connection: Connection) -> sql.Identifier:
-    """Schema ``msrepl`` and the role that owns what is in it."""
+    """Create schema ``msrepl`` and the role that owns the objects in it."""
     role = owner_role(connection.info.dbname)
     name = sql.Identifier(role)
     rows = await connection.execute("select from pg_roles where rolname = %s", (role,))
@@ -141,14 +143,14 @@ async def publish(
     """Make a table an article: row version, its trigger, and the sync procedures.
 
     Args:
-        columns: what to publish, the key among it; the row version belongs to it in any case.
-            None: all columns, later ones too.
-        row_filter: a condition over the table's columns; only rows that fulfil it belong to the
+        columns: columns to publish, including the key; the row version is always included.
+            None for all columns, later ones too.
+        row_filter: a condition over the table's columns; only rows that satisfy it belong to the
             article, and a Subscriber may write no others.
-        propagation: how changes travel to Subscribers; None: as in the original.
+        propagation: formats in which changes are sent to Subscribers; None for the original's defaults.
 
     Raises:
-        ArticleError: the table cannot be published so, or is published already. Nothing is changed.
+        ArticleError: the table cannot be published in this way, or is published already. Nothing is changed.
     """
     async with connection.transaction():
         described = await describe(connection, schema, table)
@@ -187,18 +189,22 @@ async def publish(
 
 
 async def is_stale(connection: Connection, schema: str, table: str) -> bool:
-    """Whether the objects of a published table no longer fit it (ArticleError if it is not published)."""
+    """Return whether the objects of a published table no longer fit it.
+
+    Raises:
+        ArticleError: the table is not published.
+    """
     return (await get_article(connection, schema, table)).stale is not None
 
 
 async def regenerate(connection: Connection, schema: str, table: str) -> Article:
     """Make procedures and triggers fit the table again, after an ALTER TABLE.
 
-    A table that was renamed goes by its new name. Rows that the ALTER TABLE has changed have the versions that
-    they had: `twopc.sim.topology.regeneration` compares them with those of the Subscribers first.
+    A renamed table is found by its new name. Rows that the ALTER TABLE has changed keep their
+    versions: `twopc.sim.topology.regeneration` compares them with those of the Subscribers first.
 
     Raises:
-        ArticleError: the table is not published, or can no longer be published so.
+        ArticleError: the table is not published, or can no longer be published in this way.
     """
     async with connection.transaction():
         stored = await get_article(connection, schema, table)
@@ -219,12 +225,15 @@ async def regenerate(connection: Connection, schema: str, table: str) -> Article
 async def change(
     connection: Connection, schema: str, table: str, propagation: Propagation
 ) -> Article:
-    """Let an article's changes travel another way from now on (sp_changearticle).
+    """Change the formats of an article's commands from now on (sp_changearticle).
 
-    What is in the log already travels as it did: nobody may write the table until everybody knows of it.
+    Changes already in the log keep their formats: no session may write the table until log reader and
+    Subscribers
+    use the new ones.
 
     Raises:
-        ArticleError: the table is not published, no longer fits, or cannot travel so; nothing is changed.
+        ArticleError: the table is not published, no longer fits, or cannot use these formats; nothing is
+            changed.
     """
     async with connection.transaction():
         stored = await distribution_setup.base_of(connection, schema, table)
@@ -244,13 +253,13 @@ async def change(
 async def publish_part(connection: Connection, schema: str, table: str, row_filter: str) -> int:
     """Make a further article of a published table, for Subscribers that get only part of its rows.
 
-    Its columns and the way its changes travel are the base's; a row belongs if it fulfils both filters.
+    Columns and formats are those of the base; a row belongs to the part if it satisfies both filters.
 
     Returns:
-        Its number; that of the article which has this filter already, if there is one.
+        The number of the part; that of an existing part with this filter, if there is one.
 
     Raises:
-        ArticleError: the table is not published, or this is no condition over its columns.
+        ArticleError: the table is not published, or the filter is not a condition over its columns.
     """
     async with connection.transaction():
         stored = await distribution_setup.base_of(connection, schema, table)
@@ -260,13 +269,13 @@ async def publish_part(connection: Connection, schema: str, table: str, row_filt
 
 
 async def parts(connection: Connection) -> set[int]:
-    """The numbers of all that `publish_part` made; of stale articles too."""
+    """Return the numbers of all parts that `publish_part` made, including those of stale articles."""
     cursor = await connection.execute("select article_id from msrepl.sysfilteredarticles")
     return {number for (number,) in await cursor.fetchall()}
 
 
 async def unpublish_part(connection: Connection, article_id: int) -> None:
-    """Take back what `publish_part` made; harmless if it is not there. Nobody may subscribe to it."""
+    """Remove a part that `publish_part` made; does nothing if it does not exist. It must have no Subscriber."""
     async with connection.transaction():
         base = await stored_articles(
             connection,
@@ -281,7 +290,11 @@ async def unpublish_part(connection: Connection, article_id: int) -> None:
 
 
 async def numbers(connection: Connection, schema: str, table: str) -> list[int]:
-    """The number of an article, and those of its parts. ArticleError if it is not published"""
+    """Return the numbers of an article's parts, and that of the article.
+
+    Raises:
+        ArticleError: the table is not published.
+    """
     stored = await get_article(connection, schema, table)
     return [
         number for number, _ in await distribution_setup.parts_of(connection, stored.article_id)
@@ -291,14 +304,14 @@ async def numbers(connection: Connection, schema: str, table: str) -> list[int]:
 async def unpublish(
     connection: Connection, schema: str, table: str, *, subscribers: Collection[str] = ()
 ) -> None:
-    """Take an article back: the table is left as it was before, with its rows.
+    """Remove an article: the table has its previous definition again, and keeps its rows.
 
     Args:
-        subscribers: who subscribes without a link, so that this database does not know of it.
+        subscribers: Subscribers without a link, which are unknown to this database.
 
     Raises:
-        ArticleError: it is not published, or there are subscriptions: their triggers would call
-            procedures that are gone, so they go first.
+        ArticleError: the table is not published, or there are subscriptions, whose triggers would call
+            dropped procedures; these must be removed first.
     """
     async with connection.transaction():
         stored = await get_article(connection, schema, table)
@@ -333,10 +346,10 @@ async def unpublish(
 
 
 async def articles(connection: Connection) -> tuple[Article, ...]:
-    """Every article of this database, as its table is now.
+    """Return all articles of this database, in the current state of their tables.
 
     Raises:
-        ArticleError: the procedures of one no longer fit its table.
+        ArticleError: the procedures of an article no longer fit its table.
     """
     stored = await fresh_articles(connection)
     return tuple([(await describe_article(connection, each))[1] for each in stored])
@@ -345,13 +358,13 @@ async def articles(connection: Connection) -> tuple[Article, ...]:
 async def distributed_articles(
     connection: Connection, *, of: tuple[str, str] | None = None
 ) -> tuple[DistributedArticle, ...]:
-    """Every article as the distribution database is to know it, parts after their base.
+    """Return all articles in the form for the distribution database, parts after their base.
 
     Args:
         of: schema and name: only the articles of this table; the others may be stale.
 
     Raises:
-        ArticleError: the procedures of one no longer fit its table, or it is not published.
+        ArticleError: the procedures of an article no longer fit its table, or the table is not published.
     """
     if of is None:
         stored = await fresh_articles(connection)
@@ -363,10 +376,10 @@ async def distributed_articles(
 
 
 async def refuse_published(connection: Connection) -> None:
-    """Raise if a table is published.
+    """Check that no table is published.
 
     Raises:
-        ArticleError: one is.
+        ArticleError: a table is published.
     """
     left = await stored_articles(connection, "order by a.article_id")
     if left:
@@ -377,7 +390,7 @@ async def refuse_published(connection: Connection) -> None:
 
 
 async def uninstall(connection: Connection) -> None:
-    """Remove everything of ours from a database that publishes no table any more; routines are unpublished.
+    """Remove all objects of the publication from a database that publishes no table; routines are unpublished.
 
     Raises:
         ArticleError: a table is still published.

@@ -1,8 +1,10 @@
-"""What our roles may do at the Publisher: the role of each published table, and each Subscriber's link.
+"""Rights of the product's roles at the Publisher: the role of each published table, and each Subscriber's link
+role.
 
-A table's role reads and writes its published columns and nothing else, so that not even an error's DETAIL can
-show a column that is not published; the owner of the sync procedures has no right to any table. A link role
-executes sync procedures and nothing else.
+A table's role can read and write the published columns of the table and nothing else, so that even an error's
+DETAIL
+cannot show an unpublished column; the owner of the sync procedures has no right to any table. A link role
+can execute sync procedures and nothing else.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ class RequiredObject:
     kind: str
     """``function``, ``sequence`` or ``schema``."""
     name: str
-    """Quoted, with its schema and arguments."""
+    """Quoted name, with schema and arguments."""
 
 
 # An expression is evaluated with the rights of the table's role.
@@ -114,7 +116,7 @@ select 'pg_constraint', array(select oid from pg_constraint where conrelid = %(r
 async def needs(
     connection: Connection, catalog: str, objects: Sequence[int]
 ) -> tuple[RequiredObject, ...]:
-    """What the expressions of these objects (rows of `catalog`) use that not everybody may."""
+    """Return the objects used by the expressions of `objects` (OIDs in `catalog`) that require rights."""
     async with (
         full_names(connection),
         connection.cursor(row_factory=class_row(RequiredObject)) as cursor,
@@ -124,7 +126,7 @@ async def needs(
 
 
 async def needs_of_table(connection: Connection, relid: int) -> tuple[RequiredObject, ...]:
-    """What the defaults, generated columns and CHECK constraints of a table use."""
+    """Return the objects that the defaults, generated columns and CHECK constraints of a table use."""
     cursor = await connection.execute(_EXPRESSIONS, {"relid": relid})
     results: list[RequiredObject] = []
     for catalog, objects in await cursor.fetchall():
@@ -140,11 +142,12 @@ async def grant_table_role(
     filter_columns: Iterable[str],
     needed: Iterable[RequiredObject],
 ) -> None:
-    """Create the role of an article's table, and let the functions that are its own do their work.
+    """Create the role of an article's table, and grant it the rights that its functions need.
 
     Args:
-        owner: of our objects in the database.
-        filter_columns: read by the row filter, published or not.
+        owner: role that owns the product's objects in the database.
+        filter_columns: columns that the row filter reads, published or not.
+        needed: further objects that the role must be able to use.
     """
     await connection.execute(create_text(owner, article.schema, article.table, "delete").encode())
     role = sql.Identifier(names.table_role(owner, article.schema, article.table))
@@ -161,7 +164,7 @@ async def grant_table_role(
     for key in article.referenced_by:
         if not key.acts:
             continue
-        # children that the Subscriber does not hold are looked for
+        # the functions search for children that the Subscriber does not hold
         schemas.add(key.schema)
         await connection.execute(
             sql.SQL("grant select ({}) on {} to {}").format(
@@ -181,7 +184,7 @@ async def grant_table_role(
 
 
 async def revoke_all(connection: Connection, role: str) -> None:
-    """Take back whatever was granted to a table's role outside our own schema."""
+    """Revoke all rights of a table's role outside the product's own schemas."""
     async with full_names(connection), connection.cursor() as cursor:
         await cursor.execute(_GRANTED, {"role": role, "schemas": [names.SCHEMA, PROC_SCHEMA]})
         granted = await cursor.fetchall()
@@ -194,7 +197,7 @@ async def revoke_all(connection: Connection, role: str) -> None:
 
 
 async def grant_links(connection: Connection, schema: str, table: str) -> None:
-    """Let every link role execute an article's procedures; calling takes no right on their types."""
+    """Let every link role execute an article's procedures; calls need no rights on the types of their arguments."""
     procedures = [names.sync_procedure(what, schema, table) for what in (*OPERATIONS, "gen")]
     cursor = await connection.execute(_LINK_GRANTS, (procedures,))
     for (grant,) in await cursor.fetchall():
@@ -202,10 +205,13 @@ async def grant_links(connection: Connection, schema: str, table: str) -> None:
 
 
 async def trigger_path(connection: Connection, table: Table) -> list[str]:
-    """Where its triggers, and those of tables that its changes lead to, look for objects without schema.
+    """Return the schemas in which triggers of a table, and of tables that its changes cascade to, find unqualified
+    names.
 
-    They run with the rights of the table's role, so not in a schema where somebody may create objects
-    who may not create triggers on the table: an operator of his could be taken for one of PostgreSQL's.
+        The triggers run with the rights of the table's role, so the path has no schema in which a role may create
+        objects
+        that may not create triggers on the table: an operator of that role could take the place of one of
+        PostgreSQL's.
     """
     acts = any(key.acts for key in table.referenced_by)
     if not (table.triggers or table.partition_triggers or acts):

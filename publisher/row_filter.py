@@ -1,7 +1,8 @@
-"""A row filter: which rows of a table belong to its article, as a condition over its columns.
+"""A row filter: the condition, over the columns of a table, that selects the rows of an article.
 
-The server itself reads the condition, as that of a policy which exists for a moment only: it checks the
-text, writes every name in it with its schema, and says which columns and functions it uses.
+The server itself parses the condition, as that of a temporary policy: it checks the text, qualifies every name in
+it
+with its schema, and records which columns and functions it uses.
 """
 
 from __future__ import annotations
@@ -46,27 +47,27 @@ class RowFilter:
     """A condition that the server has accepted."""
 
     text: str
-    """With every name written with its schema."""
+    """Condition with every name qualified."""
     columns: tuple[str, ...]
-    """Those that it names."""
+    """Columns that the condition names."""
     looks_at_row: bool
-    """Whether it looks at a row as a whole, and so at every column, of which PostgreSQL records no dependency."""
+    """Whether it uses a row as a whole, and so every column; PostgreSQL records no dependency for this."""
     needs: tuple[RequiredObject, ...]
-    """What the owner of the sync procedures must be able to use for it."""
+    """Objects that the table's role must be able to use to evaluate the condition."""
 
 
 async def read_filter(connection: Connection, table: Table, text: str) -> RowFilter:
-    """Have the server read a condition.
+    """Have the server parse a condition.
 
     Raises:
-        ArticleError: it is none, or it looks at other tables. Nothing is changed in either case.
+        ArticleError: the text is not a condition, or it uses other tables. Nothing is changed in either case.
     """
     where = qualified(table.schema, table.name)
     problem = f"row filter {text!r} of table {table.schema}.{table.name}"
     try:
         async with connection.transaction():
             await connection.execute(
-                # on lines of its own, or a comment at the end of the text would hide the bracket
+                # on a separate line, since a comment at the end of the text would hide the parenthesis
                 sql.SQL("create policy {} on {} using (\n{}\n)").format(
                     _POLICY, where, sql.SQL(text)
                 )

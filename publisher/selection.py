@@ -1,4 +1,4 @@
-"""What of a table is published: from a `Table` to an `Article`, or the reason why not.
+"""Choice of the published columns: from a `Table` to an `Article`, or the reason why it cannot be published.
 
 Pure. The numbers in messages are those of the original.
 """
@@ -35,12 +35,12 @@ def article_of(
     columns: tuple[str, ...] | None = None,
     row_filter: str | None = None,
 ) -> Article:
-    """The article that publishes `table`, or the columns of it that are named.
+    """Return the article that publishes `table`, or the named columns of it.
 
-    The row version is among the columns from the moment the table has one.
+    The row version is among the columns once the table has it.
 
     Raises:
-        ArticleError: the table cannot be published so; the message names object and remedy.
+        ArticleError: the table cannot be published in this way; the message names object and remedy.
     """
     _check_table(table, row_filter)
     chosen = _chosen_columns(table, columns)
@@ -67,7 +67,7 @@ def article_of(
 
 
 def _holds_at_subscriber(check: Check, kept: set[str]) -> bool:
-    """A constraint is copied if it means the same there: built-in functions, published columns."""
+    """Return whether a constraint has the same meaning at a Subscriber: built-in functions, published columns."""
     return check.portable and set(check.columns) <= kept
 
 
@@ -115,7 +115,7 @@ def _check_table(table: Table, row_filter: str | None) -> None:
 
 
 def _texts(table: Table, row_filter: str | None) -> Iterator[str]:
-    """Everything of a table's that gets into a function."""
+    """Yield all texts of a table that become part of a function."""
     yield from (table.schema, table.name, row_filter or "")
     for column in table.columns:
         yield from (column.name, column.type, column.default or "", column.collation or "")
@@ -141,7 +141,7 @@ def _check_key(table: Table) -> None:
 
 
 def _check_version(table: Table) -> None:
-    """A row version that is there already is used if it can be (21192)."""
+    """Check that an existing row version column can be used (21192)."""
     for column in table.columns:
         if column.name != names.VERSION_COLUMN:
             continue
@@ -157,10 +157,10 @@ def _check_version(table: Table) -> None:
 
 
 def _check_triggers(table: Table) -> None:
-    """No trigger may change a row after it got its version."""
+    """Check that no trigger can change a row after its version is set."""
     own = names.version_trigger(table.schema, table.name)
     for trigger in (*table.triggers, *table.partition_triggers):
-        late = trigger.name.encode() > own.encode()  # as the server orders them
+        late = trigger.name.encode() > own.encode()  # in the server's order
         if late and trigger.before and trigger.row and (trigger.insert or trigger.update):
             raise ArticleError(
                 f"{_where(table)}: trigger {trigger.name!r} fires after ours that gives a row its version: "
@@ -206,7 +206,7 @@ def _chosen_columns(table: Table, requested: tuple[str, ...] | None) -> tuple[Co
 
 
 def known_references(article: Article, published: set[tuple[str | None, str | None]]) -> Article:
-    """Only foreign keys between published tables matter to a Subscriber."""
+    """Return the article with only those foreign keys that are between published tables."""
 
     def known(keys: tuple[ForeignKey, ...], *, child: bool) -> tuple[ForeignKey, ...]:
         return tuple(

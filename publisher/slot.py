@@ -1,6 +1,6 @@
-"""The replication slot that keeps a Publisher's log until it is read: made, dropped, looked at.
+"""The replication slot that keeps a Publisher's log until it is read: creation, removal, inspection.
 
-Knows nothing of what is in the log, nor of who reads it.
+The module knows neither the content of the log nor its reader.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ PLUGIN = "pgoutput"
 
 _LOOK_EVERY_S = 0.01
 
-#: A new slot waits for every transaction that is open in the cluster, and a prepared one may stay open for
-#: as long as it likes.
+#: Creation of a slot waits for every open transaction in the cluster, and a prepared transaction may stay open
+#: indefinitely.
 _IN_THE_WAY = """
 select format('prepared transaction %L in database %I', gid, database)
 from pg_prepared_xacts
@@ -68,47 +68,48 @@ _STRAYS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotState:
-    """A slot, as the server shows it."""
+    """State of a slot, as the server shows it."""
 
     name: str
     database: str | None
     active: bool
     active_pid: int | None
-    """The backend that reads it."""
+    """Backend that reads the slot."""
     plugin: str | None
     two_phase: bool
     restart_lsn: str | None
-    """From where on the server keeps its log for it; an open transaction holds it back."""
+    """Position from which the server keeps its log for the slot; an open transaction holds it back."""
     confirmed_flush: str | None
-    """What was committed before is not shown again."""
+    """Position before which committed transactions are not sent again."""
     wal_status: str | None
     """``reserved``, ``extended`` (beyond max_wal_size), ``unreserved`` (about to be lost) or ``lost``."""
     safe_wal_size: int | None
-    """How many bytes may be written before it is in danger of being lost; None: there is no limit."""
+    """Number of bytes that can be written before the slot may be lost; None if there is no limit."""
     invalidation_reason: str | None
-    """Why it cannot be read any more: ``wal_removed``, ``idle_timeout`` ..."""
+    """Why the slot can no longer be read: ``wal_removed``, ``idle_timeout`` ..."""
     inactive_since: datetime | None
     lag_bytes: int | None
-    """How much log there is that was not confirmed as read."""
+    """Length of log that is not confirmed as read."""
     retained_bytes: int | None
-    """How much log is kept for it."""
+    """Length of log kept for the slot."""
     unread_s: float | None
-    """For how long there has been log that is not confirmed: since the last answer of its reader, at the reader's
-    clock, or since it has had no reader. None: all that was sent is confirmed, or the log is peeked at."""
+    """Time for which there has been unconfirmed log: since the last answer of the slot's reader, by the reader's
+        clock, or since the slot has had no reader. None if all sent log is confirmed, or the log is peeked at.
+    """
 
     @property
     def unread_bytes(self) -> int:
-        """How much log its reader leaves unread; none while it keeps up with what is sent."""
+        """Length of log that the reader leaves unread; 0 while it keeps up with the log that is sent."""
         return 0 if self.unread_s is None else self.lag_bytes or 0
 
     @property
     def drop_statement(self) -> str:
-        """What drops it; a slot's name holds nothing that must be quoted."""
+        """Statement that drops the slot; a slot's name contains no characters that need quoting."""
         return f"select pg_drop_replication_slot('{self.name}')"
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with it, with the remedy; None if it can be read."""
+        """Problem of the slot, with the remedy; None if the slot can be read."""
         if self.invalidation_reason is not None or self.wal_status == "lost":
             return (
                 f"replication slot {self.name!r} was invalidated by the server "
@@ -126,34 +127,35 @@ class SlotState:
 
 
 async def look(connection: Connection, name: str) -> SlotState | None:
-    """The slot as it is now; None if there is none of that name."""
+    """Return the current state of a slot; None if it does not exist."""
     async with connection.cursor(row_factory=class_row(SlotState)) as cursor:
         await cursor.execute(_LOOK, (name,))
         return await cursor.fetchone()
 
 
 async def strays(connection: Connection, registered: str | None) -> list[SlotState]:
-    """Slots of ours in the database of `connection` that keep its log although they are not `registered`."""
+    """Return the product's slots in the connection's database that keep its log but are not `registered`."""
     async with connection.cursor(row_factory=class_row(SlotState)) as cursor:
         await cursor.execute(_STRAYS, (f"{SLOT_PREFIX}%", registered))
         return await cursor.fetchall()
 
 
 async def create(connection: Connection, name: str, *, timeout_ms: int = 30_000) -> str:
-    """Create the slot in the database of `connection`; harmless if it is there and can be read.
+    """Create the slot in the connection's database; does nothing if it exists and can be read.
 
-    Whatever commits afterwards is in it. The publication must exist already.
+    Transactions that commit afterwards are decoded. The publication must exist already.
 
     Args:
         connection: in autocommit mode, of a role with REPLICATION.
-        timeout_ms: how long to wait for the transactions that are open in the cluster.
+        timeout_ms: time to wait for open transactions in the cluster.
 
     Returns:
-        From where on the log is read, a pg_lsn.
+        Position from which the log is read, a pg_lsn.
 
     Raises:
-        ServerError: something prepared or open is in the way all that time (named), the slot of that name
-            is unusable or another database's, or there is no room for one more.
+        ServerError: a prepared or open transaction (named) prevents creation until the timeout, the slot of
+            that name
+            is unusable or another database's, or no further slot can be created.
     """
     result = await look(connection, name)
     if result is not None:
@@ -179,7 +181,7 @@ async def create(connection: Connection, name: str, *, timeout_ms: int = 30_000)
             f"is open anywhere in the cluster: {there or 'gone meanwhile; try again'}. Finish it "
             "(`twopc recover`, COMMIT PREPARED or ROLLBACK PREPARED) and try again"
         ) from None
-    except errors.DuplicateObject:  # somebody was quicker
+    except errors.DuplicateObject:  # another session has created it
         result = await look(connection, name)
         if result is None:
             raise
@@ -208,13 +210,13 @@ def _usable(result: SlotState, database: str) -> str:
 async def drop(
     connection: Connection, name: str, *, timeout_ms: int = 5_000, end_reader: bool = False
 ) -> None:
-    """Drop the slot; harmless if there is none.
+    """Drop the slot, if it exists.
 
     Args:
-        end_reader: end the session of whoever reads it, who then finds it gone.
+        end_reader: whether to terminate the session that reads the slot.
 
     Raises:
-        ServerError: somebody (named) goes on reading it for `timeout_ms`.
+        ServerError: a session (named) still reads the slot after `timeout_ms`.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + timeout_ms / 1000
@@ -225,7 +227,7 @@ async def drop(
         except errors.UndefinedObject:
             return
         except errors.ObjectInUse as error:
-            # its reader was closed just now, perhaps
+            # its reader may just have been closed
             if loop.time() >= end:
                 raise ServerError(
                     f"replication slot {name!r} cannot be dropped: {error.diag.message_primary}; "
@@ -237,10 +239,11 @@ async def drop(
 
 
 async def horizon(connection: Connection) -> int:
-    """The highest transaction id that was given so far: ask once the slot is there.
+    """Return the highest transaction id assigned so far; call this once the slot exists.
 
-    A slot waits for transactions that have one, and not for those that only have a snapshot: what this
-    snapshot did not see may be missing in the log.
+    The creation of a slot waits for transactions that have an id, but not for those that only have a snapshot:
+    a
+    transaction that such a snapshot did not see may be missing in the log.
     """
     row = await (await connection.execute(_HORIZON)).fetchone()
     assert row is not None

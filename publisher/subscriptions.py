@@ -1,6 +1,6 @@
-"""Who subscribes, as the Publisher knows it: a name, and the role under which its link works.
+"""Subscriptions at the Publisher: the name of each Subscriber, and the role of its link.
 
-Knows nothing of Subscribers but their names. Every function takes an administrator's connection.
+The module knows nothing else of Subscribers. Every function takes an administrator's connection.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Connection = AsyncConnection[Any]
 
 
 async def add_subscription(connection: Connection, subscriber: str) -> tuple[Subscription, str]:
-    """Register a Subscriber: a link role that may call the sync procedures and nothing else.
+    """Register a Subscriber, with a link role that may call the sync procedures and nothing else.
 
     Returns:
         The subscription and the link role's password, which is stored at the Subscriber only.
@@ -65,8 +65,8 @@ async def _create_link_role(connection: Connection, role: str, password: str) ->
             name, verifier(connection, role, password)
         )
     )
-    # Each transaction on the link begins with a ROLLBACK, mostly of nothing: not worth a line in the
-    # server's log.
+    # Each transaction on the link begins with a ROLLBACK, usually outside a transaction: keep the warning out
+    # of the server log.
     await connection.execute(sql.SQL("alter role {} set log_min_messages = 'error'").format(name))
     await connection.execute(
         sql.SQL("grant connect on database {} to {}").format(
@@ -79,10 +79,10 @@ async def _create_link_role(connection: Connection, role: str, password: str) ->
 
 
 async def drop_subscription(connection: Connection, subscriber: str) -> None:
-    """Forget a Subscriber and drop its link role; its branches must be settled.
+    """Remove a Subscriber and drop its link role; its branches must be settled.
 
     Raises:
-        SubscriptionError: a branch of it is still prepared.
+        SubscriptionError: a branch of the Subscriber is still prepared.
     """
     async with connection.transaction():
         cursor = await connection.execute(
@@ -102,7 +102,7 @@ async def drop_subscription(connection: Connection, subscriber: str) -> None:
                 f"subscription of {subscriber!r} still has prepared branches ({gids[0]}): "
                 "run `twopc recover` first"
             )
-        # Recovery must not look for their like at a Subscriber that begins anew.
+        # Recovery must not look for these branches at a Subscriber that subscribes again.
         await connection.execute("delete from msrepl.branch_marker where originator = %s", row)
         name = sql.Identifier(row[0])
         await connection.execute(sql.SQL("drop owned by {}").format(name))
@@ -110,9 +110,9 @@ async def drop_subscription(connection: Connection, subscriber: str) -> None:
 
 
 async def set_part(connection: Connection, subscriber: str, article_id: int) -> None:
-    """Let a Subscriber have this part of an article in place of the whole.
+    """Give a Subscriber this part of an article instead of the whole.
 
-    What it writes must then be in it (21034).
+    Rows that the Subscriber writes must then be in the part (21034).
     """
     await connection.execute(
         """
@@ -124,7 +124,7 @@ async def set_part(connection: Connection, subscriber: str, article_id: int) -> 
 
 
 async def subscriptions(connection: Connection) -> tuple[Subscription, ...]:
-    """Every subscription of this database."""
+    """Return all subscriptions of this database."""
     cursor = await connection.execute(
         "select subscriber, link_role, status from msrepl.syssubscriptions order by subscriber"
     )

@@ -1,9 +1,9 @@
-"""Tracer tokens: how long a transaction takes from the Publisher to each Subscriber.
+"""Tracer tokens: the latency of a transaction from the Publisher to each Subscriber.
 
-A token is a message in the log, so it takes the way of every transaction and waits where they wait. The
-log reader notes when it has stored it, each agent when it has delivered it.
+A token is a message in the log, so it passes through the same stages as every transaction, and waits with them. The
+log reader records when it has stored the token, each agent when it has delivered it.
 
-Times are those of the servers' clocks; between servers whose clocks differ, so do they.
+Times are those of the servers' clocks; differences between clocks show in the latencies.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ PENDING = "Pending"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """One token on its way to one Subscriber."""
+    """Progress of a token to one Subscriber."""
 
     tracer_id: int
     subscriber: str
     publisher_commit: datetime
-    """When it was committed at the Publisher."""
+    """Time of the token's commit at the Publisher."""
     distributor_commit: datetime | None = None
-    """When it was stored in the distribution database; None: it has not come that far."""
+    """Time of storage in the distribution database; None if not stored yet."""
     subscriber_commit: datetime | None = None
-    """When it was delivered; None: it has not come that far."""
+    """Time of delivery; None if not delivered yet."""
 
     @property
     def distributor_ms(self) -> float | None:
-        """From the Publisher to the distribution database, in milliseconds; None while it is pending."""
+        """Latency from the Publisher to the distribution database, in milliseconds; None while pending."""
         return _ms(self.publisher_commit, self.distributor_commit)
 
     @property
     def subscriber_ms(self) -> float | None:
-        """From the distribution database to the Subscriber."""
+        """Latency from the distribution database to the Subscriber, in milliseconds; None while pending."""
         return _ms(self.distributor_commit, self.subscriber_commit)
 
     @property
     def total_ms(self) -> float | None:
-        """From commit to delivery."""
+        """Latency from commit to delivery, in milliseconds; None while pending."""
         return _ms(self.publisher_commit, self.subscriber_commit)
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ async def post_tracer_token(publisher: Connection) -> PostedMessage:
         publisher: an administrator's connection at the Publisher, in autocommit mode.
 
     Raises:
-        SubscriptionError: nobody would receive it (21488).
+        SubscriptionError: there is no active subscription (21488).
     """
     cursor = await publisher.execute(
         "select exists (select from msrepl.syssubscriptions s where s.status = 'active')"
@@ -86,11 +86,11 @@ async def post_tracer_token(publisher: Connection) -> PostedMessage:
 async def tracer_history(
     publisher: Connection, distribution: Connection, name: str, tracer_id: int | None = None
 ) -> list[Passage]:
-    """Where each token is, the latest first (the analogue of sp_helptracertokenhistory).
+    """Return the progress of tokens, the latest first (the analogue of sp_helptracertokenhistory).
 
     Args:
-        name: the Publisher's, in the distribution database.
-        tracer_id: one token; None: all that are known.
+        name: of the Publisher, in the distribution database.
+        tracer_id: one token; None for all known tokens.
     """
     cursor = await publisher.execute(
         "select id, created_at from msrepl.log_message "
@@ -137,7 +137,7 @@ async def tracer_history(
 
 
 async def delete_tracer_history(distribution: Connection, name: str, before: datetime) -> int:
-    """Forget tokens committed before a time (the analogue of sp_deletetracertokenhistory)."""
+    """Delete tokens committed before a time (the analogue of sp_deletetracertokenhistory); return their number."""
     cursor = await distribution.execute(
         """
         with gone as (

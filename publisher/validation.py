@@ -1,10 +1,10 @@
-"""The Publisher's part of a validation: its rows at one moment, and what was changed around that moment.
+"""The Publisher's part of a validation: its rows in one snapshot, and the keys changed around that snapshot.
 
-A validation compares two snapshots that were not taken at the same moment. What lies between them is
-known to the transaction: the distribution database has every transaction with its id, and the Publisher's
-snapshot says which of them it sees. Rows that the others touch are left out, and looked at again later.
+A validation compares two snapshots that were not taken at the same moment. The transactions between them are known
+exactly: the distribution database has every transaction with its id, and the Publisher's snapshot shows which of
+them it sees. Rows that the other transactions touch are left out, and compared again later.
 
-Knows a Subscriber by its name only.
+The module knows a Subscriber by its name only.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ __all__ = [
 
 @asynccontextmanager
 async def reading(publisher: Connection) -> AsyncIterator[str]:
-    """See the Publisher as of one moment while inside; nobody waits for it. Yields the pg_snapshot."""
+    """Return a context that reads the Publisher in one snapshot, without blocking other sessions; yields the
+    pg_snapshot.
+    """
     await publisher.execute(PINNED)
     async with publisher.transaction():
         await publisher.execute("set transaction isolation level repeatable read, read only")
@@ -50,12 +52,12 @@ async def reading(publisher: Connection) -> AsyncIterator[str]:
 
 
 async def post_request(publisher: Connection, subscriber: str) -> PostedMessage:
-    """Mark a place in the log: after everything that is visible at the Publisher now."""
+    """Post a message that marks a place in the log after all transactions now visible at the Publisher."""
     return await post_message(publisher, "validation", {"subscriber": subscriber})
 
 
 async def open_branches(publisher: Connection) -> list[str]:
-    """The gids of ours that are prepared at the Publisher."""
+    """Return the gids of Subscribers' branches that are prepared at the Publisher."""
     cursor = await publisher.execute(
         "select gid from pg_prepared_xacts "
         "where database = current_database() and starts_with(gid, %s) "
@@ -66,7 +68,7 @@ async def open_branches(publisher: Connection) -> list[str]:
 
 
 async def xids_of(publisher: Connection, gids: Collection[str]) -> list[str]:
-    """The transaction ids of branches that have committed at the Publisher."""
+    """Return the transaction ids of branches that have committed at the Publisher."""
     cursor = await publisher.execute(
         "select xid::text from msrepl.branch_marker where gid = any (%s) and not fence",
         (list(gids),),
@@ -77,7 +79,7 @@ async def xids_of(publisher: Connection, gids: Collection[str]) -> list[str]:
 async def subscribed_articles(
     distribution: Connection, publisher: str, subscriber: str
 ) -> list[DistributedArticle]:
-    """The articles of a Subscriber's active subscriptions, in the order of their numbers."""
+    """Return the articles of a Subscriber's active subscriptions, ordered by number."""
     async with distribution.cursor(row_factory=dict_row) as cursor:
         await cursor.execute(
             """
@@ -101,12 +103,12 @@ async def touched(
     snapshot: str,
     xids: Sequence[str] = (),
 ) -> dict[int, set[Key] | None]:
-    """By article: the keys that stored transactions touch which the snapshot does not see.
+    """Return, by article, the keys touched by stored transactions that the snapshot does not see.
 
-    None: any, since a routine was called that writes the article, and the rows are not stored.
+    None stands for any key: a routine that writes the article was called, and the rows are not stored.
 
     Args:
-        xids: further transactions whose keys are wanted.
+        xids: further transactions whose keys are included.
     """
     results: dict[int, set[Key]] = {article.article_id: set() for article in articles}
     by_id = {article.article_id: article for article in articles}
@@ -142,8 +144,9 @@ async def touched(
 async def _written_by_calls(
     distribution: Connection, publisher: str, snapshot: str
 ) -> list[list[str] | None]:
-    """What stored calls without their rows write, of transactions that the snapshot does not see; None: any
-    article."""
+    """Return the tables written by calls stored without rows, in transactions that the snapshot does not see;
+    None for any table.
+    """
     routines = await distribution.execute(
         "select from msrepl.msarticles where kind = 'proc' limit 1"
     )
@@ -176,7 +179,7 @@ async def _written_by_calls(
 
 
 async def record(distribution: Connection, publisher: str, verdict: ArticleVerdict) -> None:
-    """Enter a verdict into the history."""
+    """Insert a verdict into the history."""
     detail, result = verdict.messages()
     rows: list[tuple[str | None, ...]] = [
         ("validated", str(verdict.number), f"{result[1]} {detail[1]} ({detail[0]})", None)

@@ -1,8 +1,9 @@
-"""The witness: published tables are watched for what triggers of the Publisher change in them.
+"""The witness: triggers on published tables that detect changes made by other triggers of the Publisher.
 
 A Subscriber gets back what the Publisher stored in the rows that it sent, and nothing else of its own
-transactions. So a trigger that changes other published rows within one is refused, by name. The
-watching costs a little, and is done only where such a trigger can be.
+transactions. So the witness refuses a trigger, by name, that changes other published rows within such a
+transaction.
+As detection has a cost, it is active only if such a trigger may exist.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from twopc.sql.render import render
 
 Connection = AsyncConnection[Any]
 
-# A user's trigger on a published table or its partitions, or a referential action that leads to a
-# table which may have one.
+# Whether there is a user's trigger on a published table or its partitions, or a referential action on a
+# table that may have one.
 _MAY_CHANGE = """
 select exists (
     select from msrepl.sysarticles a
@@ -44,7 +45,7 @@ where t.tgfoid = 'msrepl.witness'::regproc and t.tgparentid = 0
 
 
 async def fit(connection: Connection) -> None:
-    """Watch every published table, or none, as the triggers that are there demand."""
+    """Create the witness on every published table, or on none, depending on the existing triggers."""
     await unguard(connection)
     await _fit(connection)
     await guard(connection)

@@ -1,1 +1,1 @@
-"""What a Publisher of merge replication declares."""
+"""Declaration of merge publications at a Publisher."""

@@ -1,6 +1,7 @@
-"""Filters of merge articles: row filters and join filters, as the server reads them.
+"""Filters of merge articles: row filters and join filters, as parsed by the server.
 
-A row filter is a condition over the columns of its table, in which ``msrepl.host_name()`` and ``msrepl.suser_sname()``
+A row filter is a condition over the columns of its table, in which ``msrepl.host_name()`` and
+``msrepl.suser_sname()``
 stand for a Subscriber's values. A join filter is a condition over the columns of a table and of its parent.
 """
 
@@ -53,28 +54,33 @@ select k.convalidated from pg_constraint as k where k.conrelid = %s::text::regcl
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A join filter as a user writes it: rows go where the rows of `parent` go that they belong to."""
+    """A join filter as written by a user: rows belong to the partitions of the rows of `parent` to which they
+    refer.
+    """
 
     parent: str
-    """Its table, published before: ``table``, or ``schema.table``."""
+    """Parent table, published before: ``table``, or ``schema.table``."""
     condition: str
-    """Over the columns of both tables, each behind its table's name: ``purchase.customer = customer.id``."""
+    """Condition over the columns of both tables, each qualified with its table: ``purchase.customer =
+    customer.id``.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """Which rows of an article go to which Subscribers, as a user writes it: those of the row filter, and of each join."""
+    """Filters of an article as written by a user: rows go to Subscribers by the row filter, and by each join."""
 
     row_filter: str | None = None
-    """A condition over its columns, ``msrepl.host_name()`` and ``msrepl.suser_sname()``."""
+    """Condition over the table's columns, ``msrepl.host_name()`` and ``msrepl.suser_sname()``."""
     joins: Sequence[Join] = ()
     precomputed: bool = True
-    """When a generation is closed, partitions are worked out of what has changed, as far as that can be known; False:
-    of all rows."""
+    """Whether closing a generation recomputes the partitions of changed rows only, if possible; False
+        recomputes those of all rows.
+    """
     partition: int = 0
     """See `PartitionOption`."""
     realigns: bool = True
-    """Rows that leave a Subscriber's partition are taken away there."""
+    """Whether rows that leave a Subscriber's partition are removed at the Subscriber."""
 
 
 NO_FILTERS = Filters()
@@ -87,14 +93,15 @@ async def read_filters(
     filters: Filters,
     others: Sequence[StoredMergeArticle],
 ) -> tuple[MergeFilter | None, tuple[RequiredObject, ...]]:
-    """Have the server read an article's filters, and what they need; None: every row goes everywhere.
+    """Have the server parse an article's filters; return them, or None if there are none, and the objects they
+    need.
 
-    Args:
-        where: the article, for messages.
-        others: the articles that are published already.
+        Args:
+            where: the article, for messages.
+            others: the articles that are published already.
 
-    Raises:
-        ArticleError: a filter cannot be used; nothing is changed.
+        Raises:
+            ArticleError: a filter cannot be used; nothing is changed.
     """
     filtered = await _filtered_articles(connection)
     if filters.row_filter is None and not filters.joins:
@@ -143,10 +150,10 @@ async def install_filters(
     needed: Sequence[RequiredObject],
     without: Set[MergeProtection] = NOTHING_LEFT_OUT,
 ) -> None:
-    """Have the Publisher work out which rows of an article go where; nothing to do where all go everywhere.
+    """Install an article's filters at the Publisher; does nothing if there are none.
 
     Args:
-        without: protections that are left out, to show what they protect from.
+        without: protections that are omitted, to show their purpose.
     """
     merge_filter = article.filter
     if merge_filter is None:
@@ -185,10 +192,10 @@ async def install_filters(
 
 
 async def refuse_if_joined(connection: Connection, stored: StoredMergeArticle) -> None:
-    """Refuse to take an article back to which others are joined.
+    """Check that no join filter refers to an article before it is removed.
 
     Raises:
-        ArticleError: names them.
+        ArticleError: names the articles with such join filters.
     """
     cursor = await connection.execute(
         "select a.source_object from msrepl.sysmergesubsetfilters as j"
@@ -205,7 +212,7 @@ async def refuse_if_joined(connection: Connection, stored: StoredMergeArticle) -
 async def _option(
     connection: Connection, where: str, filters: Filters, joins: Sequence[JoinFilter]
 ) -> PartitionOption:
-    """The partition option, if the filters can be as it says."""
+    """Return the partition option, after checking that the filters allow it."""
     if filters.partition not in [*PartitionOption]:
         raise ArticleError(f"{where}: partition option {filters.partition!r}: use 0, 1, 2 or 3")
     option = PartitionOption(filters.partition)
@@ -267,7 +274,7 @@ async def _read_join(
         )
     try:
         prefix, _, _, _ = await _printed(connection, child, other, sql.SQL("true"))
-        # is true: what ends the bracket early is no condition
+        # with IS TRUE, a text that closes the parenthesis early is a syntax error
         asked = sql.SQL("((\n{}\n) is true)").format(sql.SQL(join.condition))
         await _printed(connection, child, other, asked)
         text, used, tables, looks_at_row = await _printed(
@@ -322,8 +329,10 @@ async def _read_join(
 async def _printed(
     connection: Connection, child: sql.Identifier, parent: sql.Identifier, condition: sql.Composable
 ) -> tuple[str, tuple[RequiredObject, ...], list[str], bool]:
-    """A query of both tables with a condition, as the server prints it, what it uses, other tables in it, and whether it
-    looks at a row as a whole."""
+    """Return a query of both tables with a condition, as printed by the server; the objects it uses; other tables
+    in it;
+        and whether it uses a row as a whole.
+    """
     async with connection.transaction():
         await connection.execute(
             sql.SQL("create view {} as select 1 as found from {}, {} where {}").format(
@@ -350,14 +359,16 @@ def _looks_at_row(problem: str) -> ArticleError:
 
 
 def _behind(prefix: str, text: str) -> str:
-    """The condition of a printed query, by what stands before it in the one with ``true``."""
+    """Return the condition of a printed query, given the query printed with the condition ``true``."""
     head = prefix.removesuffix("true;")
     assert text.startswith(head), text
     return text.removeprefix(head).removesuffix(";")
 
 
 async def _is_immutable(connection: Connection, table: Table, condition: str) -> bool:
-    """Whether a row filter says the same of a row at any time: an index could be made with it."""
+    """Return whether a row filter has the same result for a row at any time, so that it could be an index
+    predicate.
+    """
     text = with_values(condition, "''::text", "''::text")
     copy = sql.Identifier("pg_temp", table.name)  # a condition may name its table
     try:

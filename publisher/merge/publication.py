@@ -1,7 +1,8 @@
-"""Declare which tables are merged: checks, the column by which rows are known, and tracking.
+"""Declare merged tables: checks, the column that identifies rows, and tracking.
 
-Knows nothing of Subscribers. Every function takes an administrator's connection (a superuser's) and does its work
-in one transaction.
+The module knows nothing of Subscribers. Every function takes an administrator's connection (a superuser's) and does
+its
+work in one transaction.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ from twopc.sql.render import compose
 Connection = AsyncConnection[Any]
 
 ARTICLES_MAX = 256
-"""Of one publication (20735)."""
+"""Maximum number of articles in a publication (20735)."""
 
 PUBLICATION = "merge"
-"""What a publication is called unless it is named."""
+"""Default name of a publication."""
 
 CONFLICT_ID = "msrepl_conflict_id"
-"""Column of every conflict table, beside those of the table itself."""
+"""Column of every conflict table, in addition to those of the merged table."""
 
 _TRACKING = ("row", "column")
 _IS_KEPT = """
@@ -75,17 +76,18 @@ async def publish(
     """Make a table an article whose changes are merged.
 
     Args:
-        tracking_level: ``row``: two changes of a row are in conflict; ``column``: two changes of a column.
-        rowguid: a column by which its rows are known already: uuid, NOT NULL and unique. None: a column
-            ``rowguid``, which is added unless it is there.
+        tracking_level: ``row``: two changes of a row conflict; ``column``: two changes of a column.
+        rowguid: an existing column that identifies rows: uuid, NOT NULL and unique. None for a column
+            ``rowguid``, which is added unless it exists.
         publication: its name.
-        options: how its conflicts and failures are dealt with.
+        options: settings for its conflicts and failures.
         filters: which rows go to which Subscribers.
-        identity: the ranges from which nodes draw the values of its identity column; None: Subscribers name values.
-        without: protections that are left out, to show what they protect from.
+        identity: the ranges from which nodes draw values of its identity column; None if Subscribers name
+            values.
+        without: protections that are omitted, to show their purpose.
 
     Raises:
-        ArticleError: the table cannot be merged so; nothing is changed.
+        ArticleError: the table cannot be merged in this way; nothing is changed.
     """
     async with connection.transaction():
         await tracking.await_others(connection)
@@ -133,7 +135,7 @@ async def publish(
 async def _others(
     connection: Connection, schema: str, table: str, where: str
 ) -> list[StoredMergeArticle]:
-    """The articles that there are; the table is to be a further one."""
+    """Return the existing articles, after checking that the table can be added to them."""
     others = await tracking.stored_articles(connection)
     if any((other.schema, other.table) == (schema, table) for other in others):
         raise ArticleError(f"{where} is merged already: `unpublish` it first")
@@ -145,10 +147,10 @@ async def _others(
 
 
 async def unpublish(connection: Connection, schema: str, table: str) -> None:
-    """Take an article back: the table is left as it was before, with its rows.
+    """Remove an article: the table has its previous definition again, and keeps its rows.
 
     Raises:
-        ArticleError: it is not merged.
+        ArticleError: the table is not merged.
     """
     async with connection.transaction():
         for stored in await tracking.stored_articles(connection):
@@ -168,12 +170,12 @@ async def unpublish(connection: Connection, schema: str, table: str) -> None:
 
 
 async def keep(connection: Connection) -> None:
-    """Keep the database, and what is published of it, from being dropped (sp_replicationdboption). Idempotent."""
+    """Protect the database and its published tables from being dropped (sp_replicationdboption). Idempotent."""
     name = sql.Identifier(names.KEEP)
     if not (await connection.execute(_IS_KEPT, (names.KEEP,))).rowcount:
         await connection.execute(
             "set local client_min_messages = error"
-        )  # that it connects to none
+        )  # suppress the warning that the subscription is not connected
         await connection.execute(compose("twopc", "merge_keep", name=name))
         owner = sql.Identifier(tracking.owner_role(connection.info.dbname))
         await connection.execute(compose("twopc", "merge_drop_guard", owner=owner))
@@ -181,20 +183,20 @@ async def keep(connection: Connection) -> None:
 
 
 async def let_go(connection: Connection) -> None:
-    """Let the database be dropped, and its tables. Idempotent."""
+    """Allow the database and its tables to be dropped. Idempotent."""
     await connection.execute("drop event trigger if exists msrepl_merge_drop_guard")
     if (await connection.execute(_IS_KEPT, (names.KEEP,))).rowcount:
         await connection.execute(sql.SQL("drop subscription {}").format(sql.Identifier(names.KEEP)))
 
 
 def check_table(table: Table, where: str) -> None:
-    """Refuse what cannot be merged: what no publication takes, and what this kind does not.
+    """Check that a table can be merged: neither a publication of any kind nor a merge publication excludes it.
 
     Args:
         where: the table, for messages.
 
     Raises:
-        ArticleError: says what is wrong with it.
+        ArticleError: names the problem.
     """
     article_of(table)
     if table.kind == "p":
@@ -226,7 +228,7 @@ def _travelling(table: Table, rowguid: str) -> tuple[Column, ...]:
 
 
 def _needs_rowguid(table: Table, where: str, name: str, *, is_named: bool) -> bool:
-    """Whether the column must be added; it must be fit if it is there (21162)."""
+    """Return whether the column must be added; check an existing column (21162)."""
     held = next((column for column in table.columns if column.name == name), None)
     if held is None:
         if is_named:

@@ -1,4 +1,4 @@
-"""The resolver of an article, checked when it is published."""
+"""Checks of an article's resolver at publication."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ where p.oid = to_regprocedure(%s)
 
 
 def check_resolver(article: MergeArticle, where: str) -> None:
-    """Refuse a resolver that could not work.
+    """Check that a resolver can be used.
 
     Raises:
-        ArticleError: see `twopc.merge.resolvers.check`; or a user's own is not there (20020).
+        ArticleError: see `twopc.merge.resolvers.check`; or a user's resolver does not exist (20020).
     """
     if article.options.resolver is None:
         return
@@ -38,10 +38,10 @@ def check_resolver(article: MergeArticle, where: str) -> None:
 async def install_resolver(
     connection: AsyncConnection[Any], article: MergeArticle, publication: str, where: str
 ) -> None:
-    """Let agents ask a SQL resolver; nothing to do for others.
+    """Let agents call a SQL resolver; does nothing for other resolvers.
 
     Raises:
-        ArticleError: there is no such function, or it is none from jsonb to jsonb (20020).
+        ArticleError: the function does not exist, or is not a function from jsonb to jsonb (20020).
     """
     text = article.options.resolver or ""
     if not text.startswith(SQL):

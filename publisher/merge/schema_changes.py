@@ -1,7 +1,7 @@
-"""Change the columns of articles that are subscribed to: checks, and the change at the Publisher.
+"""Changes of columns of subscribed articles: checks, and the change at the Publisher.
 
-Subscribers make the same change in their next session, before any row travels. Every function takes an administrator's
-connection (a superuser's) and does its work in one transaction.
+Subscribers make the same change in their next session, before any row is exchanged. Every function takes an
+administrator's connection (a superuser's) and does its work in one transaction.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from twopc.sql.fragments import raw
 Connection = AsyncConnection[Any]
 
 LOCK_TIMEOUT_MS = 5000
-"""How long a change waits for sessions and applications, while others wait for it."""
+"""Time that a change waits for sessions and applications, while others wait for the change."""
 
 NAME_BYTES_MAX = 63
-"""Of a name; PostgreSQL cuts off what is longer."""
+"""Maximum length of a name; PostgreSQL truncates longer ones."""
 
 _IS_SUBSCRIBER = "select exists (select from msrepl.sysmergesubscriptions as s where s.is_publisher and not s.is_self)"
-#: What goes silently with a column.
+#: Objects that are dropped silently with a column.
 _INVOLVED = """
 select format('key or constraint %%I', k.conname) from pg_constraint as k join pg_attribute as a
     on a.attrelid = %(table)s::text::regclass and a.attname = %(column)s
@@ -57,15 +57,15 @@ select j.join_filterclause from msrepl.sysmergesubsetfilters as j where j.artid 
 async def add_column(
     connection: Connection, table: str, column: str, type_: str, *, default: str | None = None
 ) -> SchemaChange:
-    """Add a column to an article (sp_repladdcolumn): NULL, or with a constant default, which all rows get.
+    """Add a column to an article (sp_repladdcolumn): nullable, or with a constant default, which all rows get.
 
     Args:
         table: its name, or ``schema.name``.
-        type_: one of PostgreSQL's own, with a modifier if need be: ``numeric(10,2)``.
+        type_: a built-in type, with a modifier if necessary: ``numeric(10,2)``.
         default: the text of a constant.
 
     Raises:
-        ArticleError: it cannot be added; nothing is changed.
+        ArticleError: the column cannot be added; nothing is changed.
     """
     async with connection.transaction():
         stored, described, where = await _begin(connection, table)
@@ -102,7 +102,8 @@ async def drop_column(connection: Connection, table: str, column: str) -> Schema
     """Drop a column of an article (sp_repldropcolumn), with its values at every node.
 
     Raises:
-        ArticleError: rows are known or filtered by it, or something else hangs on it; nothing is changed.
+        ArticleError: rows are identified or filtered by the column, or another object depends on it; nothing is
+            changed.
     """
     async with connection.transaction():
         stored, described, where = await _begin(connection, table)
@@ -115,10 +116,11 @@ async def drop_column(connection: Connection, table: str, column: str) -> Schema
 
 
 async def widen_column(connection: Connection, table: str, column: str, type_: str) -> SchemaChange:
-    """Give a column of an article a type that takes more values.
+    """Change the type of an article's column to one with a wider range of values.
 
     Raises:
-        ArticleError: the type does not take all values of the present one, or the column cannot have it; nothing is
+        ArticleError: the type cannot represent all values of the present one, or the column cannot have it;
+            nothing is
             changed.
     """
     async with connection.transaction():
@@ -137,7 +139,7 @@ async def widen_column(connection: Connection, table: str, column: str, type_: s
 
 
 async def _begin(connection: Connection, table: str) -> tuple[StoredMergeArticle, Table, str]:
-    """Keep sessions and other changes out; the article, its table, and what messages call it."""
+    """Lock out sessions and other changes; return the article, its table, and the table's name for messages."""
     if await (await connection.execute(_IS_SUBSCRIBER)).fetchone() == (True,):
         raise ArticleError(
             f"table {table}: {connection.info.dbname!r} subscribes to it: change columns at the topmost Publisher"
@@ -165,10 +167,10 @@ def _busy(where: str) -> ArticleError:
 
 
 def _travelling(stored: StoredMergeArticle, described: Table, column: str, where: str) -> Column:
-    """The column, if it travels.
+    """Return a column that is propagated.
 
     Raises:
-        ArticleError: it does not.
+        ArticleError: the column is not propagated, or cannot be changed.
     """
     if column == stored.rowguid:
         raise ArticleError(
@@ -227,7 +229,7 @@ def _name(stored: StoredMergeArticle) -> sql.Identifier:
 
 
 async def _own_type(connection: Connection, where: str, column: str, type_: str) -> str:
-    """A type as the server calls it."""
+    """Return the server's name of a built-in type."""
     problem = f"{where}: column {column!r} cannot be {type_}"
     try:
         name = await schema_changes.own_type(connection, type_)
@@ -243,9 +245,11 @@ async def _own_type(connection: Connection, where: str, column: str, type_: str)
 async def _constant(
     connection: Connection, where: str, column: str, type_: str, default: str
 ) -> str:
-    """The text of a default, as every node will read it: a time of day or a name of a zone would be another there."""
+    """Return the text of a default in a form that every node reads alike, unlike ``now`` or the name of a time
+    zone.
+    """
     query = sql.SQL("select ({}::{})::text").format(sql.Literal(default), raw(type_))
-    # a cast would cut off what is too long
+    # a cast would truncate a value that is too long
     fits = "select e.message from pg_input_error_info(%s, %s) as e where e.message is not null"
     try:
         async with connection.transaction():
@@ -273,7 +277,7 @@ async def _make(
     type_: str | None = None,
     default: str | None = None,
 ) -> SchemaChange:
-    """Make the change, let it be the next of the list, and forget snapshots that were made before it."""
+    """Make the change, append it to the list of changes, and delete snapshots made before it."""
     made = await schema_changes.schema_changes(connection)
     [(guid,)] = await (await connection.execute("select gen_random_uuid()")).fetchall()
     change = SchemaChange(
@@ -306,7 +310,7 @@ async def _make(
 def _number(
     stored: StoredMergeArticle, made: Sequence[SchemaChange], kind: SchemaChangeKind, column: str
 ) -> int:
-    """Which of the column versions is the column's own: a new column gets one that none has had."""
+    """Return the number of the column's version: a new column gets a number that no column has had."""
     if kind is not SchemaChangeKind.ADD:
         return stored.column_numbers[stored.columns.index(column)]
     return 1 + max(
