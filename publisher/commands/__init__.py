@@ -1,11 +1,11 @@
-"""From a change in the log to the commands that travel, one per article that the changed row belongs to.
+"""Conversion of a change in the log into commands, one per article that the changed row belongs to.
 
-Pure, and on the hot path: how a relation's changes become commands is worked out once per relation that the
-log announces, and kept as closures. Values come as PostgreSQL's text and stay bytes. `CommandReader` leads from
-messages to commands directly, where messages look like others before.
+Pure, and on the hot path: how a relation's changes become commands is determined once per relation that the
+log announces, and kept as closures. Values are PostgreSQL's text, as bytes. `CommandReader` converts messages
+directly into commands if they resemble earlier ones.
 
-Knows neither where changes come from nor where commands go. Which images of a row fulfil a row filter is
-said by the caller (`twopc.publisher.filters`).
+The package knows neither where changes come from nor where commands go. The caller determines which images of a row
+satisfy a row filter (`twopc.publisher.filters`).
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ _NOTHING: tuple[Command, ...] = ()
 
 
 class _Plan:
-    """How one relation's changes become commands."""
+    """Functions that make commands of one relation's changes."""
 
     __slots__ = ("all", "filtered", "relation")
 
@@ -28,9 +28,9 @@ class _Plan:
         for article in articles:
             check_fit(relation, article)
         self.relation = relation
-        #: of articles without a filter: by operation, a function per article that sends it
+        #: functions of articles without a filter, by operation
         self.all: dict[str, tuple[Make, ...]] = dict.fromkeys(OPERATIONS, ())
-        #: of articles with one
+        #: functions of articles with a filter
         self.filtered: list[dict[str, Make]] = []
         for article in articles:
             made = _makers(relation, article)
@@ -45,7 +45,7 @@ class CommandBuilder:
     """Makes the commands of changes.
 
     Args:
-        articles: every article; several may stand on one table.
+        articles: all articles; several may be on one table.
     """
 
     def __init__(self, articles: Iterable[DistributedArticle]) -> None:
@@ -66,18 +66,18 @@ class CommandBuilder:
 
     @property
     def has_filters(self) -> bool:
-        """Some article has a row filter, so changes must be looked at in blocks first."""
+        """Whether an article has a row filter, so that changes must first be compared with filters in blocks."""
         return any(
             a.article.row_filter is not None for each in self._articles.values() for a in each
         )
 
     def filtered(self, relation: RelationMessage) -> tuple[DistributedArticle, ...]:
-        """The articles on this relation that have a row filter, in the order of a `Belonging`."""
+        """Return the articles on a relation that have a row filter, in the order of a `Belonging`."""
         result = self._articles.get((relation.schema, relation.name), ())
         return tuple(each for each in result if each.article.row_filter is not None)
 
     def fits(self, relation: RelationMessage) -> bool:
-        """The articles on this relation were made for what the log holds of it: see `check_fit`."""
+        """Return whether the articles on a relation fit the log's description of it: see `check_fit`."""
         try:
             self._plan(relation)
         except ArticleError:
@@ -85,9 +85,10 @@ class CommandBuilder:
         return True
 
     def sole_call(self, relation: RelationMessage, operation: str) -> LoggedRows | None:
-        """The article whose default call is all that becomes of such changes, if there is just one and it fits.
+        """Return the rows of the article whose default call is the only command of such changes; None if there is
+        none.
 
-        That of an update is SCALL, that of others CALL.
+                The default call is SCALL for an update, CALL for other operations.
         """
         result = self._articles.get((relation.schema, relation.name), ())
         if len(result) != 1 or result[0].article.row_filter is not None or not self.fits(relation):
@@ -98,13 +99,13 @@ class CommandBuilder:
         return LoggedRows(relation, result[0])
 
     def commands(self, change: RowMessage, belonging: Belonging = ()) -> Sequence[Command]:
-        """The commands of one change; none if its table is not published.
+        """Return the commands of one change; none if its table is not published.
 
         Args:
-            belonging: for the articles that `filtered` names.
+            belonging: for the articles that `filtered` returns.
 
         Raises:
-            ArticleError: an article no longer fits what the log holds of its table.
+            ArticleError: an article no longer fits the log's description of its table.
         """
         relation = change.relation
         plan = self._plans.get(id(relation))
@@ -127,8 +128,8 @@ class CommandBuilder:
         if result is not None and result.relation is relation:
             return result
         plan = _Plan(relation, self._articles.get((relation.schema, relation.name), ()))
-        # the plan holds its relation, so that its id is not given to another; the one that was announced
-        # before is hardly met again
+        # the plan refers to its relation, so that the id is not reused; the relation announced before is
+        # unlikely to occur again
         self._plans.pop(self._announced.get(relation.oid, 0), None)
         self._announced[relation.oid] = id(relation)
         self._plans[id(relation)] = plan
@@ -136,7 +137,7 @@ class CommandBuilder:
 
 
 def _makers(relation: RelationMessage, distributed: DistributedArticle) -> dict[str, Make]:
-    """A function per operation that makes an article's command; none where the format is NONE."""
+    """Return a function per operation that makes an article's command; none for operations with format NONE."""
     rows, propagation = LoggedRows(relation, distributed), distributed.propagation
     large = propagation.large
     made: dict[str, Make] = {}
@@ -168,7 +169,7 @@ def _makers(relation: RelationMessage, distributed: DistributedArticle) -> dict[
 
 
 def _moved(operation: str, old: bool, new: bool) -> str:
-    """What a change is to an article whose partition holds the images that are said to be in it."""
+    """Return the operation that a change is for an article, given which images belong to it; empty if none."""
     match operation, old, new:
         case ("ins", _, True) | ("upd", False, True):
             return "ins"
@@ -180,10 +181,10 @@ def _moved(operation: str, old: bool, new: bool) -> str:
 
 
 def check_fit(relation: RelationMessage, distributed: DistributedArticle) -> None:
-    """What the log holds of a table is what the article was made for.
+    """Check that the log's description of a table matches the article.
 
     Raises:
-        ArticleError: it is not; names the difference and the remedy.
+        ArticleError: names the difference and the remedy.
     """
     article = distributed.article
     values = article.value_columns

@@ -1,7 +1,8 @@
-"""Changes as calls: the values that a procedure takes, as text of a row.
+"""Changes as calls: the arguments of a procedure, as text of a row.
 
-The text is that of `twopc.propagation.record_text`, made faster: values are put into quotes as they are, and
-only if a quote or backslash is found among them made properly.
+The text is that of `twopc.propagation.record_text`, made faster: values are quoted without escaping, and the text
+is
+made again with escaping only if a quote or backslash occurs among them.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from twopc.publisher.pgoutput import RowMessage
 
 _INSERT, _UPDATE, _DELETE = TYPE_OF["ins"], TYPE_OF["upd"], TYPE_OF["del"]
 
-#: So many different bitmasks are kept ready; a wide table has more than anybody wants to keep.
+#: Maximum number of bitmasks that are kept; a wide table may have many more.
 _KEPT_MAX = 1024
 
 
 def insert(rows: LoggedRows) -> Make:
-    """CALL: all values."""
+    """Return a function that makes a CALL of an insert: all values."""
     article, pick, key, hashkey = rows.article_id, rows.pick, rows.key, rows.hashkey
 
     def make(change: RowMessage) -> Command:
@@ -32,7 +33,7 @@ def insert(rows: LoggedRows) -> Make:
 
 
 def delete(rows: LoggedRows) -> Make:
-    """CALL: the key."""
+    """Return a function that makes a CALL of a delete: the key."""
     article, key, hashkey = rows.article_id, rows.key, rows.hashkey
 
     def make(change: RowMessage) -> Command:
@@ -44,7 +45,7 @@ def delete(rows: LoggedRows) -> Make:
 
 
 def delete_image(rows: LoggedRows, large: tuple[str, ...] | None) -> Make:
-    """XCALL: all old values."""
+    """Return a function that makes an XCALL of a delete: all old values."""
     article, key, hashkey = rows.article_id, rows.key, rows.hashkey
     image = _before(rows, large)
 
@@ -56,7 +57,7 @@ def delete_image(rows: LoggedRows, large: tuple[str, ...] | None) -> Make:
 
 
 def update(rows: LoggedRows) -> Make:
-    """CALL: all new values, old key."""
+    """Return a function that makes a CALL of an update: all new values, old key."""
     article, pick, hashkey = rows.article_id, rows.pick, rows.hashkey
 
     def make(change: RowMessage) -> Command:
@@ -68,7 +69,10 @@ def update(rows: LoggedRows) -> Make:
 
 
 def update_changed(rows: LoggedRows) -> Make:
-    """SCALL: changed values, old key, bitmask. What changed picks a template that is filled with values."""
+    """Return a function that makes an SCALL of an update: changed values, old key, bitmask.
+
+    A template is kept for each set of changed columns, and filled with values.
+    """
     article, pick, key, hashkey = rows.article_id, rows.pick, rows.key, rows.hashkey
     version, keys = rows.version, len(rows.article.key)
     templates: dict[tuple[bool, ...], tuple[bytes, Pick, int, bytes]] = {}
@@ -106,7 +110,7 @@ def update_changed(rows: LoggedRows) -> Make:
 
 
 def update_masked(rows: LoggedRows) -> Make:
-    """MCALL: all new values, old key, bitmask."""
+    """Return a function that makes an MCALL of an update: all new values, old key, bitmask."""
     article, pick, hashkey = rows.article_id, rows.pick, rows.hashkey
     masks: dict[tuple[bool, ...], bytes] = {}
 
@@ -125,7 +129,7 @@ def update_masked(rows: LoggedRows) -> Make:
 
 
 def update_images(rows: LoggedRows, large: tuple[str, ...] | None) -> Make:
-    """XCALL: all old values, all new ones."""
+    """Return a function that makes an XCALL of an update: all old values, all new values."""
     article, pick, key, hashkey = rows.article_id, rows.pick, rows.key, rows.hashkey
     image = _before(rows, large)
 
@@ -141,7 +145,7 @@ def update_images(rows: LoggedRows, large: tuple[str, ...] | None) -> Make:
 
 
 def _before(rows: LoggedRows, large: tuple[str, ...] | None) -> Pick:
-    """The old values as XCALL passes them: large ones are NULL, but not those by which the row is found."""
+    """Return a function that takes the old values of an XCALL: large ones are NULL, except those of the key."""
     article, pick = rows.article, rows.pick
     hidden = [
         at
@@ -164,13 +168,13 @@ def _before(rows: LoggedRows, large: tuple[str, ...] | None) -> Pick:
 def _record(values: Values) -> bytes:
     parts = [b"" if value is None else b'"%b"' % value for value in values]
     text = b"(%b)" % b",".join(parts)
-    # 92 is a backslash; an empty value is a pair of quotes, so what is empty here is NULL
+    # 92 is a backslash; an empty value is a pair of quotes, so an empty part is NULL
     if 92 in text or text.count(b'"') != 2 * (len(parts) - parts.count(b"")):
         return record_text(values)
     return text
 
 
 def mask_text(differs: Sequence[bool]) -> bytes:
-    """The bitmask as text of a bytea."""
+    """Return the bitmask as text of a bytea."""
     changed = (at for at, differ in enumerate(differs) if differ)
     return b"\\x" + bitmask(changed, len(differs)).hex().encode()

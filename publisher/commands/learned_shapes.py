@@ -1,11 +1,11 @@
-"""Regular expressions that read a change of a shape that was met before, and the command in one pass.
+"""Regular expressions that parse a change of a known shape and produce its command in one pass.
 
-Values carry their length before them, which no regular expression can follow; but the lengths that a column
-has had can be listed, each with so many bytes behind it. What matches is therefore read exactly as the decoder
-reads it. A column with too many lengths takes whatever is not a NUL (which no value of PostgreSQL has), and its
-length is compared afterwards. What does not match is for the decoder.
+Values are preceded by their length, which no regular expression can interpret; but the lengths seen in a column can
+be listed, each followed by that number of bytes. A match is therefore parsed exactly as the decoder would.
+A column with too many lengths matches any bytes except NUL (which no value of PostgreSQL contains), and its length
+is compared afterwards. Messages that do not match are left to the decoder.
 
-Pure; knows nothing of when shapes are learned or given up.
+Pure; the module does not know when shapes are learned or dropped.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from twopc.publisher.commands.calls import mask_text
 from twopc.publisher.commands.rows import Command, LoggedRows
 from twopc.publisher.pgoutput import UNCHANGED, RowMessage
 
-#: So many lengths of a column are listed, of one byte; a longer list costs more than it saves.
+#: Maximum number of lengths listed for a column, each below 256; a longer list costs more than it saves.
 _LENGTHS_MAX = 16
-#: What an article's column becomes in a command.
+#: Kinds of a column in a command: unchanged, NULL, or a value.
 _SAME, _NULL, _VALUE = range(3)
 
 Shape = tuple[object, ...]
-"""What the messages that one expression reads have in common, besides lengths that were seen."""
+"""Common properties of the messages that one expression matches, except the lengths seen."""
 
 
 class ColumnSample:
-    """What the values of one column looked like."""
+    """Lengths and NULLs seen among the values of one column."""
 
     __slots__ = ("lengths", "null", "varied")
 
     def __init__(self) -> None:
         self.lengths: dict[int, int] = {}
-        """How often each was met."""
+        """Number of occurrences of each length."""
         self.null = False
         self.varied = False
-        """Too many lengths to list."""
+        """Whether there are too many lengths to list."""
 
     def by_frequency(self) -> list[int]:
-        """The lengths, the most frequent one first."""
+        """Return the lengths, the most frequent one first."""
         return sorted(self.lengths, key=self.lengths.__getitem__, reverse=True)
 
     def add(self, value: bytes | None) -> None:
-        """One more value was met."""
+        """Add a value to the sample."""
         if value is None:
             self.null = True
         elif not self.varied:
@@ -59,7 +59,7 @@ class ColumnSample:
 
 
 class Tally:
-    """How many messages were read."""
+    """Number of messages matched."""
 
     __slots__ = ("hits",)
 
@@ -68,11 +68,14 @@ class Tally:
 
 
 Read = Callable[[bytes], Command | None]
-"""From a message to its command; None: it has another shape, or is not for an expression."""
+"""Function that returns the command of a message; None if the message does not match."""
 
 
 def shape_of(rows: LoggedRows, change: RowMessage) -> Shape | None:
-    """None: rare, or not for an expression; so are quotes and backslashes (34 and 92) in what is sent."""
+    """Return the shape of a change; None if the change is unsuitable for an expression.
+
+    Rare changes are unsuitable, and sent values with quotes or backslashes (34 and 92).
+    """
     _, operation, old, new, old_is_key = change
     image = new if old is None else old
     assert image is not None
@@ -107,11 +110,11 @@ def reading(
     seen: Sequence[ColumnSample],
     tally: Tally,
 ) -> Read:
-    """What reads messages of this shape.
+    """Return a function that parses messages of a shape.
 
     Args:
-        oid: of the relation, as it stands in messages.
-        seen: by the relation's columns.
+        oid: of the relation, as in messages.
+        seen: samples of the relation's columns.
     """
     made, keys = _PatternBuilder(seen), rows.key_places
     known: Sequence[int]
@@ -137,7 +140,7 @@ def reading(
             fields += [b'"%b"'] * len(keys) + [b'"\\%b"' % mask]
     text = b"(%b)" % b",".join(fields)
     if len(groups) == 1:
-        groups.append(made.nothing())  # the groups of a match are a tuple only if there are several
+        groups.append(made.nothing())  # a match returns a tuple of groups only if there are several
         text += b"%b"
     return _read(
         rows,
@@ -162,13 +165,13 @@ def _read(
     text: bytes,
     tally: Tally,
 ) -> Read:
-    """Puts an expression to use.
+    """Return a function that applies an expression.
 
     Args:
-        checks: groups that hold a length and the value that must have it.
+        checks: groups that hold a length and the value that must have that length.
         taken: groups whose values go into the text.
-        known: where the key is among them.
-        text: with a place for each of them.
+        known: places of the key among them.
+        text: template with a place for each of them.
     """
     article, only = rows.article_id, known[0]
     # a remainder by 1 is 0: the one stream for all
@@ -181,7 +184,7 @@ def _read(
             return None
         values = result.group(*taken)
         made = text % values
-        # 34 and 92 are a quote and a backslash; found in the message, they may yet be in other values or lengths
+        # 34 and 92 are a quote and a backslash; in the message they may also be in other values or lengths
         if (34 in data or 92 in data) and (made.count(34) != quotes or made.count(92) != slashes):
             return None
         tally.hits += 1
@@ -206,7 +209,7 @@ def _read(
 
 
 def _fit(result: re.Match[bytes], checks: Sequence[tuple[int, int]]) -> bool:
-    """Values are as long as they should be; those that are NULL have no groups."""
+    """Return whether values have the length that precedes them; NULL values have no groups."""
     for length, value in checks:
         if result[value] is not None and int.from_bytes(result[length], "big") != len(
             result[value]
@@ -216,7 +219,7 @@ def _fit(result: re.Match[bytes], checks: Sequence[tuple[int, int]]) -> bool:
 
 
 class _PatternBuilder:
-    """An expression in the making. Methods return groups, by the relation's columns."""
+    """Builds an expression. Methods return groups, by the relation's columns."""
 
     def __init__(self, seen: Sequence[ColumnSample]) -> None:
         self._seen = seen
@@ -225,11 +228,11 @@ class _PatternBuilder:
         self.checks: list[tuple[int, int]] = []
 
     def match(self) -> Callable[[bytes], re.Match[bytes] | None]:
-        """What is made."""
+        """Return the match function of the expression."""
         return re.compile(b"".join(self._parts), re.DOTALL).fullmatch
 
     def inserted(self, oid: bytes, kinds: Mapping[int, object]) -> dict[int, int]:
-        """Of the values."""
+        """Add an insert; return the groups of its values."""
         self._begin(b"I" + oid + b"N")
         values: dict[int, int] = {}
         for at in range(len(self._seen)):
@@ -242,7 +245,7 @@ class _PatternBuilder:
         return values
 
     def deleted(self, oid: bytes, rows: LoggedRows, is_key: bool) -> dict[int, int]:
-        """Of the key."""
+        """Add a delete; return the groups of its key."""
         self._begin(b"D" + oid + (b"K" if is_key else b"O"))
         key: dict[int, int] = {}
         for at in range(len(self._seen)):
@@ -255,7 +258,7 @@ class _PatternBuilder:
     def updated(
         self, oid: bytes, rows: LoggedRows, kinds: Mapping[int, object]
     ) -> tuple[dict[int, int], dict[int, int]]:
-        """Of the old key, and of the new values."""
+        """Add an update; return the groups of its old key and of its new values."""
         self._begin(b"U" + oid + b"O")
         key: dict[int, int] = {}
         values: dict[int, int] = {}
@@ -263,7 +266,7 @@ class _PatternBuilder:
             if at not in kinds:
                 self._any(at)
                 continue
-            # all of the old value, its length included, for the new one to be compared with
+            # the whole old value with its length, to compare the new one with
             self._open(b"old%d" % at)
             if at in rows.key_places:
                 key[at] = self._value(at)
@@ -272,7 +275,7 @@ class _PatternBuilder:
             self._parts.append(b")")
         self._begin(b"N")
         for at, seen in enumerate(self._seen):
-            # a large value that did not change may have been left out
+            # an unchanged large value may have been omitted
             left_out = b"|u" if seen.varied else b""
             if at not in kinds:
                 self._parts.append(b"(?:")
@@ -289,13 +292,13 @@ class _PatternBuilder:
         return key, values
 
     def nothing(self) -> int:
-        """A group of no bytes."""
+        """Add an empty group, and return it."""
         self._parts.append(b"()")
         self._groups += 1
         return self._groups
 
     def _begin(self, head: bytes) -> None:
-        """A message, or the row in it."""
+        """Add the beginning of a message, or of a row in it."""
         self._add(head + len(self._seen).to_bytes(2, "big"))
 
     def _add(self, data: bytes) -> None:
@@ -306,7 +309,7 @@ class _PatternBuilder:
         self._groups += 1
 
     def _any(self, at: int, *, null: bool = True) -> None:
-        """A value as it was seen, or NULL."""
+        """Add a value of a known length, or NULL, without a group to return."""
         seen = self._seen[at]
         if not seen.varied and not seen.lengths:
             self._add(b"n")
@@ -320,15 +323,15 @@ class _PatternBuilder:
         self._parts.append(b"|n)" if seen.null and null else b")")
 
     def _value(self, at: int) -> int:
-        """A value as it was seen: the group of what is behind its length."""
+        """Add a value of a known length; return the group of its bytes after the length."""
         seen = self._seen[at]
         if seen.varied:
-            # up to 1 kB: a longer one costs more when it is searched in vain than can be saved
+            # up to 1 kB: failed matches of longer values would cost more than is saved
             self._parts.append(rb"t\x00\x00([\x00-\x03].)([^\x00]*)")
             self._groups += 2
             self.checks.append((self._groups - 1, self._groups))
             return self._groups
-        # which length it was is kept in an empty group, so that the value alone is in a group of its own
+        # an empty group records which length matched, so that one group holds the value alone
         *text, last = seen.by_frequency()
         first = self._groups + 1
         value = _bytes(last)

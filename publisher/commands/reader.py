@@ -1,8 +1,9 @@
-"""Commands straight from messages of the log, where what a message looks like was learned from others.
+"""Commands directly from messages of the log, by expressions learned from earlier messages.
 
-Most changes of a table look like those before: the same columns change, and values have few different lengths.
-A regular expression then does in one call what decoding, comparing and picking values do in many. Whatever it
-does not match takes the way through `Decoder` and `CommandBuilder`, which say what is right.
+Most changes of a table resemble earlier ones: the same columns change, and values have few different lengths.
+One call of a regular expression then replaces many calls for decoding, comparing and picking values. Messages that
+it
+does not match are processed by `Decoder` and `CommandBuilder`, which define the correct result.
 """
 
 from __future__ import annotations
@@ -19,28 +20,28 @@ from twopc.publisher.commands.learned_shapes import (
 from twopc.publisher.commands.rows import Command, LoggedRows
 from twopc.publisher.pgoutput import Decoded, Decoder, RelationMessage, RowMessage
 
-#: After so many changes of one shape, and so many more per column, an expression is made for it: about when
-#: they have cost as much as making it does.
+#: Number of changes of one shape, and additional number per column, after which an expression is made for it:
+#: approximately when they have cost as much as making the expression.
 _LEARNED_AFTER = 100
 _LEARNED_AFTER_PER_COLUMN = 10
-#: Once there are expressions, of those that they do not match one in so many is looked at.
+#: Once there are expressions, one in this number of unmatched changes is examined.
 _SAMPLED = 8
-#: So many shapes of one operation are kept at a time, and so many counted.
+#: Maximum number of shapes of one operation with expressions, and of shapes counted.
 _READS_MAX = 8
 _COUNTED_MAX = 64
-#: After so many changes that no expression matched it is judged whether having them pays.
+#: Number of unmatched changes after which to judge whether the expressions pay off.
 _JUDGED_AFTER = 2048
-#: Where it does not pay, it is tried again after so many changes.
+#: Number of changes after which expressions are tried again if they did not pay off.
 _RESTED_FOR = 100_000
-#: Wider tables would need expressions that take too long to make.
+#: Maximum number of columns; expressions of wider tables would take too long to make.
 _WIDTH_MAX = 64
 
 
 class CommandReader:
-    """Reads the messages of a session in their order, as a `Decoder`, but changes as commands where it can.
+    """Reads the messages of a session in order, as a `Decoder`, but returns changes as commands if possible.
 
     Args:
-        decoder: knows the relations announced; nothing else reads this session with it.
+        decoder: knows the relations announced; only this reader may use it for the session.
         builder: of the articles.
     """
 
@@ -49,13 +50,13 @@ class CommandReader:
     def __init__(self, decoder: Decoder, builder: CommandBuilder) -> None:
         self._builder = builder
         self._decode = decoder.decode
-        #: By the operation's letter and the relation's oid, as messages begin. None: nothing to be learned.
+        #: By the first bytes of a message: the operation's letter and the relation's OID. None if unsuitable.
         self._learners: dict[bytes, _Learner | None] = {}
 
     def read(self, data: bytes) -> Decoded | Command:
-        """The message in `data`; a plain tuple is the only command of a change.
+        """Return the message in `data`; a plain tuple is the only command of a change.
 
-        A `RowMessage` is to be given to `CommandBuilder.commands`.
+        The caller must pass a `RowMessage` to `CommandBuilder.commands`.
 
         Raises:
             RemoteProtocolError: as `Decoder.decode`.
@@ -66,7 +67,9 @@ class CommandReader:
             for read in learner.reads:
                 command = read(data)
                 if command is not None:
-                    if read is not learner.reads[0]:  # the next one is likely to be like this one
+                    if (
+                        read is not learner.reads[0]
+                    ):  # the next message is likely to match the same expression
                         learner.reads.remove(read)
                         learner.reads.insert(0, read)
                     return command
@@ -84,13 +87,13 @@ class CommandReader:
         if len(change.relation.columns) > _WIDTH_MAX:
             return None
         rows = self._builder.sole_call(change.relation, change.operation)
-        # a key may be generated, and then is none of the values
+        # a generated key is not among the values
         if rows is None or not {*rows.key_places, rows.version} <= {*rows.value_places}:
             return None
         return _Learner(rows, change, oid)
 
     def _announced(self, relation: RelationMessage, oid: bytes) -> None:
-        """What was learned of a relation that looked otherwise is not true of this one."""
+        """Drop the expressions of a relation that is announced with another definition."""
         for letter in (b"I", b"U", b"D"):
             learner = self._learners.get(letter + oid)
             if learner is None or learner.relation is not relation:
@@ -98,7 +101,7 @@ class CommandReader:
 
 
 class _Learner:
-    """What is learned of the changes of one relation by one operation."""
+    """Learns expressions for the changes of one relation by one operation."""
 
     __slots__ = (
         "_counted", "_kept", "_missed", "_oid", "_operation", "_resting", "_rows", "_seen", "_tally",
@@ -108,7 +111,7 @@ class _Learner:
     def __init__(self, rows: LoggedRows, change: RowMessage, oid: bytes) -> None:
         self.relation = change.relation
         self.reads: list[Read] = []
-        """What to try, in this order."""
+        """Functions to try, in this order."""
         self._rows = rows
         self._oid = oid
         self._operation = change.operation
@@ -125,13 +128,13 @@ class _Learner:
         self._tally.hits = self._missed = 0
 
     def learn(self, change: RowMessage) -> None:
-        """From a change that no expression has matched."""
+        """Learn from a change that no expression has matched."""
         if self._resting:
             self._resting -= 1
             return
         self._missed += 1
         if self._missed >= _JUDGED_AFTER:
-            # what is saved by a hit pays for trying about four expressions in vain, with something to spare
+            # the saving of one hit exceeds the cost of about four failed matches
             if self._tally.hits * 4 < self._missed * max(1, len(self.reads)):
                 self._forget()
                 self._resting = _RESTED_FOR
@@ -141,7 +144,7 @@ class _Learner:
             return
         images = [image for image in (change.old, change.new) if image is not None]
         if any(len(image) != len(self._seen) for image in images):
-            return  # not as its relation says: whoever makes a command of it will find out
+            return  # does not fit its relation: making a command of the change raises the error
         shape = shape_of(self._rows, change)
         if shape is None:
             return
@@ -156,7 +159,7 @@ class _Learner:
             self._make(shape)
 
     def _make(self, shape: Shape) -> None:
-        """What was made for this shape before lacks lengths that have come since."""
+        """Make an expression for a shape, replacing an earlier one that lacks newer lengths."""
         made = reading(self._rows, self._oid, self._operation, shape, self._seen, self._tally)
         if shape in self._kept:
             self.reads.remove(self._kept[shape])
@@ -164,6 +167,6 @@ class _Learner:
             last = self.reads.pop()
             self._kept = {each: read for each, read in self._kept.items() if read is not last}
         elif not self.reads:
-            self._tally.hits = self._missed = 0  # only now can there be hits
+            self._tally.hits = self._missed = 0  # no hits were possible before
         self._kept[shape] = made
         self.reads.insert(0, made)

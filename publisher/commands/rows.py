@@ -1,4 +1,4 @@
-"""Where an article's values are in the rows that the log holds of its table, and what tells rows apart."""
+"""Positions of an article's values in the log's rows of its table, and the keys that distinguish rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Pick = Callable[[Values], Values]
 
 STREAMS_MAX = 64
 
-# Types whose equal values have equal texts: only then does a key's text tell its stream.
+# Types whose equal values have equal texts, so that a key's text determines its stream.
 _CANONICAL = re.compile(
     r"(smallint|integer|bigint|oid|uuid|boolean|text|name|bytea|date|character(?: varying)?(?:\(\d+\))?"
     r"|timestamp(?:\(\d\))? with(?:out)? time zone|numeric\(\d+,-?\d+\))\Z"
@@ -32,7 +32,7 @@ _CANONICAL = re.compile(
 
 
 class LoggedRows:
-    """One article over one relation, as the log announces it."""
+    """Rows of one article over one relation, as the log announces the relation."""
 
     def __init__(self, relation: RelationMessage, distributed: DistributedArticle) -> None:
         place = {column.name: at for at, column in enumerate(relation.columns)}
@@ -55,7 +55,7 @@ class LoggedRows:
         self._width = len(place)
 
     def plan(self, operation: str) -> RowPlan:
-        """For `CommandScanner`: such changes become CALL, or SCALL of an update."""
+        """Return the plan for `CommandScanner`: such changes become CALL, or SCALL for an update."""
         code = self.article_id * 100 + TYPE_OF[operation]
         return RowPlan(
             code=int4_of(code),
@@ -68,7 +68,7 @@ class LoggedRows:
         )
 
     def lacking(self, what: str) -> ArticleError:
-        """The log does not have what a command needs."""
+        """Return the error that the log does not contain what a command needs."""
         name = self.article.name
         return ArticleError(
             f"article {name}: the log lacks {what}, because the table or a partition of it has lost "
@@ -76,10 +76,11 @@ class LoggedRows:
         )
 
     def old_row(self, change: RowMessage) -> Values | None:
-        """The old row as a whole; None if the log does not have it.
+        """Return the whole old row; None if the log does not contain it.
 
-        A partition may have another replica identity than its parent, by which the log calls its rows:
-        the row version, which is never NULL, tells.
+        A partition may have another replica identity than its parent, under whose name the log reports its
+        rows: the
+        row version, which is never NULL, shows whether the row is whole.
         """
         old = change.old
         if old is None or change.old_is_key or old[self.version] is None:
@@ -87,14 +88,14 @@ class LoggedRows:
         return old
 
     def old_row_needed(self, change: RowMessage) -> Values:
-        """As `old_row`, which must be there."""
+        """Return the whole old row as `old_row` does; raise ArticleError if the log lacks it."""
         old = self.old_row(change)
         if old is None:
             raise self.lacking("the old row")
         return old
 
     def differences(self, change: RowMessage) -> tuple[bool, ...]:
-        """Which values changed: without the old row, all that the log has."""
+        """Return which values changed; without the old row, every value that the log contains counts as changed."""
         assert change.new is not None
         old = self.old_row(change)
         if old is None:
@@ -102,20 +103,20 @@ class LoggedRows:
         return tuple(map(ne, self.pick(old), self.pick(change.new)))
 
     def old_key(self, change: RowMessage) -> Values:
-        """An update has no old image if its key, at least, did not change."""
+        """Return the old key: that of the new image if there is no old one, since the key is then unchanged."""
         image = change.new if change.old is None else change.old
         assert image is not None
         return self.key(image)
 
     def whole(self, values: Values) -> Values:
-        """Values that must all be there."""
+        """Return values, all of which the log must contain; raise ArticleError if it lacks one."""
         if UNCHANGED in values and any(value is UNCHANGED for value in values):
             raise self.lacking("a large value that did not change")
         return values
 
 
 def picker(places: Sequence[int], width: int) -> Pick:
-    """A function that takes these places out of a row."""
+    """Return a function that takes these places out of a row."""
     if list(places) == list(range(width)):
         return lambda row: row
     if len(places) == 1:
@@ -125,7 +126,7 @@ def picker(places: Sequence[int], width: int) -> Pick:
 
 
 def _streams(columns: Sequence[Column]) -> int:
-    """0 where texts do not tell keys apart."""
+    """Return the number of streams; 0 if the text of a key does not identify the key."""
     for column in columns:
         if column.equality != "=" or column.collation or not _CANONICAL.match(column.type):
             return 0
@@ -133,7 +134,7 @@ def _streams(columns: Sequence[Column]) -> int:
 
 
 def _hashkeys(streams: int, width: int) -> Callable[[Values], int]:
-    """From the key's values to 1 … 63; 0, the one stream for all, where there are no others."""
+    """Return a function from the key's values to 1 … 63; always 0 if there is only one stream."""
     crc = zlib.crc32
     if not streams:
         return lambda known: 0

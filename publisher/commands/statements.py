@@ -1,6 +1,6 @@
 """Changes as INSERT, UPDATE and DELETE statements.
 
-Values stand in them as literals with the type of their column.
+Values are literals with the type of their column.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from twopc.sql import fragments as f
 
 
 def insert(rows: LoggedRows) -> Make:
-    """INSERT with every value."""
+    """Return a function that makes an INSERT with every value."""
     columns = rows.article.value_columns
     head = _text(
         "INSERT INTO {} ({})", f.table_of(rows.article), f.identifiers(c.name for c in columns)
     )
-    # what the Publisher's identity gave; no harm where there is none
+    # the Publisher's identity values; harmless without an identity column
     if any(column.identity for column in columns):
         head += b" OVERRIDING SYSTEM VALUE"
     literals, pick = [_literals(column) for column in columns], rows.pick
@@ -38,7 +38,7 @@ def insert(rows: LoggedRows) -> Make:
 
 
 def update(rows: LoggedRows) -> Make:
-    """Sets every column but the key, which is set only if it changed."""
+    """Return a function that makes an UPDATE of every column except the key, which is set only if it changed."""
     head = _text("UPDATE {} SET ", f.table_of(rows.article))
     where, key, pick = _where(rows), rows.key, rows.pick
     columns = [
@@ -63,7 +63,7 @@ def update(rows: LoggedRows) -> Make:
 
 
 def delete(rows: LoggedRows) -> Make:
-    """DELETE by the key."""
+    """Return a function that makes a DELETE by the key."""
     head = _text("DELETE FROM {} WHERE ", f.table_of(rows.article))
     where, key = _where(rows), rows.key
 
@@ -101,14 +101,14 @@ def _text(template: LiteralString, *parts: sql.Composable) -> bytes:
 
 
 def _literals(column: Column) -> Callable[[bytes | None], bytes]:
-    """From values of a column to literals that name its type."""
+    """Return a function that converts values of a column into literals with its type."""
     cast = f"::{column.type}".encode()
 
     def literal(value: bytes | None) -> bytes:
         if value is None:
             return b"NULL"
         value = value.replace(b"'", b"''")
-        if b"\\" in value:  # read the same whatever standard_conforming_strings says
+        if b"\\" in value:  # independent of standard_conforming_strings
             return b"E'" + value.replace(b"\\", b"\\\\") + b"'" + cast
         return b"'" + value + b"'" + cast
 

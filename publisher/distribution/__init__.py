@@ -1,6 +1,6 @@
-"""The distribution database: what the log reader stores for the Subscribers, and who is to get it.
+"""The distribution database: transactions stored by the log reader, and the subscriptions to them.
 
-Knows tables and positions; not how a log is read, nor how commands are applied.
+The package knows tables and positions; not how a log is read, nor how commands are applied.
 """
 
 from __future__ import annotations

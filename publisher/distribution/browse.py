@@ -1,4 +1,4 @@
-"""Show what waits for delivery, command by command: the analogue of `sp_browsereplcmds`."""
+"""Stored commands in readable form: the analogue of `sp_browsereplcmds`."""
 
 from __future__ import annotations
 
@@ -46,28 +46,28 @@ limit %(limit)s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrowsedCommand:
-    """A command that waits, or has been delivered and not yet been removed."""
+    """A stored command: waiting for delivery, or delivered and not yet removed."""
 
     xact_seqno: str
     """Commit LSN of its transaction."""
     command_id: int
     entry_time: datetime
-    """When the transaction was committed at the Publisher."""
+    """Time of the transaction's commit at the Publisher."""
     article_id: int
     article: str
-    """The table or routine; empty for what goes to every Subscriber, and for an article that is gone."""
+    """Name of the table or routine; empty for messages to every Subscriber, and for a dropped article."""
     type: int
     hashkey: int
     originator: str | None
-    """The Subscriber that it came from, and to which it does not go."""
+    """Subscriber that made the change, and to which the command is not delivered."""
     text: str
     """See `twopc.distributed_article.read_command`."""
     changed: tuple[str, ...] | None
-    """The columns whose bit is set."""
+    """Columns whose bit in the bitmask is set; None without a bitmask."""
 
     @property
     def statement(self) -> str:
-        """The text, with the bitmask decoded behind it."""
+        """Text of the command, followed by the decoded bitmask."""
         if self.changed is None:
             return self.text
         return f"{self.text} -- changes {', '.join(self.changed) or 'nothing'}"
@@ -83,18 +83,18 @@ async def browse(
     command_id: int | None = None,
     limit: int = 1000,
 ) -> list[BrowsedCommand]:
-    """The stored commands of a Publisher in the order of delivery, readable.
+    """Return the stored commands of a Publisher in the order of delivery, in readable form.
 
-    What came from a Subscriber through a sync procedure is shown as a VCALL, the original's word for calls
+    A change from a Subscriber through a sync procedure is shown as a VCALL, the original's term for calls
     of updatable subscriptions.
 
     Args:
-        seqno_start, seqno_end: commit LSNs, both included.
+        seqno_start, seqno_end: commit LSNs, both inclusive.
         article: its number, or its table as ``table`` or ``schema.table``: then with its filtered parts.
-        command_id: of one transaction only: both positions must name it (21109).
+        command_id: of one transaction only: both positions must name the transaction (21109).
 
     Raises:
-        ConfigurationError: there is no such Publisher or article, or the choice makes no sense.
+        ConfigurationError: the Publisher or article does not exist, or the arguments contradict each other.
     """
     if command_id is not None and (seqno_start is None or seqno_start != seqno_end):
         raise ConfigurationError(
@@ -128,7 +128,7 @@ def _numbers(
     routines: dict[int, ProcArticle],
     article: str | int | None,
 ) -> list[int] | None:
-    """With the numbers under which rows beside calls, and definitions, are stored."""
+    """Return the numbers of an article, including those of rows beside calls, and of definitions."""
     if article is None:
         return None
     if isinstance(article, int):
@@ -177,7 +177,7 @@ def _browsed(
 
 
 def _routine_text(routine: ProcArticle, kind: int, command: str) -> str:
-    """A call as people read it, or the definition."""
+    """Return a call in readable form, or the definition."""
     if kind == CALL_TYPE:
         return call_text(routine, ProcCall.parse(command))
     if kind == DEFINITION_TYPE:

@@ -1,4 +1,4 @@
-"""Create the tables of a distribution database, and say which role may do what in them.
+"""Create the tables of a distribution database, and grant rights on them to roles.
 
 The tables belong to the administrator who creates them. Nothing is granted to PUBLIC.
 """
@@ -14,7 +14,7 @@ from twopc.sql.render import render
 
 Connection = AsyncConnection[Any]
 
-#: In the order of creation.
+#: Tables and routines, in the order of creation.
 TABLES = (
     "mspublisher_databases",
     "msrepl_originators",
@@ -42,7 +42,7 @@ TABLES = (
 
 
 def install_texts(logreader_role: str, *agent_roles: str) -> list[str]:
-    """What `install` executes."""
+    """Return the statements that `install` executes."""
     return [
         *(render("twopc.publisher", table) for table in TABLES),
         render("twopc.publisher", "logreader_grants", logreader=sql.Identifier(logreader_role)),
@@ -58,8 +58,8 @@ async def install(connection: Connection, logreader_role: str, *agent_roles: str
 
     Args:
         connection: an administrator's.
-        logreader_role: appends transactions and commands.
-        agent_roles: read them and say how far they have delivered them. Both kinds must exist.
+        logreader_role: existing role that appends transactions and commands.
+        agent_roles: existing roles that read them and report the positions delivered.
     """
     async with connection.transaction():
         await connection.execute(

@@ -1,4 +1,4 @@
-"""Who is in a distribution database: Publishers, articles, subscriptions, and their agents.
+"""Registry of a distribution database: Publishers, articles, subscriptions, and their agents.
 
 Every function takes an administrator's connection and does its work in one transaction.
 """
@@ -19,9 +19,9 @@ from twopc.errors import SubscriptionError
 Connection = AsyncConnection[Any]
 
 INACTIVE, SUBSCRIBED, ACTIVE = 0, 1, 2
-#: Notified when an article was entered: whoever makes commands reads the articles again.
+#: Channel notified when articles change, so that log readers read them again.
 ARTICLES_CHANGED = "msrepl_articles"
-#: Notified when agents should look: there is more to deliver, or a subscription is gone.
+#: Channel notified when agents should look: transactions are stored, or a subscription is removed.
 AGENTS_WAKE = "msrepl_distribution"
 
 
@@ -34,15 +34,17 @@ async def register_publisher(
     read_to: str = "0/0",
     horizon: int = 0,
 ) -> int:
-    """Enter a Publisher's database; what is known of it already stays, but its slot.
+    """Register a Publisher's database; of a registered one, only name of the database and slot are updated, and the
+    horizon if it is unknown or there is no subscription.
 
     Args:
-        read_to: where the slot begins: what was committed before is not in it.
-        horizon: a transaction id of the Publisher, as high as any of before the slot; 0: not known, and the
-            log reader takes those for the Publisher's that are there when it begins.
+        read_to: position at which the slot begins: transactions committed before are not decoded.
+        horizon: a transaction id of the Publisher, at least as high as any before the slot; 0 if unknown, and
+            the
+            log reader then uses the transaction ids of its start.
 
     Returns:
-        Its number here, which is part of every other key.
+        Number of the Publisher's database, which is part of every other key.
     """
     cursor = await connection.execute(
         """
@@ -69,7 +71,7 @@ async def register_publisher(
 
 
 async def forget_publisher(connection: Connection, publisher: str) -> None:
-    """Remove a Publisher's database with everything that was stored of it; harmless if it is not known."""
+    """Remove a Publisher's database with all of its stored transactions; do nothing if it is not registered."""
     async with connection.transaction():
         result = await publisher_id(connection, publisher)
         if result is None:
@@ -87,7 +89,7 @@ async def _delete_all(connection: Connection, table: str, publisher: int) -> Non
 
 
 async def publisher_id(connection: Connection, publisher: str) -> int | None:
-    """The number of a Publisher's database; None if it is not known here."""
+    """Return the number of a Publisher's database; None if it is not registered."""
     cursor = await connection.execute(
         "select id from msrepl.mspublisher_databases where publisher = %s", (publisher,)
     )
@@ -101,9 +103,9 @@ async def publisher_id(connection: Connection, publisher: str) -> int | None:
 async def put_article(
     connection: Connection, publisher_database_id: int, distributed: DistributedArticle
 ) -> None:
-    """Enter an article, or what has become of it.
+    """Insert or update an article.
 
-    What is stored already was made for the article as it was: deliver that first.
+    Commands stored before were made with the previous definition: deliver them first.
     """
     article = distributed.article
     await connection.execute(
@@ -140,10 +142,10 @@ async def put_article(
 async def put_articles(
     connection: Connection, publisher_database_id: int, articles: Iterable[DistributedArticle]
 ) -> None:
-    """Enter every article of a Publisher's database; those that it has no longer are removed.
+    """Insert or update all articles of a Publisher's database, and remove those that no longer exist.
 
     Raises:
-        SubscriptionError: one that is gone is still subscribed to.
+        SubscriptionError: an article that no longer exists is still subscribed to.
     """
     async with connection.transaction():
         known = []
@@ -171,7 +173,7 @@ async def put_articles(
 
 
 async def drop_article(connection: Connection, publisher_database_id: int, article_id: int) -> None:
-    """Remove an article to which nobody subscribes; harmless if it is not there."""
+    """Remove an article without subscriptions; do nothing if it does not exist."""
     await connection.execute(
         "delete from msrepl.msarticles where (publisher_database_id, article_id) = (%s, %s)",
         (publisher_database_id, article_id),
@@ -182,7 +184,7 @@ async def drop_article(connection: Connection, publisher_database_id: int, artic
 async def articles(
     connection: Connection, publisher_database_id: int
 ) -> tuple[DistributedArticle, ...]:
-    """The tables among the articles of a Publisher's database, by number."""
+    """Return the articles of a Publisher's database that are tables, by number."""
     async with connection.cursor(row_factory=dict_row) as cursor:
         await cursor.execute(
             "select * from msrepl.msarticles where publisher_database_id = %s and kind = 'table' "
@@ -203,9 +205,11 @@ async def add_originator(
     database: str,
     link_role: str,
 ) -> int:
-    """Enter a Subscriber as somebody whose own changes can be told; returns its number.
+    """Register a Subscriber as an originator, so that its own changes can be recognised; return its number.
 
-    Before its first change, or the log reader takes that for the Publisher's own and it comes back.
+    This must precede its first change; otherwise the log reader takes the change for the Publisher's own, and
+    it is
+    delivered back.
     """
     cursor = await connection.execute(
         """
@@ -237,15 +241,15 @@ async def add_subscription(
     copy_seqno: str | None = None,
     update_mode: str = "sync tran",
 ) -> None:
-    """Let a Subscriber have an article's commands from a position on; again: from another one.
+    """Subscribe a Subscriber to an article's commands from a position on; repeat to change the position.
 
     Args:
-        status: SUBSCRIBED until its copy is made, then ACTIVE. As long as it is SUBSCRIBED and
+        status: SUBSCRIBED until the copy is made, then ACTIVE. As long as it is SUBSCRIBED and
             `subscription_seqno` is not known, nothing is cleaned up.
         subscription_seqno, copy_snapshot, copy_seqno, update_mode: see ``msrepl.mssubscriptions``.
 
     Raises:
-        SubscriptionError: there is no such article.
+        SubscriptionError: the article does not exist.
     """
     async with connection.transaction():
         known = await connection.execute(
@@ -296,7 +300,7 @@ async def add_subscription(
 async def subscribers(
     connection: Connection, publisher_database_id: int, article_ids: Collection[int]
 ) -> list[str]:
-    """Who subscribes to one of these articles."""
+    """Return the Subscribers of any of these articles."""
     cursor = await connection.execute(
         "select distinct subscriber from msrepl.mssubscriptions "
         "where publisher_database_id = %s and article_id = any (%s) order by 1",
@@ -308,7 +312,7 @@ async def subscribers(
 async def sync_types(
     connection: Connection, publisher_database_id: int, subscriber: str
 ) -> set[str]:
-    """How a Subscriber's copies came to be."""
+    """Return the ways in which a Subscriber's copies were made."""
     cursor = await connection.execute(
         "select distinct sync_type from msrepl.mssubscriptions "
         "where (publisher_database_id, subscriber) = (%s, %s)",
@@ -323,7 +327,7 @@ async def set_profile(
     subscriber: str,
     profile: Mapping[str, Any],
 ) -> None:
-    """Keep what a Subscriber's agent is set to; it subscribes already."""
+    """Store the profile of a Subscriber's agent; the Subscriber must have a subscription."""
     await connection.execute(
         "update msrepl.msdistribution_agents set profile = %s "
         "where (publisher_database_id, subscriber) = (%s, %s)",
@@ -338,10 +342,10 @@ async def drop_subscription(
     *,
     article_id: int | None = None,
 ) -> None:
-    """Take subscriptions back; with the last one the Subscriber's agent and its originator go.
+    """Remove subscriptions; with the last one, remove the Subscriber's agent and its originator.
 
     Args:
-        article_id: None: all of this Subscriber's.
+        article_id: None for all articles of this Subscriber.
     """
     at = (publisher_database_id, subscriber)
     async with connection.transaction():

@@ -1,4 +1,5 @@
-"""Clean-up: what every Subscriber has got goes, and a Subscriber that fell too far behind is given up.
+"""Clean-up: removal of transactions that every Subscriber has received, and deactivation of Subscribers too far
+behind.
 
 Source: the original's distribution clean-up and history clean-up (21010, 21074).
 """
@@ -24,16 +25,16 @@ Connection = AsyncConnection[Any]
 
 _log = get_logger(__name__)
 
-#: So many blocks are removed by one statement.
+#: Number of blocks that one statement removes.
 _BLOCK = 1000
-#: Shared by sessions that read what may have been delivered already, exclusive in clean-up.
+#: Advisory lock: shared for sessions that read transactions possibly delivered already, exclusive for clean-up.
 _NAME = "'msrepl retention'"
 _MAY_READ = "has_table_privilege(a.usesysid, 'msrepl.msrepl_transactions', 'select')"
 _FREE_KEY = free_key(_NAME, _MAY_READ)
 _OTHERS = others(_NAME, _MAY_READ)
 _LOCK_ONCE = "select pg_advisory_lock_shared(%s, %s), pg_advisory_unlock_shared(%s, %s)"
 
-# clock_timestamp(): what is as old as the statement is not younger than it
+# clock_timestamp(): a transaction as old as the statement counts as older, with a retention of 0
 _LATE = """
 with late as (
     select distinct p.publisher_database_id, p.subscriber, c.is_copied
@@ -85,7 +86,7 @@ from msrepl.mspublisher_databases d
 order by d.id
 """
 
-# Its own event: the archive is a Subscriber that nobody can reinitialise.
+# A separate event: unlike a Subscriber, an archive cannot be reinitialised.
 _ABANDON = """
 with abandoned as (
     delete from msrepl.msrepl_archives a where a.appended_at < clock_timestamp() - %(archive)s::interval
@@ -135,17 +136,17 @@ _HISTORY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanUp:
-    """What a clean-up removed."""
+    """Result of a clean-up."""
 
     transactions: int
     commands: int
     duration_s: float
     deactivated: tuple[str, ...]
-    """Subscribers whose subscriptions were given up."""
+    """Subscribers whose subscriptions were deactivated."""
     abandoned: tuple[str, ...] = ()
-    """Folders of archives that are waited for no longer."""
+    """Folders of archives for which transactions are no longer kept."""
     held: bool = False
-    """No transactions were removed, because somebody was still reading them (`kept`)."""
+    """Whether no transactions were removed because a session was still reading them (`kept`)."""
 
     def __str__(self) -> str:
         rows = self.transactions + self.commands
@@ -158,7 +159,7 @@ class CleanUp:
 
 @asynccontextmanager
 async def kept(connection: Connection) -> AsyncIterator[None]:
-    """Within the block nothing that is stored is removed, though everybody has got it.
+    """Return a context in which no stored transaction is removed, even if every Subscriber has received it.
 
     Args:
         connection: in autocommit mode.
@@ -166,7 +167,7 @@ async def kept(connection: Connection) -> AsyncIterator[None]:
     key = await _key(connection)
     await connection.execute("select pg_advisory_lock_shared(%s, %s)", key)
     try:
-        # a clean-up that began while a stranger held this key has another one: it is waited for
+        # wait for a clean-up that uses another key because an unrelated session held this one when it began
         for *other, _ in await (await connection.execute(_OTHERS)).fetchall():
             await connection.execute(_LOCK_ONCE, [*other, *other])
         yield
@@ -191,20 +192,20 @@ async def clean_up(
     history_retention: timedelta = timedelta(hours=48),
     archive_retention: timedelta = timedelta(hours=72),
 ) -> CleanUp:
-    """Remove what every Subscriber has got, in blocks that are committed one by one.
+    """Remove transactions that every Subscriber has received, in blocks that are committed one by one.
 
     Args:
         connection: an administrator's, in autocommit mode.
-        min_retention: what was committed at the Publisher within this time stays in any case.
-        max_retention: a subscription for which something older waits is deactivated, and does not hold
-            anything any longer.
+        min_retention: transactions committed at the Publisher within this time are always kept.
+        max_retention: a subscription for which an older transaction waits is deactivated, and no longer keeps
+            transactions.
         history_retention: for the history of agents and of tracer tokens.
-        archive_retention: an archive that nobody has appended to for so long is waited for no longer.
+        archive_retention: an archive that was not appended to for this time no longer keeps transactions.
     """
     began = time.perf_counter()
     given_up = await connection.execute(_LATE, {"max": max_retention})
     deactivated = tuple(name for (name,) in await given_up.fetchall())
-    # of a distribution database that was installed before archives were registered
+    # the table is missing in distribution databases installed before archives were registered
     await connection.execute(render("twopc.publisher", "msrepl_archives").encode())
     late = await connection.execute(_ABANDON, {"archive": archive_retention})
     abandoned = tuple(folder for (folder,) in await late.fetchall())
@@ -234,7 +235,7 @@ async def clean_up(
 async def keep_clean(
     dsn: str, stop: asyncio.Event, *, every_s: float = 600.0, **retention: Any
 ) -> None:
-    """Clean up now and then until told to stop; whatever a server refuses is tried again the next time.
+    """Clean up at intervals until told to stop; errors of a server are logged, and the next round tries again.
 
     Args:
         dsn: an administrator's connection string.
@@ -254,7 +255,7 @@ async def keep_clean(
 
 
 async def _remove(connection: Connection, min_retention: timedelta) -> tuple[int, int]:
-    """Remove transactions and their commands; returns how many of each."""
+    """Remove transactions and their commands; return the number of each."""
     bounds = await (await connection.execute(_BOUNDS, {"min": min_retention})).fetchall()
     transactions = commands = 0
     for database, bound in bounds:

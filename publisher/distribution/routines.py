@@ -1,4 +1,4 @@
-"""Routines among the articles of a distribution database, and whose calls are stored.
+"""Routines among the articles of a distribution database, and the set of routines whose calls are stored.
 
 Every function takes an administrator's connection and does its work in one transaction.
 """
@@ -20,8 +20,9 @@ Connection = AsyncConnection[Any]
 async def put_proc_article(
     connection: Connection, publisher_database_id: int, article: ProcArticle
 ) -> None:
-    """Enter a routine, or what has become of it: its calls under its number, its definitions under the second
-    one (`twopc.proc_execution.beside`)."""
+    """Insert or update a routine: its calls under its number, its definitions under the second one
+    (`twopc.proc_execution.beside`).
+    """
     stored = article.as_json()
     del stored["definition"]
     async with connection.transaction():
@@ -44,7 +45,7 @@ async def put_proc_article(
 async def drop_proc_article(
     connection: Connection, publisher_database_id: int, article_id: int
 ) -> None:
-    """Remove a routine with both its numbers, and whoever subscribes to them; harmless if it is not there."""
+    """Remove a routine with both numbers, and the subscriptions to them; do nothing if it does not exist."""
     at = (publisher_database_id, [article_id, beside(article_id)])
     async with connection.transaction():
         for table in ("mssubscriptions", "msarticles"):
@@ -58,7 +59,7 @@ async def drop_proc_article(
 async def proc_articles(
     connection: Connection, publisher_database_id: int
 ) -> tuple[ProcArticle, ...]:
-    """The routines among the articles of a Publisher's database, by number; without definitions."""
+    """Return the articles of a Publisher's database that are routines, by number; without definitions."""
     cursor = await connection.execute(
         "select proc from msrepl.msarticles "
         "where publisher_database_id = %s and kind = 'proc' and article_id < %s order by article_id",
@@ -68,7 +69,7 @@ async def proc_articles(
 
 
 async def called(connection: Connection, publisher_database_id: int) -> frozenset[int]:
-    """The routines whose calls are stored now."""
+    """Return the routines whose calls are stored now."""
     cursor = await connection.execute(
         "select article_id from msrepl.msarticles where publisher_database_id = %s and calls",
         (publisher_database_id,),
@@ -77,11 +78,13 @@ async def called(connection: Connection, publisher_database_id: int) -> frozense
 
 
 async def wanted_calls(connection: Connection, publisher_database_id: int) -> frozenset[int]:
-    """The routines whose calls are to be stored: there are read-only Subscribers, and each has the routine.
+    """Return the routines whose calls should be stored: there are read-only Subscribers, and each has the routine.
 
-    Whoever switches tells both ends. On: here first (`set_calls`), then at the Publisher
-    (`twopc.publisher.proc_execution.set_called`); off: the other way round. What the Publisher has marked as a call
-    and is read when it is off here travels as rows.
+    A switch must be made at both ends. On: first in the distribution database (`set_calls`), then at the
+    Publisher
+    (`twopc.publisher.proc_execution.set_called`); off: in the opposite order. A call that the Publisher has
+    marked
+    and that is read when the routine is off in the distribution database is sent as rows.
     """
     cursor = await connection.execute(
         """
@@ -110,7 +113,7 @@ async def wanted_calls(connection: Connection, publisher_database_id: int) -> fr
 
 
 async def set_calls(connection: Connection, publisher_database_id: int) -> frozenset[int]:
-    """Store calls of the routines that `wanted_calls` says, and of no others; returns which."""
+    """Store calls of the routines that `wanted_calls` returns, and of no others; return these routines."""
     async with connection.transaction():
         requested = await wanted_calls(connection, publisher_database_id)
         await connection.execute(

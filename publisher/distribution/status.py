@@ -1,4 +1,4 @@
-"""How the log readers and the agents are doing, as the distribution database knows it."""
+"""State of log readers and agents, as recorded in the distribution database."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ group by d.id
 order by d.publisher
 """
 
-# An agent that has ended in order, or waits to try again, has said so; one that says that it works has a session
-# here. What waits is counted in whole transactions; some of them may hold nothing for this Subscriber. The rate is
-# that of the last row of history that counted something.
+# An agent that has ended properly, or waits for a retry, has recorded so; one with status started has a session in
+# this database. Waiting work is counted in whole transactions, some of which may have no command for this Subscriber.
+# The rate is that of the last row of history with commands.
 _AGENTS = """
 select d.publisher, a.subscriber,
        case min(s.status) when 0 then 'inactive' when 1 then 'subscribed' when 2 then 'active'
@@ -75,7 +75,7 @@ order by 1, 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderStatus:
-    """A Publisher's log as far as it has been read; what the slot says is known at the Publisher."""
+    """Progress of a Publisher's log reader; the state of the slot is known at the Publisher only."""
 
     publisher: str
     publisher_db: str
@@ -85,42 +85,45 @@ class ReaderStatus:
     read_at: datetime | None
     last_error: str | None
     transactions: int
-    """Stored here: waiting, or not removed yet."""
+    """Number of stored transactions: waiting, or not removed yet."""
     commands: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentStatus:
-    """One Subscriber's agent."""
+    """State of one Subscriber's agent."""
 
     publisher: str
     subscriber: str
     subscription: str
-    """``active``, ``subscribed`` (its copy is not made), ``inactive``: of its articles the least."""
+    """``active``, ``subscribed`` (the copy is not made), ``inactive``: the lowest status among its
+        articles.
+    """
     delivered: str
     delivered_at: datetime | None
     runstatus: str
-    """``never started``, ``started``, ``succeeded``, ``retry``, ``failed``; ``dead``: it has ended without a word;
-    ``stopped``: its process is suspended, which only `twopc up` knows."""
+    """``never started``, ``started``, ``succeeded``, ``retry``, ``failed``; ``dead``: it ended without recording so;
+        ``stopped``: its process is suspended, which only `twopc up` knows.
+    """
     runstatus_at: datetime | None
     last_error: str | None
     waiting_transactions: int
     waiting_commands: int
     lag_s: float | None
-    """How long ago the oldest transaction that waits was committed; None: none waits. See `counting_unread`."""
+    """Age of the oldest waiting transaction's commit; None if none waits. See `counting_unread`."""
     commands_per_s: float | None
-    """When it last had something to do."""
+    """Rate of the last period in which commands were delivered."""
 
 
 async def readers(connection: Connection) -> list[ReaderStatus]:
-    """The log reader of every Publisher."""
+    """Return the state of every Publisher's log reader."""
     async with connection.cursor(row_factory=class_row(ReaderStatus)) as cursor:
         await cursor.execute(_READERS)
         return await cursor.fetchall()
 
 
 async def agents(connection: Connection) -> list[AgentStatus]:
-    """The agent of every Subscriber."""
+    """Return the state of every Subscriber's agent."""
     async with connection.cursor(row_factory=class_row(AgentStatus)) as cursor:
         await cursor.execute(_AGENTS)
         return await cursor.fetchall()
@@ -129,10 +132,10 @@ async def agents(connection: Connection) -> list[AgentStatus]:
 def counting_unread(
     statuses: Iterable[AgentStatus], slot: SlotState | None
 ) -> tuple[AgentStatus, ...]:
-    """With a lag that includes the log that is not read: how many transactions are in it is not known.
+    """Return states with a lag that includes unread log, whose number of transactions is unknown.
 
     Args:
-        slot: of the Publisher's log; None: not known.
+        slot: of the Publisher's log; None if not known.
     """
     if slot is None or slot.unread_s is None:
         return tuple(statuses)

@@ -1,4 +1,4 @@
-"""How each subscription of a distribution database is updated: by its Subscriber too, or by agents alone."""
+"""Update mode of each subscription of a distribution database: changes by its Subscriber too, or by agents alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ UpdateMode = Literal["sync tran", "read only"]
 
 
 async def update_modes(connection: AsyncConnection[Any], publisher: str) -> dict[str, UpdateMode]:
-    """The update modes of a Publisher's Subscribers, by their names.
+    """Return the update modes of a Publisher's Subscribers, by name.
 
     Args:
         publisher: its node name.

@@ -1,7 +1,7 @@
-"""Publish routines: their definitions, and their calls in the place of the rows that they change.
+"""Publish routines: their definitions, and their calls in place of the rows that they change.
 
-A published routine keeps its name, its number in the catalogs, its rights and its comment; what stands there
-calls its body between two marks in the log. Knows nothing of Subscribers but that some take calls. Every
+A published routine keeps its name, its OID, its rights and its comment; its new definition calls the original body
+between two call markers in the log. The package knows of Subscribers only whether some take calls. Every
 function takes an administrator's connection (a superuser's) and does its work in one transaction.
 
 Source: seed 004.
@@ -63,19 +63,21 @@ async def publish_procedure(
 ) -> ProcArticle:
     """Make a procedure or function an article.
 
-    Nobody takes its calls until `set_called` says so.
+    Its calls are sent as rows until `set_called` names it.
 
     Args:
-        signature: its argument types, as in ALTER; needed where it is overloaded.
-        reads, writes: articles (``table`` or ``schema.table``) that it reads and writes; None: any. What is
-            declared need not be looked at by the snapshot rule, nor judged as an obstacle.
-        xact_abort: an error goes on to the caller. False: it undoes the whole call (in the original only the
-            statement that failed) and is a warning, and the call is sent all the same.
-        commits: it ends transactions, so its calls travel as rows; None: look into its text.
-        replicate_ddl: carry CREATE OR REPLACE to Subscribers.
+        signature: its argument types, as in ALTER; needed if the name is overloaded.
+        reads, writes: articles (``table`` or ``schema.table``) that it reads and writes; None for any. The
+        snapshot
+            rule and the search for obstacles are then limited to these tables.
+        xact_abort: whether an error is raised to the caller. If False, an error undoes the whole call (in the
+            original
+            only the failing statement) and becomes a warning, and the call is sent nevertheless.
+        commits: whether it ends transactions, so that its calls are sent as rows; None to examine its text.
+        replicate_ddl: whether CREATE OR REPLACE is sent to Subscribers.
 
     Raises:
-        ArticleError: it cannot be published so. Nothing is changed.
+        ArticleError: the routine cannot be published in this way. Nothing is changed.
     """
     type = ProcType(type)
     async with connection.transaction():
@@ -116,7 +118,7 @@ async def publish_procedure(
 def _check_calls(
     routine: CatalogRoutine, type: ProcType, *, commits: bool, xact_abort: bool
 ) -> None:
-    """Refuse what cannot be called so at a Subscriber."""
+    """Check that a routine can be called in this way at a Subscriber."""
     check_calls(routine)
     if type is ProcType.SERIALIZABLE and commits:
         raise ArticleError(
@@ -148,7 +150,7 @@ def _where(routine: CatalogRoutine) -> str:
 async def _register(
     connection: Connection, article: ProcArticle, routine: CatalogRoutine
 ) -> ProcArticle:
-    """Enter it; returns it with its number and what is told of it."""
+    """Insert the article; return it with its number and its warnings."""
     cursor = await connection.execute(
         """
         insert into msrepl.sysprocarticles
@@ -191,12 +193,12 @@ async def _examined(connection: Connection, article: ProcArticle) -> ProcArticle
 async def examine_again(
     connection: Connection,
 ) -> list[tuple[ProcArticle, tuple[ProcWarning, ...]]]:
-    """Look at every routine as it and the tables are now.
+    """Examine every routine in its current state and that of the tables.
 
-    Its text may have changed, or what is filtered and what travels.
+    Its text may have changed, or the filters and published columns of tables.
 
     Returns:
-        Those of which there is something to tell that was not known, and that.
+        The routines with new warnings, and these warnings.
     """
     results = []
     for before in await proc_articles(connection):
@@ -208,7 +210,7 @@ async def examine_again(
 
 
 async def _wrap(connection: Connection, article: ProcArticle, routine: CatalogRoutine) -> None:
-    """Put body, runner and what calls it in place."""
+    """Create the body, the runner and the definition that calls the runner."""
     texts = RoutineTexts(article, routine.signature)
     async with full_names(connection):
         await connection.execute("set local check_function_bodies = off")
@@ -226,13 +228,13 @@ async def _wrap(connection: Connection, article: ProcArticle, routine: CatalogRo
 
 
 async def unpublish_procedure(connection: Connection, article_id: int) -> None:
-    """Put a routine's own definition back, and forget that it was published.
+    """Restore a routine's original definition, and remove its article.
 
     Raises:
-        ArticleError: there is no such article.
+        ArticleError: the article does not exist.
     """
     async with connection.transaction():
-        # callers have ended, and none begins before this has
+        # calls have ended, and none begins before this transaction ends
         await connection.execute("select pg_advisory_xact_lock(1836282470, %s)", (article_id,))
         await connection.execute(
             "update msrepl.sysprocarticles set working = true where article_id = %s", (article_id,)
@@ -262,17 +264,17 @@ async def unpublish_procedure(connection: Connection, article_id: int) -> None:
 
 
 async def proc_articles(connection: Connection) -> tuple[ProcArticle, ...]:
-    """Every routine that is published, in the order of publication."""
+    """Return all published routines, in the order of publication."""
     return await stored(connection, "order by article_id")
 
 
 async def find(
     connection: Connection, schema: str, name: str, signature: str | None = None
 ) -> ProcArticle:
-    """The article of a routine.
+    """Return the article of a routine.
 
     Raises:
-        ArticleError: there is no such routine, it is not published, or the name is several routines'.
+        ArticleError: the routine does not exist, is not published, or the name is overloaded.
     """
     routine = await find_routine(connection, schema, name, signature)
     result = await stored(connection, "where objid = %s", routine.objid)
@@ -285,7 +287,7 @@ async def find(
 
 
 async def set_called(connection: Connection, article_ids: Collection[int]) -> None:
-    """Say which routines' calls somebody takes; those of all others travel as rows."""
+    """Set the routines whose calls Subscribers take; calls of all other routines are sent as rows."""
     await connection.execute(
         """
         update msrepl.sysprocarticles set called = article_id = any (%(wanted)s)
@@ -298,10 +300,10 @@ async def set_called(connection: Connection, article_ids: Collection[int]) -> No
 async def alter_procedure(
     connection: Connection, article_id: int, *, replicate_ddl: bool
 ) -> ProcArticle:
-    """Carry new definitions to Subscribers, or no longer. Its type cannot change: unpublish it first.
+    """Set whether new definitions are sent to Subscribers. The type cannot change: unpublish the routine first.
 
     Raises:
-        ArticleError: there is no such article.
+        ArticleError: the article does not exist.
     """
     async with connection.transaction():
         await connection.execute(

@@ -1,4 +1,4 @@
-"""Routines of a database as articles: found, described, and the rows of ``msrepl.sysprocarticles``.
+"""Routines of a database as articles: search, description, and the rows of ``msrepl.sysprocarticles``.
 
 Every function takes an administrator's connection.
 """
@@ -20,7 +20,7 @@ from twopc.sql.catalog_texts import full_names
 
 Connection = AsyncConnection[Any]
 
-#: What can be given to a routine besides ordinary types.
+#: Pseudo-types that arguments of a routine may have.
 _POLYMORPHIC = (
     "anyelement",
     "anyarray",
@@ -34,13 +34,13 @@ _POLYMORPHIC = (
     "anycompatiblerange",
     "anycompatiblemultirange",
 )
-#: A call is stored by one function that takes the settings and every argument.
+#: Maximum number of arguments: the function that records a call takes the settings and all of them.
 _GIVEN_MAX = 99
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogRoutine:
-    """A routine, as the catalogs show it."""
+    """A routine as described by the catalogs."""
 
     objid: int
     schema: str
@@ -51,22 +51,22 @@ class CatalogRoutine:
     strict: bool
     returns_set: bool
     result: str
-    """Empty for a procedure."""
+    """Result type; empty for a procedure."""
     declared: str
     """Arguments with their defaults."""
     identity: str
     arguments: list[dict[str, str]]
     pseudo: list[str]
-    """Argument types that are no ordinary ones."""
+    """Argument types that are pseudo-types."""
     source: str
     definition: str
-    """Empty for what has none: aggregates."""
+    """CREATE statement; empty for routines without one, such as aggregates."""
     head: str
-    """How the definition begins."""
+    """Beginning of the definition, up to the opening parenthesis of the arguments."""
 
     @property
     def signature(self) -> ServerSignature:
-        """For the texts that are made of it."""
+        """Signature for `RoutineTexts`."""
         return ServerSignature(
             arguments=self.declared, result=self.result, head=self.head, strict=self.strict
         )
@@ -102,10 +102,10 @@ from msrepl.sysprocarticles
 async def find_routine(
     connection: Connection, schema: str, name: str, signature: str | None
 ) -> CatalogRoutine:
-    """The routine of that name and these argument types.
+    """Return the routine with a name and argument types.
 
     Raises:
-        ArticleError: there is none, or several (which are listed).
+        ArticleError: there is no such routine, or there are several (which are listed).
     """
     meant = None if signature is None else await _meant(connection, schema, name, signature)
     async with (
@@ -137,21 +137,21 @@ async def find_routine(
 
 
 async def _meant(connection: Connection, schema: str, name: str, signature: str) -> int | None:
-    """The routine with these argument types, under whatever names of theirs."""
+    """Return the OID of the routine with these argument types, in any spelling of the types; None if there is none."""
     text = "select to_regprocedure(quote_ident(%s) || '.' || quote_ident(%s) || '(' || %s || ')')::oid::bigint"
     try:
         async with connection.transaction():
             row = await (await connection.execute(text, (schema, name, signature))).fetchone()
-    except errors.SyntaxError:  # modes or names stand there as well
+    except errors.SyntaxError:  # the signature contains modes or names
         return None
     return None if row is None else row[0]
 
 
 def check(routine: CatalogRoutine) -> None:
-    """Refuse what cannot be an article of any type.
+    """Check that a routine can be an article of some type.
 
     Raises:
-        ArticleError: names what stands against it.
+        ArticleError: names the reason why it cannot.
     """
     where = f"{names.article_name(routine.schema, routine.name)}({routine.identity})"
     if routine.kind not in ("p", "f") or routine.result in ("trigger", "event_trigger"):
@@ -169,10 +169,10 @@ def check(routine: CatalogRoutine) -> None:
 
 
 def check_calls(routine: CatalogRoutine) -> None:
-    """Refuse what cannot be called in two places alike.
+    """Check that calls of a routine can be repeated at a Subscriber.
 
     Raises:
-        ArticleError: names what stands against it.
+        ArticleError: names the reason why they cannot.
     """
     where = f"{names.article_name(routine.schema, routine.name)}({routine.identity})"
     if routine.kind == "f" and not routine.volatile:
@@ -196,15 +196,15 @@ def check_calls(routine: CatalogRoutine) -> None:
 
 
 def arguments_of(routine: CatalogRoutine) -> tuple[Argument, ...]:
-    """As the words have them."""
+    """Return the arguments of a routine as values."""
     return tuple(Argument(**each) for each in routine.arguments)
 
 
 async def check_tables(connection: Connection, declared: Sequence[str]) -> None:
-    """Refuse names that are no articles.
+    """Check that names are those of articles.
 
     Raises:
-        ArticleError: names the first, and what there is.
+        ArticleError: names the first one that is not, and the existing articles.
     """
     cursor = await connection.execute(
         "select source_schema, source_object from msrepl.sysarticles order by 1, 2"
@@ -221,7 +221,7 @@ async def check_tables(connection: Connection, declared: Sequence[str]) -> None:
 async def stored(
     connection: Connection, condition: str, *arguments: Any
 ) -> tuple[ProcArticle, ...]:
-    """The articles that fulfil a condition (the end of a query)."""
+    """Return the articles that satisfy a condition (the end of a query)."""
     async with connection.cursor(row_factory=dict_row) as cursor:
         await cursor.execute(f"{_STORED} {condition}".encode(), arguments or None)
         return tuple([ProcArticle.from_json(row) for row in await cursor.fetchall()])

@@ -1,4 +1,4 @@
-"""What stands against sending a routine's calls, and what may come to something else at Subscribers."""
+"""Obstacles to sending a routine's calls, and warnings of results that may differ at Subscribers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ where n.nspname !~ '^(pg_|information_schema$|msrepl)' and p.prokind in ('f', 'p
 async def examine(
     connection: Connection, article: ProcArticle
 ) -> tuple[str | None, tuple[ProcWarning, ...]]:
-    """The obstacle because of which every call travels as rows (None: there is none), and warnings."""
+    """Return the obstacle because of which every call is sent as rows (None if there is none), and warnings."""
     if article.type is ProcType.SCHEMA_ONLY or article.commits:
         return None, ()
     writes = None if article.writes is None else list(article.writes)

@@ -1,7 +1,7 @@
-"""A routine's text, looked through for what may come to something else at a Subscriber. Pure.
+"""Search of a routine's text for code whose result may differ at a Subscriber. Pure.
 
-It looks at words, not at meaning: what it names is worth a look, and what it does not see (dynamic SQL, what
-called functions call) may still be there.
+The search matches words, not meaning: its warnings are worth checking, and code that it does not see (dynamic SQL,
+functions called by called functions) may still give another result.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SESSION = {
     "current_database", "version",
 }  # fmt: skip
 _SESSION_WORDS = {"current_user", "session_user", "current_role", "current_catalog"}
-#: What it is about, by kind: functions, words that need no parenthesis, and what it is at a Subscriber.
+#: By kind of warning: functions, words without parentheses, and how the result differs at a Subscriber.
 _FUNCTIONS: tuple[tuple[str, set[str], set[str], str], ...] = (
     ("clock", _CLOCK, _CLOCK_WORDS, "tells another time at a Subscriber"),
     ("random", _RANDOM, set(), "gives another value at a Subscriber"),
@@ -44,39 +44,39 @@ _STRANGE_TYPES = re.compile(r"(oid|reg\w+|tid|xid8?|cid|refcursor)(\[\])?\Z")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseRoutines:
-    """What there is in the database besides articles."""
+    """Objects of the database besides the articles' names."""
 
     unpublished: frozenset[str] = frozenset()
-    """Tables and views that are no articles."""
+    """Tables and views that are not articles."""
     made: Mapping[str, str] = field(default_factory=dict)
-    """By article: a column whose values the Publisher makes."""
+    """By article: a column whose values the Publisher generates."""
     functions: Mapping[str, str] = field(default_factory=dict)
     """Texts of the user's functions, by name."""
     narrow: Mapping[str, ArticleLimits] = field(default_factory=dict)
-    """By article: what of it does not travel."""
+    """By article: columns and operations that are not propagated."""
     declared: frozenset[str] | None = None
-    """Articles that are said to be read or written; None: nothing is said."""
+    """Articles declared as read or written; None if nothing is declared."""
 
 
 def source_of(definition: str) -> str:
-    """The text between a definition's quotes; all of it where there are none."""
+    """Return the text between a definition's dollar quotes; the whole definition if there are none."""
     match = _BODY.search(definition)
     return match[2] if match else definition
 
 
 def words_of(source: str) -> tuple[str, ...]:
-    """The words of a text: no comments, no strings; in lower case unless quoted, which they stay."""
+    """Return the words of a text without comments and strings; in lower case, except quoted names."""
     return tuple(each for each in _tokens(source) if each[0].isalpha() or each[0] in '_"')
 
 
 def warnings_of(
     source: str, *, tables: Mapping[str, bool], known: DatabaseRoutines
 ) -> tuple[ProcWarning, ...]:
-    """What may come to something else at a Subscriber, a warning per object.
+    """Return warnings of results that may differ at a Subscriber, one per object.
 
     Args:
         tables: by article's name, whether Subscribers may hold only part of its rows.
-        known: what else is in the database.
+        known: other objects of the database.
     """
     tokens = list(_tokens(source))
     results = [*_of_functions(tokens), *_of_order(tokens), *of_writes(tokens, known.narrow, _name)]
@@ -112,13 +112,13 @@ def warnings_of(
 
 
 def decides(condition: str, columns: Iterable[str]) -> frozenset[str]:
-    """Those columns that a condition names."""
+    """Return the columns that a condition names."""
     words = set(words_of(condition))
     return frozenset(column for column in columns if _name(column) in words)
 
 
 def strange_type(name: str) -> bool:
-    """A type whose values mean another thing in another database."""
+    """Return whether values of a type have another meaning in another database."""
     return _STRANGE_TYPES.match(name) is not None
 
 
@@ -126,20 +126,20 @@ def strange_type(name: str) -> bool:
 
 
 def _tokens(source: str) -> Iterator[str]:
-    """Words, quoted names and single characters; numbers, strings and comments are left out."""
+    """Yield words, quoted names and single characters, without numbers, strings and comments."""
     for token in lexer.tokens(source):
         if token.kind in ("word", "quoted", "mark"):
             yield token.word or token.text
 
 
 def _name(name: str) -> str:
-    """A name as `_tokens` gives it."""
+    """Return a name in the form that `_tokens` yields."""
     plain = re.fullmatch(r"[a-z_\x80-\U0010ffff][\w$]*", name)
     return name if plain and name == name.lower() else '"' + name.replace('"', '""') + '"'
 
 
 def _named(tokens: list[str], tables: Mapping[str, bool] | frozenset[str]) -> frozenset[str]:
-    """Those tables whose own names stand there, with whatever schema."""
+    """Return the tables whose unqualified names occur among the tokens, with any schema."""
     words = {each.strip('"') if each[0] == '"' else each for each in tokens}
     return frozenset(each for each in tables if each.rpartition(".")[2] in words)
 
@@ -174,7 +174,7 @@ def _of_order(tokens: list[str]) -> list[ProcWarning]:
 
 
 def _inserted(tokens: list[str], named: frozenset[str]) -> frozenset[str]:
-    """Those tables that a statement inserts into."""
+    """Return the tables that a statement inserts into."""
     results: set[str] = set()
     for place, token in enumerate(tokens):
         if token == "into" and tokens[max(place - 1, 0)] == "insert":

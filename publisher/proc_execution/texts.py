@@ -1,7 +1,7 @@
-"""What is made of a published routine at the Publisher, as text.
+"""SQL text of the objects made of a published routine at the Publisher.
 
-Pure. Its body goes to a schema of its own, under its own name, by which it may call its arguments. A runner
-calls that between two marks in the log, and what stands in the routine's place calls the runner.
+Pure. The body goes to a separate schema, under its own name, by which it may qualify its arguments. A runner
+calls the body between two call markers, and the routine's new definition calls the runner.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ _ROWS_OF = "select * from"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSignature:
-    """A routine's signature, as the server prints it."""
+    """A routine's signature, as printed by the server."""
 
     arguments: str
     """``pg_get_function_arguments``: names, modes, types and defaults."""
     result: str
     """``pg_get_function_result``; empty for a procedure."""
     head: str
-    """How its definition begins, with the parenthesis of the arguments."""
+    """Beginning of the definition, up to the opening parenthesis of the arguments."""
     strict: bool = False
 
 
 def body_schema(article_id: int) -> str:
-    """The schema that holds a published routine's body."""
+    """Return the schema that holds a published routine's body."""
     return f"{names.SCHEMA}_body_{article_id}"
 
 
 def drop_texts(article_id: int) -> list[str]:
-    """What drops all that is made of a routine; its definition must stand in its place before."""
+    """Return statements that drop all objects made of a routine, after its definition is restored."""
     return [
         *(f"drop routine if exists {PROC_SCHEMA}.{each}_{article_id}" for each in ("args", "run")),
         f"drop schema if exists {body_schema(article_id)} cascade",
@@ -48,11 +48,11 @@ def drop_texts(article_id: int) -> list[str]:
 
 
 class RoutineTexts:
-    """The texts of one published routine.
+    """SQL texts of one published routine.
 
     Args:
         article: with its definition.
-        signature: the same routine's.
+        signature: of the same routine.
     """
 
     def __init__(self, article: ProcArticle, signature: ServerSignature) -> None:
@@ -64,11 +64,11 @@ class RoutineTexts:
         self._kind = "procedure" if article.kind == "p" else "function"
 
     def all(self) -> list[str]:
-        """What makes them, in order; the routine itself is replaced last."""
+        """Return the texts of all objects, in the order of creation; the routine itself is replaced last."""
         return [*self.body(), self.arguments(), self.runner(), self.wrapper()]
 
     def body(self) -> list[str]:
-        """The body's schema, and the routine's definition in it.
+        """Return the texts of the body's schema, and of the routine's definition in it.
 
         Raises:
             ArticleError: the definition does not begin as the server prints one.
@@ -90,7 +90,7 @@ class RoutineTexts:
         ]
 
     def arguments(self) -> str:
-        """Makes what is stored of a call."""
+        """Return the text of the function that makes the stored form of a call."""
         given = self._article.given
         values = [
             sql.SQL("case when num_nulls(${n}) = 0 then concat(${n}) end").format(n=raw(str(n)))
@@ -115,7 +115,7 @@ class RoutineTexts:
         )
 
     def runner(self) -> str:
-        """Runs the body between the marks."""
+        """Return the text of the routine that runs the body between the markers."""
         article = self._article
         given = [f"p{place}" for place, each in self._places if each.given]
         call, answer, variables = self._body_call()
@@ -145,7 +145,7 @@ class RoutineTexts:
         )
 
     def wrapper(self) -> str:
-        """What stands in the routine's place."""
+        """Return the text of the definition that takes the routine's place."""
         article, signature = self._article, self._signature
         name = f"{PROC_SCHEMA}.run_{self._number}"
         passed = ", ".join(_passed(each, f"${place}") for place, each in self._passed())
@@ -175,25 +175,28 @@ class RoutineTexts:
         return qualified(body_schema(self._number), self._article.name).as_string(None)
 
     def _passed(self) -> list[tuple[int, Argument]]:
-        """Arguments of a call of one of these: all of a procedure, what a function is given."""
+        """Return the arguments to pass in a call: all of a procedure's, the input arguments of a function's."""
         return [(p, each) for p, each in self._places if self._article.kind == "p" or each.given]
 
     def _returns(self) -> sql.Composable:
         if self._article.kind == "p":
             return _EMPTY
         if self._outs and not self._article.returns_set:
-            return _EMPTY  # said by the parameters
+            return _EMPTY  # determined by the parameters
         return sql.SQL(" returns {}").format(raw(self._signature.result))
 
     def _run_returns(self) -> sql.Composable:
-        """As `_returns`, with the columns of a table as parameters: their names may be the runner's own."""
+        """Return the result clause as `_returns` does, but with columns of a table as parameters, since their names
+        may
+                conflict with the runner's.
+        """
         if not (self._outs and self._article.returns_set):
             return self._returns()
         types = [self._article.arguments[place - 1].type for place in self._outs]
         return raw(f" returns setof {types[0] if len(types) == 1 else 'record'}")
 
     def _body_call(self) -> tuple[str, str, str]:
-        """The statement that runs the body, what gives its result back, and further variables."""
+        """Return the statement that runs the body, the one that returns its result, and further variables."""
         article = self._article
         name = self._body_name()
         passed = ", ".join(_passed(each, f"p{place}") for place, each in self._passed())

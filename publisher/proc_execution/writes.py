@@ -1,4 +1,6 @@
-"""What a routine's text writes that does not reach Subscribers as rows do. Pure; looks at words, as `scan`."""
+"""A routine's writes that differ at Subscribers from the rows that would be sent. Pure; matches words, as `scan`
+does.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,13 @@ from twopc.proc_execution import ProcWarning
 
 _VERBS = {"ins": "INSERT", "upd": "UPDATE", "del": "DELETE"}
 _MERGED = {"insert": "ins", "update": "upd", "delete": "del"}
-#: What ends the assignments of an UPDATE.
+#: Tokens that end the assignments of an UPDATE.
 _AFTER_SET = {";", "where", "from", "returning"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArticleLimits:
-    """What of an article does not travel."""
+    """Columns and operations of an article that are not propagated, or decide its partition."""
 
     left_out: frozenset[str] = frozenset()
     """Columns that are not published."""
@@ -28,12 +30,12 @@ class ArticleLimits:
 def of_writes(
     tokens: Sequence[str], narrow: Mapping[str, ArticleLimits], written_as: Callable[[str], str]
 ) -> Iterator[ProcWarning]:
-    """Warnings of writes that a call makes at a Subscriber otherwise than rows would be.
+    """Yield warnings of writes that a call makes at a Subscriber differently from sent rows.
 
     Args:
         tokens: the routine's text.
         narrow: by article's name.
-        written_as: a name as it stands among the tokens.
+        written_as: returns a name in the form of a token.
     """
     by_table = {written_as(name.rpartition(".")[2]): name for name in narrow}
     done = [
@@ -61,7 +63,7 @@ def of_writes(
 
 
 def _writes(tokens: Sequence[str]) -> Iterator[tuple[str, str, frozenset[str]]]:
-    """Operation, table's own name and columns set by an UPDATE, of every statement that writes."""
+    """Yield operation, unqualified table name and columns set by an UPDATE, for every statement that writes."""
     for place, token in enumerate(tokens):
         follows = tokens[place + 1 : place + 2]
         before = tokens[place - 1] if place else ""
@@ -86,7 +88,7 @@ def _statement(tokens: Sequence[str], place: int) -> Sequence[str]:
 
 
 def _table(tokens: Sequence[str]) -> str:
-    """The last part of the name that stands there."""
+    """Return the last part of the name at the beginning of the tokens."""
     at = 1 if tokens[:1] == ["only"] else 0
     while tokens[at + 1 : at + 2] == ["."]:
         at += 2
@@ -94,7 +96,7 @@ def _table(tokens: Sequence[str]) -> str:
 
 
 def _set(tokens: Sequence[str]) -> frozenset[str]:
-    """The columns that are set."""
+    """Return the columns that are set."""
     results: set[str] = set()
     if "set" not in tokens:
         return frozenset()
