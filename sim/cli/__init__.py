@@ -1,4 +1,4 @@
-"""The command ``twopc``: one module a command, and one place where exceptions become exit codes.
+"""The command ``twopc``: one module per command, and one place that turns exceptions into exit codes.
 
 A command's module is imported when the command is looked up, and imports what it needs when it runs.
 """
@@ -18,9 +18,9 @@ from twopc.sim.cli.connection_strings import without_passwords
 from twopc.sim.cli.exits import EXIT_HELP, INTERRUPTED, UNREAD, exit_code
 from twopc.sim.cli.lazy import LazyCommands
 
-_UsageError: Any = typer.BadParameter.__base__  # Typer exports no more of it
+_UsageError: Any = typer.BadParameter.__base__  # Typer does not export the class itself
 
-#: In the order of `--help`, each with its place and what is said of it there: playing, looking, beginning,
+#: Commands in the order of `--help`, each with its place and help text: for playing, showing, starting, and
 #: operating; then groups of commands.
 _TABLE = {
     "run": ("run:run", "Run scenarios and check their expectations."),
@@ -85,18 +85,18 @@ _TABLE = {
 
 
 class _Commands(TyperGroup):
-    """The commands, which end quietly by Ctrl-C, and once nobody reads them, as in ``twopc run … | head``."""
+    """The group of all commands; it exits quietly on Ctrl-C and on a closed pipe, as in ``twopc run … | head``."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.commands = LazyCommands(_TABLE)  # type: ignore[assignment] # nobody adds one
+        self.commands = LazyCommands(_TABLE)  # type: ignore[assignment] # no command is added later
 
     def invoke(self, ctx: Any) -> Any:
         try:
             try:
                 result = super().invoke(ctx)
             except typer.Exit:
-                sys.stdout.flush()  # what is held back must meet the closed pipe here, not at exit
+                sys.stdout.flush()  # flushed here, so that a closed pipe is detected before exit
                 raise
             sys.stdout.flush()
             return result
@@ -130,7 +130,7 @@ def _version(requested: bool) -> None:
         raise typer.Exit
 
 
-#: These play scenarios: what servers and agents complain of there is in the history, and often meant.
+#: Commands that play scenarios: warnings of servers and agents there are in the history, and often intended.
 _PLAYING = ("run", "step", "explain", "explore", "matrix", "sweep")
 
 
@@ -161,20 +161,20 @@ def settings(
 
 
 def main() -> None:
-    """Run the command line and leave with its exit code."""
-    # what a command imports and reads it keeps: to look it through again and again, and at the end, frees nothing
+    """Run the command line and exit with its exit code."""
+    # imported modules and data are kept until exit: repeated collections, and one at exit, would free nothing
     gc.set_threshold(50_000)
     atexit.register(gc.freeze)
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        # closed, as by >&-: what is opened next must not take its number
+        # closed, as by >&-: the next file that is opened must not get its descriptor
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 # until the process ends
     try:
-        app(prog_name="twopc")  # however it was begun: completion knows this name
+        app(prog_name="twopc")  # however it was started, as completion uses this name
     except Exception as error:
         code = exit_code(error)
         try:
             sys.stdout.flush()
-        except OSError:  # said already; Python would say it once more, and end with 120
+        except OSError:  # already reported; Python would report it again, and exit with 120
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(code)

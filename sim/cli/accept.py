@@ -1,4 +1,4 @@
-"""``--accept``: expectations take what has happened, in the file itself, with the changes shown."""
+"""Option ``--accept``: writes the outcomes into the file as expectations, and shows the changes."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from twopc.sim.scenario.check import LoadedScenario
     from twopc.sim.scenario.judging import FailedCheck
 
-#: How `CI` is written by somebody who means that it is none.
+#: Values of `CI` that mean that this is no CI.
 _NOT_CI = ("", "0", "false", "no")
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def refuse_to_accept(paths: Sequence[Path], environment: Mapping[str, str]) -> None:
-    """Accepting is for people at their desk, and for files that can be written.
+    """Refuse ``--accept`` in CI, where the changes would go unseen, and for input that is no writable file.
 
     Raises:
-        typer.BadParameter: nobody is there to look at the changes, or there is no file.
+        typer.BadParameter: ``CI`` is set, or there is no scenario file to change.
     """
     if environment.get("CI", "").lower() not in _NOT_CI:
         raise typer.BadParameter(
@@ -40,7 +40,7 @@ def refuse_to_accept(paths: Sequence[Path], environment: Mapping[str, str]) -> N
 
 
 def accept(loaded: LoadedScenario, failures: Sequence[FailedCheck], out: Console) -> bool:
-    """Change the file so that what has happened is expected; says what it did, and whether it could."""
+    """Change the file so that it expects the outcomes, and print the changes. Return whether the file was changed."""
     from twopc.errors import ConfigurationError, ScenarioError
     from twopc.sim.scenario.accept import accepted
     from twopc.sim.scenario.check import parse

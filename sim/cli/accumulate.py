@@ -1,4 +1,4 @@
-"""``twopc accumulate``: append what was distributed to an archive, once or for as long as it goes on."""
+"""``twopc accumulate``: append distributed transactions to an archive, once or continuously."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccumulateOptions:
-    """What is appended to which archive, and for how long."""
+    """Options of ``twopc accumulate``."""
 
     archive: ArchivePath
     dsn: Annotated[
@@ -129,7 +129,7 @@ def _append(
     every_s: float,
     for_s: float | None,
 ) -> None:
-    """Once, or each so many seconds and for so long."""
+    """Append once, or at an interval for the given duration."""
     from twopc.sim.spark.archive import load, writer
     from twopc.sim.spark.archive.histories import add_history
 
@@ -151,7 +151,7 @@ def _append(
 
 
 class _Notes:
-    """Says what is done, as it is done, or all of it at the end."""
+    """Output of the command: a line per step, or one JSON document at the end."""
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
@@ -165,12 +165,12 @@ class _Notes:
         self.last = now
 
     def say(self, text: str) -> None:
-        """A line, unless there will be a document."""
+        """Print a line, unless the output is JSON."""
         if not self.as_json:
             print(text, flush=True)
 
     def end(self, before: Archive, after: Archive) -> None:
-        """That nothing was new, or the document."""
+        """Print the JSON document, or that there was nothing new."""
         from twopc.lsn import lsn_text
 
         was, is_ = before.manifest, after.manifest
@@ -198,7 +198,7 @@ class _Notes:
 
 
 def _seconds(text: str, hint: str) -> float:
-    """``1s``, ``500ms``, ``2m``."""
+    """Parse a duration such as ``1s``, ``500ms`` or ``2m``."""
     from twopc.sim.settings import duration_ms
 
     try:

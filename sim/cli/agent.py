@@ -1,4 +1,4 @@
-"""``twopc agent``: log reader, distribution agents and clean-up, each as a process of its own."""
+"""``twopc agent``: log reader, distribution agents and clean-up, each as a separate process."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def profile_of(
     skip_errors: str | None,
     polling_ms: int | None,
 ) -> dict[str, Any]:
-    """The fields of an agent's profile that were said."""
+    """Return the fields of an agent's profile that are given."""
     lines = {
         "commit_batch_size": batch,
         "commit_batch_threshold": threshold,
@@ -70,7 +70,7 @@ def profile_of(
 
 
 def _say(who: str) -> None:
-    """Tell the terminal, or whoever started us, that from now on a signal ends it in order."""
+    """Report on standard error that the agent runs, and from now on handles signals."""
     print(f"{who}: runs until Ctrl-C or SIGTERM", file=sys.stderr, flush=True)
 
 

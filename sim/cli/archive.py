@@ -1,4 +1,4 @@
-"""``twopc archive``: look into an archive, or make few files of many."""
+"""``twopc archive``: show, release or compact an archive."""
 
 from __future__ import annotations
 

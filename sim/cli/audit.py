@@ -1,4 +1,4 @@
-"""``twopc audit``: an archive and live nodes, held against each other."""
+"""``twopc audit``: compare an archive with live nodes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ROOT = Path(".twopc/audits")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditOptions:
-    """What is held against what, and what is said of it."""
+    """Options of ``twopc audit``."""
 
     archive: ArchivePath
     nodes: NamedNodes
@@ -121,7 +121,7 @@ def _code(report: AuditReport, allow_unexamined: bool) -> int:
 
 
 def _remove_witness(given: Mapping[str, str]) -> None:
-    """End it at all nodes given; whatever state the archive is in, it is not asked."""
+    """Remove the witness at all given nodes, whatever the state of the archive."""
     from twopc.sim.spark.audit import witness
     from twopc.sim.spark.errors import PipelineError
 
@@ -139,7 +139,7 @@ def _remove_witness(given: Mapping[str, str]) -> None:
 
 
 def _install_witness(archive: Archive, given: Mapping[str, str]) -> None:
-    """Begin it."""
+    """Install the witness at the Subscribers."""
     from twopc.sim.spark.audit import witness
     from twopc.sim.spark.audit.gather import sites
 
@@ -157,7 +157,7 @@ def _install_witness(archive: Archive, given: Mapping[str, str]) -> None:
 
 
 def _tell(report: AuditReport, chosen: Sequence[str], folder: Path, archive: Archive) -> None:
-    """The classes in one line, findings, and what nobody has looked at."""
+    """Print the classes in one line, the findings, and what was not examined."""
     keys = _keys(archive)
     words = []
     for kind in chosen:
@@ -176,7 +176,7 @@ def _tell(report: AuditReport, chosen: Sequence[str], folder: Path, archive: Arc
 
 
 def _keys(archive: Archive) -> dict[str, list[str]]:
-    """The key columns of each article, by its name."""
+    """Return the key columns of each article by its name."""
     results = {}
     for row in archive.manifest.articles:  # the newest shape is the last
         schema, table = row["source_schema"], row["source_object"]
@@ -186,7 +186,7 @@ def _keys(archive: Archive) -> dict[str, list[str]]:
 
 
 def _where(finding: Mapping[str, Any], keys: Mapping[str, Sequence[str]]) -> str:
-    """``account id=17 at south``; a finding may be about no row."""
+    """Return the place of a finding, as ``account id=17 at south``; a finding may concern no row."""
     article, key = finding["article"] or "a transaction", finding["key"]
     if key is None:
         return f"{article} at {finding['node']}"

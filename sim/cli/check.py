@@ -1,4 +1,4 @@
-"""``twopc check``: is a scenario file right? Starts nothing unless it is told to ask a server too."""
+"""``twopc check``: check scenario files; starts nothing unless a server is to check them too."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def check(
                 check_model(one)
     if connect:
         whole = [one for _, document, one in read if one is not None and not document.errors]
-        import asyncio  # only here is waited
+        import asyncio  # only needed to ask a server
 
         asyncio.run(_ask(whole, chosen.pg))
     for path, document, _ in read:
@@ -65,7 +65,7 @@ def check(
 
 
 async def _ask(loaded: Sequence[LoadedScenario], pg: str) -> None:
-    """Note in each document what a server does not take."""
+    """Add to each document the errors that a server reports."""
     from twopc.sim.scenario.connect import check_statements
     from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 

@@ -1,4 +1,4 @@
-"""``twopc any-client, resolver``: clients without a coordinator, and the process that finishes what they decide."""
+"""``twopc any-client, resolver``: clients without a coordinator, and the process that finishes their transactions."""
 
 from __future__ import annotations
 

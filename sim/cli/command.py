@@ -1,6 +1,6 @@
 """Commands that take their options as records: each option is a field, declared once with its help and its default.
 
-Knows neither the options nor the commands.
+This module depends on no option and no command.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _Member:
 
     @functools.cached_property
     def fields(self) -> tuple[_Member, ...]:
-        """Of a record, what is given when it is made; else nothing."""
+        """Fields of a record that its constructor takes; empty if the member is no record."""
         if not dataclasses.is_dataclass(self.annotation):
             return ()
         hints = get_type_hints(self.annotation, include_extras=True)
@@ -38,7 +38,7 @@ class _Member:
         )
 
     def options(self) -> Iterator[inspect.Parameter]:
-        """A record stands for its fields, in its place."""
+        """Yield the option of the member, or those of the fields of a record."""
         for field in self.fields:
             yield from field.options()
         if not self.fields:
@@ -50,14 +50,14 @@ class _Member:
             )
 
     def value(self, options: Mapping[str, Any]) -> Any:
-        """What it is, of the options of a command line; one that is not given has its default."""
+        """Return the member's value from the options of a command line; an omitted option has its default."""
         if not self.fields:
             return options.get(self.name, self.default)
         return self.annotation(**{each.name: each.value(options) for each in self.fields})
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """A command for Typer: what it calls takes each option by its name, and `function` gets records of them."""
+    """Return a command for Typer that takes each option by its name, and calls `function` with the records."""
     hints = get_type_hints(function, include_extras=True)
     members = [
         _Member(each.name, hints[each.name], each.default)

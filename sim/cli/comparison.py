@@ -1,4 +1,4 @@
-"""``--on both``: the same files on real servers and on the model, and where they did not come to the same."""
+"""Option ``--on both``: play the same files on real servers and on the model, and report where the results differ."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
     from twopc.sim.scenario.check import LoadedScenario
 
-#: Where it is played, in this order, and how each is called.
+#: Stages in the order of their use, and their names in messages.
 STAGES = {"postgres": "PostgreSQL", "model": "the model"}
 
 
 def play_both(loaded: Sequence[LoadedScenario], options: RunOptions) -> int:
-    """Play the files on both and compare; returns the exit code, which is 1 if they differ."""
+    """Play the files on both stages and compare the results. Return the exit code, which is 1 if they differ."""
     for given, name in ((options.accept, "--accept"), (options.keep, "--keep")):
         if given:
             raise typer.BadParameter("it is said of one stage, not of both", param_hint=name)
@@ -58,7 +58,7 @@ def play_both(loaded: Sequence[LoadedScenario], options: RunOptions) -> int:
 def _compare(
     path: str, one: Sequence[HistoryRecord], other: Sequence[HistoryRecord], out: Console
 ) -> int:
-    """Tell in which orders of a file the two differ; how many they are."""
+    """Print the orders of a file in which the two stages differ; return their number."""
     one, other = comparable(one, other)
     of_order: dict[str, list[Disagreement]] = {}
     for difference in compare(one, other):
@@ -86,7 +86,7 @@ def _compare(
 def comparable(
     one: Sequence[HistoryRecord], other: Sequence[HistoryRecord]
 ) -> tuple[Sequence[HistoryRecord], Sequence[HistoryRecord]]:
-    """Without the twins that one of the stages cannot play."""
+    """Return both histories without the twins that one of the stages cannot play."""
     left_out = {
         str((record.data or {}).get("group"))
         for record in (*one, *other)

@@ -1,4 +1,4 @@
-"""``twopc completion``: the script that lets a shell complete our commands, options and names."""
+"""``twopc completion``: the script by which a shell completes commands, options and names."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def completion(
 
 
 def run_names(incomplete: str) -> Iterator[str]:
-    """Scenarios that have been run from this folder."""
+    """Yield the scenarios that have been run from this folder."""
     from twopc.sim.settings import SettingError, load
 
     try:
@@ -42,12 +42,12 @@ def run_names(incomplete: str) -> Iterator[str]:
 
 
 def stage_names(incomplete: str) -> list[str]:
-    """Where scenarios can be played."""
+    """Return the stages on which scenarios can be played."""
     return [name for name in ("postgres", "model", "both") if name.startswith(incomplete)]
 
 
 def order_names(ctx: typer.Context, incomplete: str) -> Iterator[str]:
-    """The orders of the scenario files that stand on the line already."""
+    """Yield the orders of the scenario files that are on the command line already."""
     for given in _paths(ctx.params):
         for name in _orders(given):
             if name.startswith(incomplete):
@@ -62,7 +62,7 @@ def _paths(params: dict[str, Any]) -> Iterator[Path]:
 
 
 def _orders(path: Path) -> Iterator[str]:
-    """Read without checking, so that a file in the making is no hindrance."""
+    """Yield the orders of a file, which is not checked, so that an unfinished file is accepted."""
     from twopc.errors import ScenarioError
     from twopc.sim.scenario import text
 

@@ -1,6 +1,6 @@
-"""Connection strings of a command line: checked before anything reads them, and never quoted.
+"""Connection strings of a command line: checked before use, and never quoted in messages.
 
-Knows neither the commands nor what is at the other end.
+This module depends on no command and connects to no server.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from collections.abc import Iterable
 
 import typer
 
-#: Of whatever looks like a URL, up to its last @ and even if it is none; of ``key=value`` pairs and queries.
+#: Passwords in texts that resemble a URL, up to their last @, and in ``key=value`` pairs and queries.
 _PASSWORDS = (
     re.compile(r"(?P<before>://[^:/@\n]*:).*(?=@)"),
     re.compile(r"(?P<before>password\s*=\s*)(?:'(?:\\.|[^'\\])*'|[^\s&]+)", re.IGNORECASE),
 )
-#: What names have not, and DSNs have before their first equals sign.
+#: Characters that DSNs may have before their first equals sign, and names never have.
 _OF_DSNS = re.compile(r"[:/@'\s]")
 
 
 def parse_nodes(given: Iterable[str], option: str = "--node") -> dict[str, str]:
-    """``NAME=DSN`` options as a mapping; DSNs as libpq takes them.
+    """Return ``NAME=DSN`` options as a mapping; DSNs have the format of libpq.
 
     Raises:
-        typer.BadParameter: what is none, or names a node twice. The text quotes nothing of a DSN.
+        typer.BadParameter: an option is invalid, or names a node twice. The message quotes no part of a DSN.
     """
     results: dict[str, str] = {}
     for name, dsn in node_dsns(given, option):
@@ -34,7 +34,7 @@ def parse_nodes(given: Iterable[str], option: str = "--node") -> dict[str, str]:
 
 
 def node_dsns(given: Iterable[str], option: str = "--node") -> list[tuple[str, str]]:
-    """As `parse_nodes`, of options that may name a node twice."""
+    """Return ``NAME=DSN`` options as pairs, in which a node may occur twice; see `parse_nodes`."""
     return [
         (name, _checked(dsn, option, f"node {name!r}: "))
         for name, dsn in named(given, option, "NAME=DSN, as in pub=postgresql://host/db")
@@ -42,10 +42,10 @@ def node_dsns(given: Iterable[str], option: str = "--node") -> list[tuple[str, s
 
 
 def named(given: Iterable[str], option: str, form: str) -> list[tuple[str, str]]:
-    """``NAME=TEXT`` options as pairs.
+    """Return ``NAME=TEXT`` options as pairs.
 
     Raises:
-        typer.BadParameter: one has no text, or what stands before it cannot be the name of a node.
+        typer.BadParameter: the text is missing, or the name is not valid for a node.
     """
     from twopc.names import NODE_NAMES, is_node_name
 
@@ -53,7 +53,7 @@ def named(given: Iterable[str], option: str, form: str) -> list[tuple[str, str]]
     for each in given:
         name, _, text = each.partition("=")
         if not is_node_name(name):
-            # it may be a DSN, up to the first of its equals signs: nothing of that is quoted
+            # the text may be the part of a DSN before its first equals sign, which must not be quoted
             problem = "the name of a node is missing"
             if name and not _OF_DSNS.search(name):
                 problem = f"{name!r} cannot be the name of a node, which is {NODE_NAMES}"
@@ -65,25 +65,25 @@ def named(given: Iterable[str], option: str, form: str) -> list[tuple[str, str]]
 
 
 def checked_dsn(given: str) -> str:
-    """Of an option that is a DSN: as libpq takes it; nothing, if it is not given.
+    """Return the DSN of an option if it is valid for libpq; an omitted option is returned unchanged.
 
     Raises:
-        typer.BadParameter: it is none. The text quotes nothing of it.
+        typer.BadParameter: the DSN is invalid. The message quotes no part of it.
     """
     return _checked(given, None, "") if given else given
 
 
 def checked_server(given: str | None) -> str | None:
-    """Of an option that says which server, see `twopc.server.choice`: a DSN, if it is one, as libpq takes it."""
+    """Return the value of an option that selects a server (see `twopc.server.choice`); a DSN is checked first."""
     if not given:
         return given
-    from twopc.server.choice import kind_of  # with all that starts servers
+    from twopc.server.choice import kind_of  # imports all modules that start servers
 
     return checked_dsn(given) if kind_of(given) == "url" else given
 
 
 def without_passwords(text: str) -> str:
-    """Text for people that may quote a command line, as those of Typer and of tracebacks do."""
+    """Return a text without the passwords of connection strings, as messages of Typer may quote a command line."""
     for pattern in _PASSWORDS:
         text = pattern.sub(r"\g<before>***", text)
     return text

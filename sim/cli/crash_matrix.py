@@ -1,4 +1,4 @@
-"""``twopc run --crash-matrix``: faults at every point that a scenario comes by, each played and judged."""
+"""``twopc run --crash-matrix``: faults at every point that a scenario reaches, each played and judged."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SAY_EVERY = 50
 
 
 def play_matrix(loaded: Sequence[LoadedScenario], options: RunOptions) -> int:
-    """Play the matrix of each file; returns the exit code, which is 1 if a cell is broken."""
+    """Play the matrix of each file. Return the exit code, which is 1 if a cell is broken."""
     commits = _variants(options.commit)
     if options.settings.on == BOTH:
         raise typer.BadParameter("a matrix is played on one stage", param_hint="--on")
@@ -48,10 +48,10 @@ def play_matrix(loaded: Sequence[LoadedScenario], options: RunOptions) -> int:
 
 
 def _variants(name: str) -> tuple[str, ...]:
-    """The variants of two-phase commit that are meant by ``all``, by a name, or by nothing: the file's own.
+    """Return the variants of two-phase commit that a name selects: ``all``, one, or if empty those of the file.
 
     Raises:
-        BadParameter: there is none of that name.
+        BadParameter: there is no variant with that name.
     """
     if name in ("", "all"):
         return tuple(VARIANTS) if name else ()
@@ -61,7 +61,7 @@ def _variants(name: str) -> tuple[str, ...]:
 
 
 def _workers(options: RunOptions) -> int:
-    """So many processes as were asked for, else one for each core."""
+    """Return the requested number of processes, else the number of cores."""
     jobs = options.settings.jobs
     return jobs if options.jobs or jobs > 1 else os.cpu_count() or 1
 
@@ -110,7 +110,9 @@ def _play(loaded: LoadedScenario, options: RunOptions, commits: tuple[str, ...])
 def _derived(
     loaded: LoadedScenario, setup: MatrixSetup, pool: ProcessPool, part: str
 ) -> list[MatrixCell]:
-    """Every cell whose name has `part`, those that need servers of their own last: they share them then."""
+    """Return every cell whose name contains `part`; cells that need a server each are last, so that those before
+    share one.
+    """
     orders = [case.name for case in cases(loaded, setup.selection, setup.commits)]
     derived = {job.order: cells for job, cells in pool.results(Derive(name) for name in orders)}
     every = [cell for name in orders for cell in derived[name] if part in str(cell)]
@@ -118,7 +120,7 @@ def _derived(
 
 
 def _say_left_out(loaded: LoadedScenario, setup: MatrixSetup) -> None:
-    """How many orders a variant does not allow, and why."""
+    """Print the number of orders that a variant does not allow, and the reasons."""
     why = Counter(left_out(loaded, setup.selection, setup.commits).values())
     for reason, count in why.items():
         orders = "1 order" if count == 1 else f"{count} orders"
@@ -126,7 +128,7 @@ def _say_left_out(loaded: LoadedScenario, setup: MatrixSetup) -> None:
 
 
 def _square(path: str, result: MatrixResult, on: str) -> Square:
-    """Say at once what is broken, with the command that plays it again."""
+    """Return a cell's square for the page; print a broken cell at once, with the command that repeats it."""
     cell = result.cell
     where = "" if on == "postgres" else f" --on {on}"
     variant = f" --commit {cell.commit}" if cell.commit else ""

@@ -1,4 +1,4 @@
-"""``twopc diff``: where one run went another way than another."""
+"""``twopc diff``: where two runs differ."""
 
 from __future__ import annotations
 

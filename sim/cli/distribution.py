@@ -126,7 +126,7 @@ def _show_stray(slot: SlotState) -> None:
 
 
 def _unread_text(slot: SlotState | None) -> str:
-    """What is behind the transactions that are stored."""
+    """Return a text about the part of the log that is not stored yet."""
     if slot is None or slot.unread_s is None:
         return ""
     return f", and what is in {slot.lag_bytes} bytes of log not read for {slot.unread_s:.1f} s"
@@ -265,7 +265,7 @@ def tracer_history(
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON can hold it."""
+    """Return a value as a type that JSON supports."""
     from dataclasses import asdict
 
     return asdict(value)

@@ -1,4 +1,4 @@
-"""Exit codes: what each means, and which exception leads to which."""
+"""Exit codes: the meaning of each, and the exceptions that lead to it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from twopc.sim.settings import SettingError
 
 PASS, SAFETY, USAGE, UNKNOWN, ENVIRONMENT, NOTHING, LIVENESS, THRESHOLD = range(8)
 INTERNAL, INTERRUPTED = 70, 130
-#: What a shell reports of a program that a closed pipe ended: 128 and the number of SIGPIPE.
+#: What a shell reports for a program that a closed pipe ended: 128 plus the number of SIGPIPE.
 UNREAD = 141
 
 EXIT_HELP = (
@@ -29,10 +29,10 @@ EXIT_HELP = (
     "7 a threshold crossed; 70 internal error; 130 interrupted; 141 nobody reads what is printed."
 )
 
-#: Classes of SQLSTATE: a connection that was lost, or could not be made; a server that is being stopped.
+#: Classes of SQLSTATE: a lost or failed connection; a server that is shutting down.
 _LOST = ("08", "57")
 
-#: Of several results the one that stands further left is reported.
+#: Exit codes in order of precedence: of several results the first one here is reported.
 WORST_FIRST = (
     INTERRUPTED,
     INTERNAL,
@@ -48,12 +48,12 @@ WORST_FIRST = (
 
 
 def worst(codes: list[int]) -> int:
-    """The exit code for several results."""
+    """Return the exit code for several results."""
     return min(codes, key=WORST_FIRST.index, default=NOTHING)
 
 
 def exit_code(error: Exception) -> int:
-    """Say what went wrong on standard error; returns the exit code for it."""
+    """Print an error on standard error; return its exit code."""
     if isinstance(error, ScenarioError):
         _tell(str(error))
         return USAGE
@@ -76,7 +76,7 @@ def exit_code(error: Exception) -> int:
         where = f" {error.filename}" if error.filename is not None else ""
         _tell(f"error: cannot write{where}: {error.strerror}")
         return ENVIRONMENT
-    from twopc.sim.model.loop import HungError  # not before: it brings the simulation with it
+    from twopc.sim.model.loop import HungError  # late, as it imports the simulation
 
     if isinstance(error, HungError):
         _tell(f"error: {error}")

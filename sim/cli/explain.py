@@ -1,4 +1,4 @@
-"""``twopc explain``: what happened in a run, in sentences."""
+"""``twopc explain``: the events of a run, in sentences."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _is_scenario(path: Path) -> bool:
 
 
 def _played(path: Path) -> Path:
-    """The history of a run that is made for this; what it prints is left out."""
+    """Play a scenario for this command, without its output; return the history."""
     import dataclasses
     import io
 
@@ -61,7 +61,7 @@ def _played(path: Path) -> Path:
     from twopc.sim.scenario.theatres import BOTH, played
 
     options = RunOptions(paths=[path], timeline=False)
-    if options.settings.on == BOTH:  # one of them is enough
+    if options.settings.on == BOTH:  # one stage is enough
         options = dataclasses.replace(options, place=PlaceOptions(on="postgres"))
     loaded = load(path)
 
@@ -73,7 +73,7 @@ def _played(path: Path) -> Path:
 
 
 def _lines(records: Sequence[HistoryRecord]) -> list[str]:
-    """As text, a sentence a line; of generated orders one of each behaviour."""
+    """Return one sentence per line; of generated orders, only one of each behaviour."""
     from twopc.sim.report.groups import groups
     from twopc.sim.report.story import story
 

@@ -1,4 +1,4 @@
-"""``twopc explore``: a local page in which an interleaving is changed by hand."""
+"""``twopc explore``: a local page on which an interleaving is changed by hand."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def explore(
     if lesson is not None:
         from twopc.sim.explore.lessons.source import lesson as lesson_of
 
-        lesson_of(lesson)  # there is one of that number
+        lesson_of(lesson)  # raises if there is no lesson with that number
     workers = Workers.of(folder, chosen.pg)
     desk = Desk(folder=folder, workers=workers, present=present)
     shown = "" if lesson is None else f"lesson={lesson}"
@@ -99,7 +99,7 @@ def _tell(link: str) -> None:
 
 
 def _check_server(pg: str) -> None:
-    """Refuse a server that does not answer: whoever has opened the page would be told too late."""
+    """Raise `ServerError` if the server does not answer, as an open page would report this too late."""
     from twopc.errors import ServerError
     from twopc.server.choice import choose, kind_of
 

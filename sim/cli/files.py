@@ -1,4 +1,4 @@
-"""Which scenario files a command line means."""
+"""Scenario files of a command line."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SHIPPED = Path(twopc.__file__).parent / "scenarios"
 
 
 def scenario_files(paths: Iterable[Path]) -> list[Path]:
-    """The files named, and those in the folders named; ``-`` is standard input.
+    """Return the given files, and the scenario files in the given folders; ``-`` is standard input.
 
-    A path below ``scenarios`` that is not there means the one that is installed.
+    A path below ``scenarios`` that does not exist stands for the installed one.
 
     Raises:
-        ScenarioError: nothing is there.
+        ScenarioError: a path does not exist, or a folder has no scenario files.
     """
     results: list[Path] = []
     for given in paths:
@@ -43,10 +43,10 @@ def scenario_files(paths: Iterable[Path]) -> list[Path]:
 
 
 def load_all(paths: Iterable[Path]) -> list[LoadedScenario]:
-    """The scenarios of the files and folders named.
+    """Return the scenarios of the given files and folders.
 
     Raises:
-        ScenarioError: what is wrong with any of them, of all that are.
+        ScenarioError: a scenario is invalid; the message lists the errors of all files.
     """
     from twopc.sim.scenario.check import load
 

@@ -1,4 +1,4 @@
-"""``twopc import spec`` and ``twopc export spec``: PostgreSQL's isolationtester, both ways."""
+"""``twopc import spec`` and ``twopc export spec``: conversion from and to specs of PostgreSQL's isolationtester."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _compare(path: Path, expected: Path, pg: str) -> int:
     from twopc.sim.scenario.spec.play import SETTINGS, play
 
     text = _read(path)
-    agreement(expected, [])  # before anything is started: that it can be read
+    agreement(expected, [])  # checks the file before a server is started
     server = choose(pg, settings=None if kind_of(pg) == "url" else SETTINGS)
     try:
         result = agreement(expected, asyncio.run(play(text, str(path), server)))

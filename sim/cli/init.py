@@ -1,4 +1,4 @@
-"""``twopc init``: a folder with a first scenario, a first test and a place for settings."""
+"""``twopc init``: create a folder with a first scenario, a first test and a table for settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SETTINGS = f"""{_TABLE}
 # jobs = 1            # orders that are played at once
 # timeout = "30s"     # of a step
 """
-#: Where each file goes, and what it is called among the starters.
+#: Target of each file, and its name among the starters.
 _FILES = {
     "scenarios/lost_update.twopc.yaml": "lost_update.twopc.yaml",
     "tests/test_lost_update.py": "test_lost_update.txt",
@@ -61,7 +61,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _add_table(path: Path) -> None:
-    """Append our table, unless the file has one."""
+    """Append the project's table, unless the file has one."""
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     if any(line.strip().startswith(_TABLE) for line in text.splitlines()):
         print(f"left   {path} (it has {_TABLE} already)")

@@ -1,4 +1,4 @@
-"""An order's items as they stand in a file."""
+"""Text form of an order's items."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def item_text(item: OrderItem) -> str:
-    """``a_write``, ``{rollback: alice}``, ``{sync: [sub1, sub2]}``."""
+    """Return an item as a file has it: ``a_write``, ``{rollback: alice}``, ``{sync: [sub1, sub2]}``."""
     if item.step is not None:
         return item.step
     keys = type(item).keys()

@@ -1,6 +1,6 @@
-"""Commands whose modules are imported when they are called: seventy of them take longer than most of one.
+"""Commands whose modules are imported on lookup, as importing all seventy takes longer than most of them run.
 
-Knows none of them.
+This module depends on no command.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typer.main import get_command
 
 
 class LazyCommands(Mapping[str, Any]):
-    """The commands of a group by name; one is made when it is looked up.
+    """The commands of a group by name; each is created when it is looked up.
 
     Args:
-        table: for each name its place, ``module:attribute`` of this package, and what is said of it in the
-            group's ``--help``. A place holds a function, or the `typer.Typer` of a group.
+        table: for each name its place, ``module:attribute`` of this package, and its text in the group's
+            ``--help``. A place holds a function, or the `typer.Typer` of a group.
     """
 
     def __init__(self, table: Mapping[str, tuple[str, str]]) -> None:

@@ -1,4 +1,4 @@
-"""``twopc lessons``: what there is to learn, and how to begin."""
+"""``twopc lessons``: the list of lessons, and how to begin one."""
 
 from __future__ import annotations
 

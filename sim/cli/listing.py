@@ -1,4 +1,4 @@
-"""``twopc list`` and ``twopc show``: what there is to play, without playing it."""
+"""``twopc list`` and ``twopc show``: scenarios and their contents, without playing them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from twopc.sim.scenario.check import LoadedScenario
     from twopc.sim.scenario.workload import Workload
 
-#: Generated orders that `show --orders` tells unless more are asked for.
+#: Number of generated orders that `show --orders` prints by default.
 _SHOWN = 200
 
 
@@ -66,7 +66,7 @@ def _listing(loaded: LoadedScenario, groups: Sequence[CaseGroup]) -> dict[str, A
 def _table(
     result: Sequence[tuple[LoadedScenario, Sequence[CaseGroup]]], out: Console, *, orders: bool
 ) -> None:
-    """A line a scenario, in columns as wide as they must be; nothing is cut off."""
+    """Return one line per scenario, in columns as wide as their contents; nothing is cut off."""
     from rich.text import Text
 
     rows = [
@@ -228,7 +228,7 @@ def _orders(
 
 
 def _what(group: CaseGroup) -> str:
-    """How many steps or orders, and of a twin what makes it one."""
+    """Return the number of items or orders; for a twin, the expectation that must fail."""
     if group.twin is not None:
         return f"must fail: {group.twin.must_fail}"
     if group.order.generate is None:
@@ -243,7 +243,7 @@ def _what(group: CaseGroup) -> str:
 
 
 def _courses(group: CaseGroup) -> Iterator[str]:
-    """The steps of each course; of generated ones the first, by their rank."""
+    """Yield the steps of each course; of generated courses only the first, with their rank."""
     from twopc.sim.cli.items import item_text
 
     shown = 0
@@ -258,7 +258,7 @@ def _courses(group: CaseGroup) -> Iterator[str]:
 
 
 def _whole_ms(loaded: LoadedScenario) -> float:
-    """How long the scenario's latest run from here took, by the last line of its history; 0: unknown."""
+    """Return the duration of the scenario's latest run in this folder, from its history's last line; 0: unknown."""
     path = Path(settings().out) / loaded.scenario.name / "latest" / "history.jsonl"
     try:
         return float(json.loads(path.read_text(encoding="utf-8").splitlines()[-1])["t_us"]) / 1000
@@ -267,7 +267,7 @@ def _whole_ms(loaded: LoadedScenario) -> float:
 
 
 def _latest(loaded: LoadedScenario) -> dict[str, float]:
-    """Milliseconds that each group took in the scenario's latest run from here."""
+    """Return the duration of each group in the scenario's latest run in this folder, in milliseconds."""
     path = Path(settings().out) / loaded.scenario.name / "latest" / "verdict.json"
     try:
         text = json.loads(path.read_text(encoding="utf-8"))

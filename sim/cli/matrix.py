@@ -1,4 +1,4 @@
-"""``twopc matrix``: which conflict is refused how at which isolation level, from live runs."""
+"""``twopc matrix``: table of how conflicts are refused at each isolation level, from live runs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 LEVELS = ("read committed", "repeatable read", "serializable")
 BEGIN, END = "<!-- twopc matrix -->", "<!-- /twopc matrix -->"
-#: Before an outcome: the session had waited for another.
+#: Mark before an outcome: the session had waited for another.
 WAITED = "⧗"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatrixRow:
-    """An order of a scenario and how it ended at each level."""
+    """An order of a scenario and its outcome at each level."""
 
     loaded: LoadedScenario
     order: str
@@ -84,7 +84,9 @@ async def _played(chosen: Sequence[LoadedScenario]) -> list[MatrixRow]:
 
 
 async def rows(loaded: LoadedScenario, theatre: Theatre) -> list[MatrixRow]:
-    """What becomes of a scenario's listed orders at each of `LEVELS`; not of those with a level of their own."""
+    """Return the outcomes of a scenario's listed orders at each of `LEVELS`, without orders with a level of their
+    own.
+    """
     scenario = loaded.scenario
     return [
         MatrixRow(
@@ -121,7 +123,7 @@ async def _outcome(scenario: Scenario, place: int, level: str, theatre: Theatre)
 
 
 def outcome(records: Sequence[HistoryRecord]) -> str:
-    """How the first session that was refused was refused, or ``ok``; with a sign if it had waited."""
+    """Return the kind of the first refusal, or ``ok``, marked if the session had waited."""
     waited = {record.step for record in records if record.kind == "blocked" and record.session}
     for record in records:
         if record.kind in ("rejected", "error") and record.session:
@@ -133,7 +135,7 @@ def outcome(records: Sequence[HistoryRecord]) -> str:
 
 
 def table(rows: Sequence[MatrixRow], folder: Path = Path()) -> str:
-    """The outcomes as Markdown, each scenario with a link that works from `folder`."""
+    """Return the outcomes as Markdown, each scenario with a link relative to `folder`."""
     lines = [
         f"| conflict | order | {' | '.join(LEVELS)} |",
         f"|---|---|{'---|' * len(LEVELS)}",
@@ -154,7 +156,7 @@ def _code(text: str) -> str:
 
 
 def inserted(page: str, text: str) -> str:
-    """The page with `text` between the marks.
+    """Return the page with `text` between the marks.
 
     Raises:
         ScenarioError: the page does not have both marks, in this order.

@@ -1,4 +1,4 @@
-"""``twopc merge``: sessions of the Merge Agent, and what nodes that merge know of each other."""
+"""``twopc merge``: sessions of the Merge Agent, and generations of nodes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ merge = typer.Typer(
 
 
 class FailCondition(StrEnum):
-    """What of a session makes a command fail, if it is asked to."""
+    """Event of a session for which a command fails if ``--fail-on`` names it."""
 
     CONFLICT = "conflict"
     RETRY = "retry"
@@ -96,7 +96,7 @@ def sync(
                 )
                 if level is not None:
                     tables[name] = await topology.validate(name, level=level)
-            except MergeError as error:  # the others need not wait for this one
+            except MergeError as error:  # sessions with other Subscribers continue
                 errors[name] = error
                 continue
             if not as_json:
@@ -114,13 +114,13 @@ def sync(
 
 
 def _document(report: MergeReport, tables: Sequence[TableValidation] | None) -> dict[str, Any]:
-    """A session as JSON; with what was compared, if anything was."""
+    """Return a session's report as JSON, with the result of its validation if there was one."""
     compared = {} if tables is None else {"validation": [asdict(each) for each in tables]}
     return asdict(report) | compared
 
 
 def _refuse_unreachable(topology: MergeTopology, subscriber: str) -> None:
-    """Refuse to begin a session of which it is known that an end is down."""
+    """Raise `MergeError` if an end of a session is known to be unreachable."""
     from twopc.errors import MergeError
 
     for end in (topology.tree.publisher_of(subscriber), subscriber):
@@ -134,7 +134,7 @@ def _refuse_unreachable(topology: MergeTopology, subscriber: str) -> None:
 
 
 def _wording(report: MergeReport) -> str:
-    """What a session has done, in one line."""
+    """Return a session's report in one line."""
     parts = [f"uploaded {report.uploaded}, downloaded {report.downloaded}"]
     for count, one, many in (
         (report.conflicts, "conflict", "conflicts"),

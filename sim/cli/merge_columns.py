@@ -1,4 +1,4 @@
-"""``twopc merge column add, drop, widen``: the columns of merged tables, changed while there are Subscribers."""
+"""``twopc merge column add, drop, widen``: schema changes of merged tables that have Subscribers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands of ``twopc merge``, which stand in several modules, in the order of its ``--help``."""
+"""Commands of ``twopc merge``, from several modules, in the order of its ``--help``."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from twopc.sim.merge.by_hand import Keep
     from twopc.sim.merge.conflicts import MergeConflict
 
-#: So much of a conflict's number names it, if no other begins so.
+#: Number of characters of a conflict's number that are usually unique.
 _SHORTEST = 4
 
 
@@ -57,7 +57,7 @@ def conflicts(
 
 
 def conflict_lines(node: str, conflict: MergeConflict) -> list[str]:
-    """What a conflict is, for people."""
+    """Return a conflict as lines of text."""
     from twopc.sim.merge.conflict_texts import kind_words
 
     kind = kind_words(conflict.type)
@@ -76,7 +76,9 @@ def conflict_lines(node: str, conflict: MergeConflict) -> list[str]:
 
 
 async def _recorded(topology: MergeTopology, table: str | None) -> list[tuple[str, MergeConflict]]:
-    """Node and conflict of all that nodes have recorded, oldest first."""
+    """Return node and conflict of all recorded conflicts, oldest first; raise `MergeError` if the Publisher is
+    unreachable.
+    """
     from twopc.errors import MergeError
 
     recorded = [
@@ -141,7 +143,7 @@ def resolve(
 def _named(
     number: str, recorded: list[tuple[str, MergeConflict]], publisher: str
 ) -> tuple[str, MergeConflict]:
-    """The conflict whose number begins so.
+    """Return the conflict whose number begins with `number`.
 
     Raises:
         ConfigurationError: there is none, or several.
@@ -150,7 +152,7 @@ def _named(
 
     fitting: dict[UUID, tuple[str, MergeConflict]] = {}
     for node, each in recorded:
-        # one that is on record at several nodes is the Publisher's: from there everybody gets what is decided
+        # a conflict recorded at several nodes is resolved at the Publisher, from which all nodes get the resolution
         if str(each.id).startswith(number.lower()) and (
             node == publisher or each.id not in fitting
         ):
@@ -166,7 +168,7 @@ def _named(
 
 
 def _values(file: str) -> dict[str, Any]:
-    """The values of a JSON file, by column; what JSON nests is text for the server."""
+    """Return the values of a JSON file by column; nested values become JSON text."""
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
         values = json.loads(text)

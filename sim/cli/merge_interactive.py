@@ -1,4 +1,4 @@
-"""``twopc merge sync --interactive``: somebody at the terminal decides about conflicts, one after the other."""
+"""``twopc merge sync --interactive``: a user at the terminal resolves conflicts one by one."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _SIDES = {"h": Side.HELD, "i": Side.INCOMING}
 
 
 async def ask(encounter: MergeEncounter, proposal: Resolution | None) -> Resolution | None:
-    """Show a conflict and read an answer; at the end of the input, and for an empty line, what is proposed.
+    """Show a conflict and read an answer; an empty line or the end of the input accepts the proposal.
 
     Args:
-        proposal: of a handler or resolver; None: the default.
+        proposal: that of a handler or resolver; None: the default.
     """
     for line in _lines(encounter, proposal):
         print(shown(line), file=sys.stderr)
@@ -35,10 +35,10 @@ async def ask(encounter: MergeEncounter, proposal: Resolution | None) -> Resolut
 
 
 def _resolution(answer: str, encounter: MergeEncounter) -> Resolution | None:
-    """What an answer means.
+    """Return the resolution that an answer means; None accepts the proposal.
 
     Raises:
-        ValueError: nothing.
+        ValueError: the answer is invalid.
     """
     if not answer:
         return None
@@ -67,7 +67,7 @@ def _refuse_constant(name: str) -> Never:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Every text of a JSON document, names among them; what could be read is not nested too deeply for this."""
+    """Yield every text of a JSON document, including names, without recursion."""
     waiting = [value]
     while waiting:
         each = waiting.pop()

@@ -1,4 +1,4 @@
-"""``twopc merge partitions``: which Subscribers get which rows of a filtered publication."""
+"""``twopc merge partitions``: the Subscribers of each partition of a filtered publication."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from twopc.drivers.merge.partitions import MergePartition, WrongMapping
     from twopc.sim.merge import MergeTopology
 
-#: So many wrong mappings are named.
+#: Number of wrong mappings that are listed.
 _NAMED_MAX = 10
 
 

@@ -1,4 +1,4 @@
-"""Which topology of merge replication a command works on, and how its errors are told."""
+"""The topology of merge replication on which a command works, and the report of its errors."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def with_merge(
     partly: bool = False,
     find: Callable[[Mapping[str, str]], Awaitable[MergeTopology]] | None = None,
 ) -> Any:
-    """What `work` makes of the topology that is meant.
+    """Run `work` with the selected topology, and return its result.
 
     Args:
-        find: makes it of the nodes; None: all of them merge already.
-        folder: of what `twopc up` runs, if no nodes are named; None: the usual one.
-        partly: nodes may be down: see `twopc.sim.merge.attachment`.
+        find: creates the topology from the nodes; None: all nodes merge already.
+        folder: folder of `twopc up`, used if no nodes are named; None: the default one.
+        partly: whether nodes may be down: see `twopc.sim.merge.attachment`.
 
     Raises:
-        ServerError: a server refuses what it is asked.
+        ServerError: a server reports an error.
     """
     import psycopg
 
@@ -69,14 +69,14 @@ def with_merge(
 async def attached(
     nodes: list[str] | None, folder: Path | None, *, partly: bool = False
 ) -> MergeTopology:
-    """The topology that is meant, to be entered."""
+    """Return the selected topology, to be entered as a context."""
     from twopc.sim.merge.attachment import attach
 
     return await attach(_dsns(nodes, folder), partly=partly)
 
 
 def _dsns(nodes: list[str] | None, folder: Path | None) -> Mapping[str, str]:
-    """Nodes and their connection strings."""
+    """Return the nodes and their connection strings."""
     from twopc.errors import ConfigurationError
     from twopc.sim.up import load
 
@@ -91,12 +91,12 @@ def _dsns(nodes: list[str] | None, folder: Path | None) -> Mapping[str, str]:
 
 
 def shown(text: str) -> str:
-    """Text in which nothing is for the terminal: values and names are anybody's."""
+    """Return a text with control characters escaped, as values and names may contain terminal sequences."""
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
 def print_json(value: Any) -> None:
-    """Dataclasses, lists and plain values as one document."""
+    """Print dataclasses, lists and plain values as one JSON document."""
     print(json.dumps(value, default=_plain, indent=2))
 
 

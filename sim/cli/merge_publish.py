@@ -1,4 +1,4 @@
-"""``twopc merge publish, unpublish, subscribe, unsubscribe``: what is merged on existing servers, and by whom."""
+"""``twopc merge publish, unpublish, subscribe, unsubscribe``: articles and subscriptions of existing servers."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def publish(
 def _ranges(
     subscriber: int | None, publisher: int | None, threshold_percent: int | None
 ) -> IdentityRanges | None:
-    """The ranges that options ask for; None: none of them is given."""
+    """Return the identity ranges of the options; None if none is given."""
     from twopc.merge.ranges import IdentityRanges
 
     options = {

@@ -1,4 +1,4 @@
-"""``twopc merge ranges``: which identity values each node holds, how many are left, and which comes next."""
+"""``twopc merge ranges``: identity ranges of each node, the values left, and the next one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def ranges(
 
     async def work(topology: MergeTopology) -> list[RangeStatus]:
         for name in names or ():
-            topology.node(name)  # or there is none
+            topology.node(name)  # raises if there is no such node
         return [each for each in await topology.ranges() if not names or each.node in names]
 
     result: list[RangeStatus] = with_merge(nodes, work, folder=folder)

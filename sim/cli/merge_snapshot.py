@@ -1,4 +1,4 @@
-"""``twopc merge snapshot``: what Subscribers begin with, in files; and how far an agent is with them."""
+"""``twopc merge snapshot``: write snapshots in files, and show an agent's progress with them."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def snapshot(
 
 
 def source_of(report: InitialisationReport) -> str:
-    """Which files a Subscriber was initialised from, for a line that goes on; nothing if there are none."""
+    """Return a text about the files from which a Subscriber was initialised; empty if there are none."""
     if report.location is None:
         return ""
     kept = f", {report.kept} were there" if report.kept else ""
@@ -115,7 +115,7 @@ def source_of(report: InitialisationReport) -> str:
 
 @contextmanager
 def files_counted(title: str) -> Iterator[Tell]:
-    """What is called after each file: on standard error, a bar on a terminal, and else a line for each."""
+    """Yield a function that is called after each file: it draws a bar on a terminal, else prints a line per file."""
     title = shown(title)
     if not sys.stderr.isatty():
         yield lambda done, total, name: print(

@@ -1,4 +1,4 @@
-"""``twopc merge status, sessions, row, validate, doctor``: how nodes that merge stand, and what is wrong there."""
+"""``twopc merge status, sessions, row, validate, doctor``: state of nodes that merge, and problems at them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from twopc.sim.merge import MergeTopology
     from twopc.sim.merge.validation import TableValidation
 
-#: So many differing rows of a table are named.
+#: Number of differing rows per table that are listed.
 _NAMED_MAX = 10
 Subscribers = Annotated[
     list[str] | None, typer.Argument(metavar="[NODE]...", help="Subscribers. Default: all.")
@@ -112,7 +112,7 @@ def sessions(
 
     async def work(topology: MergeTopology) -> list[RecordedSession]:
         if subscriber is not None:
-            topology.tree.publisher_of(subscriber)  # or there is no such Subscriber
+            topology.tree.publisher_of(subscriber)  # raises if there is no such Subscriber
         return await topology.sessions(subscriber, limit=limit)
 
     result: list[RecordedSession] = with_merge(nodes, work, folder=folder)
@@ -178,7 +178,7 @@ def _row_lines(each: RowReplica) -> Iterator[str]:
 
 
 def _key(words: Sequence[str]) -> Mapping[str, Any] | UUID:
-    """A row's key: columns with values, or its rowguid."""
+    """Return a row's key: columns with values, or its rowguid."""
     if len(words) == 1 and "=" not in words[0]:
         try:
             return UUID(words[0])
@@ -233,7 +233,7 @@ def validate(
 
 
 def print_validation(subscriber: str, tables: Iterable[TableValidation]) -> None:
-    """What a comparison has found, for people."""
+    """Print the result of a validation as text."""
     for each in tables:
         for line in _validation_lines(subscriber, each):
             print(shown(line))

@@ -1,4 +1,4 @@
-"""``twopc merge reinit, cleanup, regenerate, retention, rewound``: what a topology that merges needs from time to time."""
+"""``twopc merge reinit, cleanup, regenerate, retention, rewound``: maintenance of a topology that merges."""
 
 from __future__ import annotations
 

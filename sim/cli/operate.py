@@ -1,4 +1,4 @@
-"""``twopc doctor, recover, indoubt, regenerate, activate, script, clean``: on servers that are running."""
+"""``twopc doctor, recover, indoubt, regenerate, activate, script, clean``: operation of running servers."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ def doctor(
 
 
 def _roles_of(name: str, dsn: str) -> list[RoleOfNode]:
-    """What a node is to be examined as: what it is called, or what it is already."""
+    """Return the roles for which a node is examined: its name if that is a role, else the roles that its database
+    has.
+    """
     import asyncio
 
     import psycopg
@@ -129,7 +131,7 @@ def recover(
 
 
 def _print_json(**parts: Any) -> None:
-    """Dataclasses, lists of them and plain values as one document."""
+    """Print dataclasses, lists of dataclasses and plain values as one JSON document."""
     from dataclasses import asdict
 
     def plain(value: Any) -> Any:
@@ -190,7 +192,7 @@ def _show(branch: InDoubtBranch) -> None:
 
     rows = "rows not counted" if branch.rows_locked is None else f"{branch.rows_locked} rows locked"
     shown = (one if one.isprintable() else repr(one)[1:-1] for one in branch.gid)
-    print("".join(shown))  # anybody names a branch, and a terminal obeys what it is sent
+    print("".join(shown))  # a gid is user data, and may contain terminal sequences
     age = branch.age
     print(f"  at {branch.node}, prepared {duration(branch.age_s)} ago by {branch.owner}")
     kept = f", slot {age.slot} keeps {size(age.log_bytes)} of log" if age.slot else ""

@@ -1,6 +1,6 @@
-"""Options that several commands have; those of a run as one record, and the settings behind them.
+"""Options that several commands share; those of a run as one record, with the resulting settings.
 
-A setting is a flag, or the environment's, or a file's, or a default.
+A setting comes from a flag, the environment, a file, or its default.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ Progress = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceOptions:
-    """Where scenarios are played."""
+    """Options that select the stage of scenarios."""
 
     on: Annotated[
         str | None,
@@ -95,11 +95,11 @@ class PlaceOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """What is played, where, and how it is reported.
+    """Options of a run: selection, stage and output.
 
     Raises:
-        SettingError: a setting has a value that it cannot have.
-        typer.BadParameter: what is no ``NODE=DSN``.
+        SettingError: a setting has an invalid value.
+        typer.BadParameter: an option is no ``NODE=DSN``.
     """
 
     paths: Paths
@@ -179,9 +179,9 @@ class RunOptions:
     ] = None
 
     settings: RunSettings = dataclasses.field(init=False)
-    """What holds, the options above first."""
+    """The effective settings, with the options above first."""
     nodes: Mapping[str, str] = dataclasses.field(init=False)
-    """Connection strings of databases that are there already."""
+    """Connection strings of existing databases, by node."""
 
     def __post_init__(self) -> None:
         place = self.place
@@ -194,19 +194,19 @@ class RunOptions:
 
 
 def settings(**flags: Any) -> RunSettings:
-    """The settings that hold here, the flags first.
+    """Return the effective settings, with the flags first.
 
     Raises:
-        SettingError: one has a value that it cannot have.
+        SettingError: a setting has an invalid value.
     """
     return load(flags, environment=os.environ, start=Path.cwd())
 
 
 def seeds(text: str) -> range:
-    """Of ``1..100``, or of one.
+    """Parse seeds such as ``1..100``, or a single one.
 
     Raises:
-        typer.BadParameter: it is neither.
+        typer.BadParameter: the text is neither.
     """
     first, dots, last = text.partition("..")
     try:

@@ -1,4 +1,4 @@
-"""Which topology a command works on: nodes that are named, or what ``twopc up`` has left running."""
+"""The topology on which a command works: named nodes, or those that ``twopc up`` runs."""
 
 from __future__ import annotations
 
@@ -82,15 +82,15 @@ def with_topology(
     blank: bool = False,
     partly: bool = False,
 ) -> Any:
-    """What `work` makes of the topology that is meant.
+    """Run `work` with the selected topology, and return its result.
 
     Args:
-        folder: of what `twopc up` runs, if no nodes are named; None: the usual one.
-        blank: nodes may hold nothing of ours: they do not subscribe.
-        partly: nodes may be down: see `twopc.sim.operate.attach`.
+        folder: folder of `twopc up`, used if no nodes are named; None: the default one.
+        blank: whether nodes may lack objects of twopc, as they do not subscribe yet.
+        partly: whether nodes may be down: see `twopc.sim.operate.attach`.
 
     Raises:
-        ServerError: a server refuses what it is asked.
+        ServerError: a server reports an error.
     """
     import psycopg
 
@@ -124,7 +124,7 @@ def with_topology(
 
 
 def table_of(text: str) -> tuple[str, str]:
-    """Schema and name of ``TABLE`` or ``SCHEMA.TABLE``."""
+    """Return schema and name of ``TABLE`` or ``SCHEMA.TABLE``."""
     schema, dot, name = text.partition(".")
     if not dot:
         return "public", schema
@@ -134,7 +134,7 @@ def table_of(text: str) -> tuple[str, str]:
 
 
 def pairs(given: list[str] | None, option: str) -> dict[str, str]:
-    """``TABLE=TEXT`` options as a mapping."""
+    """Return ``TABLE=TEXT`` options as a mapping."""
     results: dict[str, str] = {}
     for each in given or ():
         table, equals, text = each.partition("=")
@@ -147,19 +147,19 @@ def pairs(given: list[str] | None, option: str) -> dict[str, str]:
 
 
 def tell_unreachable(unreachable: Mapping[str, str]) -> None:
-    """Say which nodes could not be asked, and why."""
+    """Print the nodes that were not reached, and the reasons."""
     for name, reason in unreachable.items():
         print(f"{name}: not reached: {reason}")
 
 
 def tell_left_out(subscribers: list[str]) -> None:
-    """Say that nothing was done at Subscribers whose nodes were not given."""
+    """Print the Subscribers that were left out, as their nodes are not given."""
     for name in subscribers:
         print(f"{name}: left out, since its node is not given")
 
 
 def texts_of(files: Iterable[Path] | None) -> list[str]:
-    """What stands in files of SQL."""
+    """Return the contents of SQL files."""
     try:
         return [path.read_text(encoding="utf-8") for path in files or ()]
     except OSError as error:
@@ -167,5 +167,5 @@ def texts_of(files: Iterable[Path] | None) -> list[str]:
 
 
 def texts_by_table(given: list[str] | None) -> dict[str, list[str]]:
-    """What ``--script TABLE=FILE`` options name."""
+    """Return the contents of the files of ``--script TABLE=FILE`` options by table."""
     return {table: texts_of([Path(file)]) for table, file in pairs(given, "--script").items()}

@@ -1,4 +1,4 @@
-"""Plays what a command line has chosen: each file in turn, on one theatre, with a directory for each run."""
+"""Plays the files of a command line in turn, on one theatre, with a directory for each run."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 def selection_of(options: RunOptions) -> Selection:
-    """What shall be played."""
+    """Return what is to be played."""
     settings = options.settings
     return Selection(
         orders=tuple(options.order or ()),
@@ -63,7 +63,7 @@ def selection_of(options: RunOptions) -> Selection:
 
 
 def place_of(options: RunOptions, ahead: ServerAhead | None = None) -> TheatreOptions:
-    """Where it shall be played, on whatever stage."""
+    """Return the options of the stage."""
     return TheatreOptions(
         pg=options.settings.pg,
         servers=options.settings.servers,
@@ -81,11 +81,11 @@ async def play(
     records: dict[str, Sequence[HistoryRecord]] | None = None,
     ahead: ServerAhead | None = None,
 ) -> int:
-    """Play the files and say what became of them; returns the exit code.
+    """Play the files and report the results. Return the exit code.
 
     Args:
-        ahead: the server on which they are played, if it is starting already.
-        records: the history of each file that could be played is put here.
+        ahead: the server on which the files are played, if it is being started already.
+        records: receives the history of each file that could be played.
     """
 
     if options.timeline is None:
@@ -118,22 +118,22 @@ async def play(
                     codes.append((await one(each, stages, options, console, runs)).code)
                     if records is not None:
                         records[each.document.path] = runs[-1]
-                except ScenarioError as error:  # this one cannot be played; the others can
+                except ScenarioError as error:  # the other files can still be played
                     print(error, file=sys.stderr)
                     codes.append(USAGE)
             if stages.kept:
                 await _keep(stages.kept)
-    finally:  # however it ends
+    finally:  # also if the run fails
         write_all(runs, junit=options.junit, html=options.html)
     return worst(codes)
 
 
 def theatre_of(options: RunOptions, ahead: ServerAhead | None = None) -> Theatre:
-    """Where it is played.
+    """Return the theatre of the selected stage.
 
     Raises:
         typer.BadParameter: there is no such stage.
-        ConfigurationError: there is none of that kind.
+        ConfigurationError: the stage is not available.
     """
     on = options.settings.on
     if on not in THEATRES:
@@ -144,24 +144,24 @@ def theatre_of(options: RunOptions, ahead: ServerAhead | None = None) -> Theatre
 
 
 async def _keep(kept: Sequence[tuple[str, str, str]]) -> None:
-    """Say where the databases are, and leave them alone until we are interrupted."""
+    """Print where the databases are, and keep them until a signal arrives."""
     for order, node, dsn in kept:
         print(f'{order}: {node}: psql "{dsn}"', file=sys.stderr)
     enough = asyncio.Event()
     for each in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(each, enough.set)
-    print("kept until Ctrl-C", file=sys.stderr)  # who reads it may press it at once
+    print("kept until Ctrl-C", file=sys.stderr)  # last: Ctrl-C may follow
     await enough.wait()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileResult:
-    """What became of one file."""
+    """Result of one file."""
 
     code: int
     """The exit code."""
     directory: Path
-    """Where everything about it is."""
+    """Directory of the run's files."""
 
 
 async def one(
@@ -171,10 +171,10 @@ async def one(
     console: Console,
     runs: list[Sequence[HistoryRecord]] | None = None,
 ) -> FileResult:
-    """Play one file, tell of it, and leave a directory.
+    """Play one file, report the result, and write a run directory.
 
     Args:
-        runs: its history is added here as soon as it begins.
+        runs: receives the history as soon as the run begins.
     """
     scenario, selection = loaded.scenario, selection_of(options)
     terminal.head(
@@ -233,7 +233,7 @@ async def one(
 
 
 def _seed(loaded: LoadedScenario, options: RunOptions) -> int:
-    """What somebody has said, or else the file."""
+    """Return the seed of the options, else that of the file."""
     scenario = loaded.scenario
     of_load = scenario.workload.seed if scenario.workload is not None else None
     lines = (options.settings.seed, of_load, scenario.seed)
@@ -246,14 +246,14 @@ def _of_loads(
     environment: Mapping[str, Any],
     console: Console,
 ) -> None:
-    """What only loads leave behind: every parameter of theirs, and pictures."""
+    """Write what only loads have: all drawn parameters, and plots."""
     drew = {each.order: each.data for each in records if each.kind == "drew"}
     if drew:
         from twopc.sim.workload.plots import (
             NO_PLOTS,
             is_drawable,
             write_plots,
-        )  # most files are none
+        )  # most files have no load
 
         files.write_environment({**environment, "drew": drew})
         if is_drawable():
@@ -279,7 +279,7 @@ def _total(
 
 
 def _environment(options: RunOptions, seed: int) -> dict[str, Any]:
-    """What it takes to play it again: versions, settings, the seed. No address, for it may hold a password."""
+    """Return what a repetition needs: versions, settings, the seed. No address, as it may hold a password."""
     import platform
     from importlib.metadata import PackageNotFoundError, version
 
@@ -311,7 +311,7 @@ _TOTALS = ("tests", "failures", "errors")
 
 
 def junit_of(runs: Sequence[Sequence[HistoryRecord]]) -> str:
-    """The suites of several runs in one document."""
+    """Return the test suites of several runs as one document."""
     from twopc.sim.report.junit import junit
 
     roots = [ElementTree.fromstring(junit(records)) for records in runs]
@@ -331,10 +331,10 @@ def junit_of(runs: Sequence[Sequence[HistoryRecord]]) -> str:
 def write_all(
     runs: Sequence[Sequence[HistoryRecord]], *, junit: Path | None, html: Path | None
 ) -> None:
-    """Write what was asked for.
+    """Write the requested files.
 
     Raises:
-        ConfigurationError: it cannot be written.
+        ConfigurationError: a file cannot be written.
     """
     from twopc.sim.cli.report import write
 

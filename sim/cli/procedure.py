@@ -1,4 +1,4 @@
-"""``twopc procedure``: routines whose execution is published."""
+"""``twopc procedure``: routines whose calls are published."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Ddl = Annotated[
 
 
 def _name(text: str) -> tuple[str, str, str | None]:
-    """Schema, name and argument types."""
+    """Return schema, name and argument types."""
     head, bracket, types = text.partition("(")
     schema, name = table_of(head.strip())
     if not bracket:

@@ -1,4 +1,4 @@
-"""While a run goes on: a panel on a terminal, elsewhere a line whenever nothing else was printed for a while."""
+"""Progress of a run: a panel on a terminal, otherwise a line whenever nothing else was printed for a while."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from twopc.sim.cli.show_run import Show
     from twopc.sim.report.history import History
 
-#: How often a panel is drawn.
+#: Interval at which a panel is drawn.
 _DRAW_EVERY_S = 0.2
-#: So many records are looked at: an order has fewer, and a load, of which there is less to be told, has no end of them.
+#: Maximum number of recent records examined: an order has fewer, and a load may have arbitrarily many.
 _RECENT_MAX = 1000
 
 
@@ -25,10 +25,10 @@ _RECENT_MAX = 1000
 async def ticking(
     history: History, show: Show, console: Console, *, scenario: str, panel: bool
 ) -> AsyncIterator[None]:
-    """Tell how far a run is for as long as the block lasts.
+    """Show the progress of a run while the block runs.
 
     Args:
-        panel: draw one that changes; else print a line now and then.
+        panel: whether to draw a panel that is updated; otherwise lines are printed.
     """
     over = asyncio.Event()
     ticker = asyncio.ensure_future(
@@ -50,7 +50,7 @@ async def _is_over(over: asyncio.Event, limit_s: float) -> bool:
 
 
 def _now(history: History) -> progress.RunProgress:
-    """How the order stands that has written last, as far as it can be told without holding it up."""
+    """Return the state of the order that wrote last, as far as recent records show it."""
     recent = history.records[-_RECENT_MAX:]
     order = next((each.order for each in reversed(recent) if each.order), "")
     return progress.standing([each for each in recent if each.order == order])

@@ -1,4 +1,4 @@
-"""``twopc install, uninstall, publish, unpublish, article``: what a Publisher publishes."""
+"""``twopc install, uninstall, publish, unpublish, article``: a Publisher and its articles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``twopc replay``: play an archive, or a run, again, and say where it comes out otherwise than it was recorded."""
+"""``twopc replay``: replay an archive or a run, and report where the result differs from the recording."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def replay(options: ReplayOptions) -> None:
 
 
 def _on_postgres(options: ReplayOptions) -> PostgresOptions:
-    """How an archive is carried out."""
+    """Return the options of a replay on PostgreSQL."""
     from twopc.sim.spark.replay.archive import PostgresOptions
 
     return PostgresOptions(
@@ -85,7 +85,9 @@ def _on_postgres(options: ReplayOptions) -> PostgresOptions:
 
 
 def _on_the_model(options: ReplayOptions) -> Callable[..., ModelOptions]:
-    """How a load is simulated; which, and by which scenario, an archive says."""
+    """Return a constructor of the options of a simulation; run and scenario, which depend on the archive, are still
+    missing.
+    """
     from twopc.sim.spark.replay.simulation import ModelOptions
 
     return partial(
@@ -99,7 +101,7 @@ def _on_the_model(options: ReplayOptions) -> Callable[..., ModelOptions]:
 
 
 def _fits(options: ReplayOptions, target: Mapping[str, str]) -> None:
-    """Nothing, if what is said of an archive belongs together."""
+    """Raise `typer.BadParameter` if the options of an archive's replay contradict each other."""
     if options.onto is None:
         if not options.what.exists():
             raise typer.BadParameter(f"nothing is at {options.what}", param_hint="ARCHIVE|LOG")
@@ -126,7 +128,7 @@ def _replay(
     play: Callable[[Archive, SparkSession], ReplayReport],
     folder: Path,
 ) -> None:
-    """Play and tell; ends with an exit code."""
+    """Replay an archive and report the result; exit with its exit code."""
     from twopc.sim.spark.archive import Archive
     from twopc.sim.spark.replay.rows import NothingError
 
@@ -194,7 +196,7 @@ def _resimulated(
     spark: SparkOptions,
     folder: Path,
 ) -> ReplayReport:
-    """What came of a run's statements, said once more; without tasks their history is left in `folder`."""
+    """Replay a run's statements; without tasks, the replay's history is written to `folder`."""
     from twopc.sim.replay.runs import RunReplay
     from twopc.sim.scenario.theatres import TheatreOptions
     from twopc.sim.spark.replay.runs import replay_by_tasks, replay_here
@@ -224,7 +226,7 @@ def _resimulated(
 
 
 def _beyond(options: ReplayOptions) -> bool:
-    """Something is said that only an archive, or a simulated load, has."""
+    """Return whether an option is given that only archives, or simulated loads, support."""
     return options.at != "end" or any(
         (
             options.articles, options.against, options.after, options.upto, options.names,

@@ -1,4 +1,4 @@
-"""Options of ``twopc replay``: of each it says what it is played onto that it is for."""
+"""Options of ``twopc replay``; each help text names the kind of replay that the option is for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twopc.sim.replay.lanes import Sync
 
 
 class Onto(StrEnum):
-    """What it is played onto."""
+    """Target of a replay."""
 
     rows = "rows"
     postgres = "postgres"
@@ -25,7 +25,7 @@ class Onto(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayOptions:
-    """What is played again, onto what, and what is said of it."""
+    """Options of ``twopc replay``."""
 
     what: Annotated[
         Path,
@@ -165,10 +165,10 @@ class ReplayOptions:
 
     @property
     def moment(self) -> int | datetime | None:
-        """Of rows; None is the end.
+        """Position or time of a replay as rows; None: the archive's end.
 
         Raises:
-            typer.BadParameter: it is none.
+            typer.BadParameter: the text is invalid.
         """
         if self.at == "end":
             return None
@@ -189,10 +189,10 @@ class ReplayOptions:
 
     @property
     def pace(self) -> float | None:
-        """Times the recorded one; None: none was said, or as fast as can be.
+        """Multiple of the recorded pace; None: not given, or as fast as possible.
 
         Raises:
-            typer.BadParameter: it is none.
+            typer.BadParameter: the text is invalid.
         """
         if self.speed in (None, "max"):
             return None
@@ -208,10 +208,10 @@ class ReplayOptions:
 
     @property
     def settings(self) -> list[tuple[str, str]]:
-        """Of the model: dotted keys and values, as a sweep has them.
+        """Dotted keys and values for the model, as in a sweep.
 
         Raises:
-            typer.BadParameter: one is no ``NAME=VALUE``.
+            typer.BadParameter: an option is no ``NAME=VALUE``.
         """
         pairs = [] if self.sync_every is None else [("workload.sync", self.sync_every)]
         for given, hint, root in ((self.timing, "--timing", "timing."), (self.sets, "--set", "")):

@@ -1,4 +1,4 @@
-"""``twopc report``: a run that is over, from its history, in any form."""
+"""``twopc report``: show a finished run from its history, in several forms."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ def report(
 
 
 def chosen(records: list[HistoryRecord], order: str) -> list[HistoryRecord]:
-    """The records of the order, or of the group of orders, that is called so, and of the run itself.
+    """Return the records of the run itself, and of the order or group of orders with that name; all if it is empty.
 
     Raises:
-        typer.BadParameter: there is none.
+        typer.BadParameter: there is no such order.
     """
     from twopc.sim.report.history import by_order
 
@@ -90,13 +90,13 @@ def chosen(records: list[HistoryRecord], order: str) -> list[HistoryRecord]:
 
 
 def _group(records: list[HistoryRecord]) -> str:
-    """The group of the order whose records these are; of a listed one, its own name."""
+    """Return the group of the order with these records; for a listed order, its own name."""
     data = next((record.data or {} for record in records if record.kind == "order"), {})
     return str(data.get("group", ""))
 
 
 def find(run: str) -> Path:
-    """The history that an argument means: a file, a directory, or the latest run of a scenario.
+    """Return the history that an argument names: a file, a directory, or the latest run of a scenario.
 
     Raises:
         typer.BadParameter: there is none.
@@ -118,7 +118,9 @@ def find(run: str) -> Path:
 
 
 def _text(form: str, records: list[HistoryRecord], out: Path | None) -> str:
-    """The form; what is for a terminal has its colours if it is printed on one."""
+    """Return the report in a form; if it is meant for a terminal and no file is given, print it with colours
+    instead.
+    """
     import io
 
     from twopc.sim.report import terminal
@@ -144,10 +146,10 @@ def _for_elle(
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file that somebody has asked for.
+    """Write a requested file.
 
     Raises:
-        ConfigurationError: it cannot be written.
+        ConfigurationError: the file cannot be written.
     """
     from twopc.errors import ConfigurationError
 

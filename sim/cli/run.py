@@ -1,4 +1,4 @@
-"""``twopc run``: play scenario files and check what they claim."""
+"""``twopc run``: play scenario files and check their expectations."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(options: RunOptions) -> None:
     if options.html is not None and len(files) > 1:
         raise typer.BadParameter("it is the page of one scenario", param_hint="--html")
     if options.k:
-        selector(options.k)  # what is wrong with it is said before anything else
+        selector(options.k)  # so that an error in it is reported first
     loaded = load_all(files)
     for each in loaded:
         if each.document.problems:
@@ -52,7 +52,7 @@ def run(options: RunOptions) -> None:
 
         raise typer.Exit(play_both(loaded, options))
     with _ahead(loaded, options) as ahead:
-        from twopc.sim.cli.play import play  # while the server starts
+        from twopc.sim.cli.play import play  # imported while the server starts
 
         code = played(on, play(loaded, options, ahead=ahead))
     raise typer.Exit(code)
@@ -61,13 +61,13 @@ def run(options: RunOptions) -> None:
 def _ahead(
     loaded: Sequence[LoadedScenario], options: RunOptions
 ) -> AbstractContextManager[ServerAhead | None]:
-    """The server on which these are played begins to start, if one for all of them is started."""
+    """Start the shared server in advance if one will be started for all scenarios."""
     settings = options.settings
     starts = settings.on == "postgres" and settings.servers == "one" and not options.nodes
     if not starts or not any(_shares(each.scenario) for each in loaded):
         return nullcontext()
-    from twopc.server.choice import choose, kind_of  # likewise
-    from twopc.server.early_start import ServerAhead  # with psycopg
+    from twopc.server.choice import choose, kind_of  # imports all modules that start servers
+    from twopc.server.early_start import ServerAhead  # imports psycopg
 
     if kind_of(settings.pg) == "url":
         return nullcontext()
@@ -75,12 +75,12 @@ def _ahead(
 
 
 def _shares(scenario: Scenario) -> bool:
-    """Whether a scenario is played on a server that others use too: certainly without faults and settings."""
+    """Return whether a scenario can be played on a shared server: it has no faults and no settings of its own."""
     return not scenario.topology.settings and not scenario.faults
 
 
 def _refuse(options: RunOptions) -> None:
-    """Say which options mean nothing here."""
+    """Raise `typer.BadParameter` for an option that has no meaning here."""
     if options.fault:
         raise typer.BadParameter(_NO_FAULTS, param_hint="--fault")
     if not options.crash_matrix:

@@ -1,4 +1,4 @@
-"""``twopc schema``: the JSON Schema of scenario files, for editors that complete and check while one types."""
+"""``twopc schema``: the JSON Schema of scenario files, for completion and checks in editors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``twopc search``: every order of a small scenario and every moment at which something may go wrong, on the model."""
+"""``twopc search``: every order of a small scenario, and every point at which a fault can strike, on the model."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from twopc.sim.model.wiring import Wiring
     from twopc.sim.scenario.check import LoadedScenario
 
-#: What goes wrong unless other kinds are asked for.
+#: Default kinds of faults.
 _KINDS = ("coordinator", "publisher", "subscriber", "log")
 _SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchOptions:
-    """Which orders are tried, what goes wrong in them, and for how long."""
+    """Options of ``twopc search``: orders, faults and limits."""
 
     file: File
     every: Annotated[
@@ -66,7 +66,7 @@ class SearchOptions:
 
     @property
     def command(self) -> str:
-        """The words by which it is searched in the same way."""
+        """Command line of a search with the same scenario, faults and protections."""
         words = ["twopc", "search", str(self.file)]
         words += [f"--crashes {self.crashes}"] if self.crashes else []
         words += [f"--of '{kind}'" for kind in self.of or ()]
@@ -90,7 +90,7 @@ def search(options: SearchOptions) -> None:
         raise typer.BadParameter("one of --all, --runs and --replay", param_hint="search")
     loaded = load(options.file)
     if loaded.scenario.merges:
-        from twopc.sim.cli.search_merge import search_merge  # as most files are none
+        from twopc.sim.cli.search_merge import search_merge  # most files do not merge
 
         raise typer.Exit(search_merge(loaded, options))
     kinds = tuple(options.of or _KINDS)
@@ -109,7 +109,7 @@ def search(options: SearchOptions) -> None:
 
 
 def _with(script: Script, names: list[str]) -> Script:
-    """With some of its sessions."""
+    """Return the script with the named sessions only; with all if no name is given."""
     import dataclasses
 
     for name in names:
@@ -137,7 +137,7 @@ def _wiring(names: list[str]) -> Wiring:
 
 
 def _every(script: Script, wiring: Wiring, budget: Budget) -> SearchFigures:
-    """Short ones first, then all."""
+    """Search orders with few deviations first, then all."""
     import dataclasses
 
     from twopc.sim.model.explore.search import by_bounds, exhaust
@@ -177,7 +177,7 @@ def _print_broken(
     loaded: LoadedScenario, script: Script, wiring: Wiring, budget: Budget, result: SearchFigures,
     options: SearchOptions,
 ) -> int:  # fmt: skip
-    """Say what was found; the exit code."""
+    """Print the result of a search; return the exit code."""
     if result.broken is None:
         print(f"{script.name}: {_figures(result)}")
         print(f"{len(result.endings)} behaviours:")
@@ -230,7 +230,7 @@ def _scenario(
     broken: BrokenInvariant,
     off: list[str],
 ) -> tuple[str, str]:
-    """The text of a scenario that shows it, and what of it no scenario can say."""
+    """Return the text of a scenario that shows the broken invariant, and a note of what a scenario cannot express."""
     from twopc.sim.model.choosers import ReplayChooser
     from twopc.sim.model.explore.single import played
     from twopc.sim.model.plants.protections import SUPPORTED

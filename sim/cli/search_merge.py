@@ -1,4 +1,4 @@
-"""``twopc search`` of a file that merges: every order of its steps, and every point at which a session may be cut off."""
+"""``twopc search`` for a scenario that merges: every order of its steps, and every point at which to cut a session off."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHOWN = 20
 
 
 def search_merge(loaded: LoadedScenario, options: SearchOptions) -> int:
-    """Search, and say what was found; the exit code."""
+    """Search, and print the result; return the exit code."""
     _refuse(loaded, options)
     search = MergeSearch(
         loaded,
@@ -47,10 +47,10 @@ def search_merge(loaded: LoadedScenario, options: SearchOptions) -> int:
 
 
 def _refuse(loaded: LoadedScenario, options: SearchOptions) -> None:
-    """Note options that mean something else here, or nothing.
+    """Refuse options that are not supported for a scenario that merges.
 
     Raises:
-        BadParameter: names the option, and what there is.
+        BadParameter: the message names the option, and the supported values.
     """
     if options.replay:
         text = "a search of merge sessions is repeated by the scenario that it has written"

@@ -1,6 +1,6 @@
-"""What ``twopc run`` prints: a line for each order as it is over, and for a failure all that a reader needs.
+"""Output of ``twopc run``: a line for each finished order, and for a failure everything that a reader needs.
 
-Shows what others have found out; judges nothing.
+This module shows verdicts; it judges nothing.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from twopc.sim.scenario.judging import FailedCheck, OrderVerdict
     from twopc.sim.scenario.values import Case, CaseCounts
 
-#: What is longer is said below the caret and not beside it.
+#: Maximum length of a message beside the caret; longer ones are printed below.
 _BESIDE_MAX = 90
 
 
 class Show:
-    """Prints each group of orders as it is over; told of every case and every group."""
+    """Prints each group of orders when it has finished; `case` and `group` are called for every case and group."""
 
     def __init__(
         self,
@@ -50,22 +50,22 @@ class Show:
         self._timeline = timeline
         self._as_json = as_json
         self._failures: dict[str, list[FailedCheck]] = {}
-        """By case."""
+        """Failed checks by case."""
         self.unsaid: list[FailedCheck] = []
-        """What happened where a file leaves it open."""
+        """Outcomes for which a file has no expectation."""
         self.done = 0
-        """Cases that are over."""
+        """Number of finished cases."""
         self.failed = 0
         self.groups = 0
-        """Groups that have been printed."""
+        """Number of printed groups."""
 
     @property
     def failures(self) -> list[FailedCheck]:
-        """Of all cases."""
+        """Failed checks of all cases."""
         return [failure for of in self._failures.values() for failure in of]
 
     def case(self, case: Case, verdict: OrderVerdict, records: Sequence[HistoryRecord]) -> None:
-        """One case is over."""
+        """Take the verdict of a finished case."""
         self._failures[case.name] = list(verdict.failures)
         self.unsaid += unsaid(case, records)
         self.done += 1
@@ -84,8 +84,8 @@ class Show:
             )
 
     def group(self, name: str, counts: CaseCounts) -> None:
-        """All cases of a group are over."""
-        del counts  # the history has them too
+        """Print a group whose cases have all finished."""
+        del counts  # the counts are read from the history
         results = [each for each in groups(self._history.records) if each.name == name]
         self.groups += 1
         for group in results:
@@ -112,7 +112,7 @@ class Show:
         )
 
     def _order(self, order: PlayedOrder, *, several: bool) -> None:
-        """Where it was expected otherwise, why, what happened, and how to see it again."""
+        """Print the failed expectations of an order, their causes, its events, and how to repeat it."""
         failures = order.verdict["failures"]
         if several:
             terminal.remark(self._console, f"{order.name}:")
@@ -132,7 +132,7 @@ class Show:
         if self._loaded.scenario.workload is None:
             draw(timeline(order.fold), self._console)
         else:
-            from twopc.sim.report import load  # loads the histograms: most runs have no load
+            from twopc.sim.report import load  # imports histograms, and most runs have no load
 
             terminal.table(self._console, load.lines(load.of(order.records)))
         if failures:
@@ -140,7 +140,7 @@ class Show:
 
 
 def broken(loaded: LoadedScenario, error: BaseException) -> dict[str, Any]:
-    """The verdict of a run that could not begin, or was not let end."""
+    """Return the verdict of a run that could not begin, or was broken off."""
     import asyncio
 
     from twopc.errors import ConfigurationError, ScenarioError

@@ -1,4 +1,4 @@
-"""Options of the commands that use Spark, and how they begin it."""
+"""Options of the commands that use Spark, and creation of its session."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkFlags:
-    """How Spark is to be begun, as a command line says it."""
+    """Options that configure Spark."""
 
     master: Annotated[
         str | None,
@@ -47,7 +47,7 @@ class SparkFlags:
     ] = None
 
     def options(self) -> SparkOptions:
-        """As Spark takes it.
+        """Return the options of a session.
 
         Raises:
             SparkMissingError: the extra is not installed.
@@ -71,15 +71,15 @@ class SparkFlags:
 
 @contextmanager
 def begun(options: SparkOptions, *, quiet: bool = False) -> Iterator[SparkSession]:
-    """A session; says on standard error which one, once it runs.
+    """Yield a session; describe it on standard error once it runs.
 
     Raises:
-        SparkMissingError: it cannot be had.
+        SparkMissingError: Spark cannot be started.
     """
     from twopc.sim.spark.session import java_of, session, translated
 
     started = time.monotonic()
-    java = None if quiet else java_of(options)  # within the session it is the one that was chosen
+    java = None if quiet else java_of(options)  # before the session, which sets JAVA_HOME
     if not quiet and sys.stderr.isatty():
         print("spark starts …", end="\r", file=sys.stderr, flush=True)
     with session(options) as spark:
@@ -93,7 +93,7 @@ def begun(options: SparkOptions, *, quiet: bool = False) -> Iterator[SparkSessio
 
 
 def seqno(text: str, hint: str) -> int:
-    """A sequence number as ``0/1770488`` or as an integer."""
+    """Parse a sequence number, written as ``0/1770488`` or as an integer."""
     from twopc.lsn import lsn_value
 
     try:

@@ -1,4 +1,4 @@
-"""``twopc step``: go through one order by hand, and look at every node after each step."""
+"""``twopc step``: step through one order by hand, with the state of every node after each step."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ _CHUNK = 4096
 
 
 class Lines:
-    """What somebody types, or what comes through a pipe, a line at a time."""
+    """Lines of input, typed at a terminal or read from a pipe."""
 
     def __init__(self, fd: int | None = None) -> None:
         self._fd = sys.stdin.fileno() if fd is None else fd
@@ -104,9 +104,9 @@ class Lines:
         self._echo = not os.isatty(self._fd)
 
     async def next(self, prompt: str) -> str | None:
-        """The next line without its end; None once there is none.
+        """Return the next line without its end; None at the end of the input.
 
-        What does not come from a terminal is printed behind the prompt, so that the output reads alike.
+        A line that does not come from a terminal is printed after the prompt, so that the output looks the same.
         """
         print(prompt, end="", flush=True)
         while b"\n" not in self._rest:
@@ -127,7 +127,7 @@ class Lines:
         ready = asyncio.Event()
         try:
             loop.add_reader(self._fd, ready.set)
-        except PermissionError:  # a plain file is always ready, and cannot be watched
+        except PermissionError:  # a regular file is always ready, and cannot be watched
             return os.read(self._fd, _CHUNK)
         try:
             await ready.wait()

@@ -1,4 +1,4 @@
-"""The commands of ``twopc step``: what each does, and what is shown after it."""
+"""Commands of ``twopc step``, and the output after each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HELP = """\
 
 
 class StepDialog:
-    """One walk, a command at a time."""
+    """Dialog of one walk, which performs one command at a time."""
 
     def __init__(self, loaded: LoadedScenario, walk: Walk, out: Console) -> None:
         self._loaded = loaded
@@ -43,7 +43,7 @@ class StepDialog:
 
     @property
     def prompt(self) -> str:
-        """Where we are, and what comes next."""
+        """Prompt with the present position and the next item."""
         walk = self._walk
         if walk.over:
             return "(over) "
@@ -52,7 +52,9 @@ class StepDialog:
 
     @property
     def _following(self) -> str:
-        """What `n` plays; a step of a blocked session is queued, but for a generated order."""
+        """Next item, with a note if its session is blocked: its step is then queued, or not possible in a generated
+        order.
+        """
         walk = self._walk
         if walk.following is None:
             return walk.end
@@ -62,7 +64,7 @@ class StepDialog:
         return f"{name}, which {'cannot be now' if walk.case.is_generated else 'is queued'}"
 
     def head(self) -> None:
-        """What is played, and how everything stands before it."""
+        """Print the scenario, and the state of the nodes before the first step."""
         scenario = self._loaded.scenario
         terminal.head(
             self._out, self._loaded.document.path, scenario.about, scenario.topology.nodes
@@ -71,7 +73,7 @@ class StepDialog:
         self._panel()
 
     async def do(self, line: str) -> bool:
-        """Obey one command; False: it was the last."""
+        """Perform one command. Return False if it ends the dialog."""
         word, _, rest = line.strip().partition(" ")
         rest = rest.strip()
         if word in ("q", "quit", "exit"):
@@ -110,7 +112,7 @@ class StepDialog:
             self._verdict()
 
     def _tell(self, seen: int) -> None:
-        """What has happened since: the timeline's new entries."""
+        """Print the new entries of the timeline."""
         entries = [each for each in timeline(Fold(self._walk.order)).entries if each.text]
         first = self._walk.order[seen].seq if seen < len(self._walk.order) else None
         for entry in entries if first is not None else ():
@@ -171,7 +173,7 @@ class StepDialog:
             )
 
     def _verdict(self) -> None:
-        """Of the file's own order, what it was expected to come to."""
+        """Print the failed expectations, unless the order differs from the file's."""
         walk = self._walk
         if walk.forked:
             self._say("this was your own way, for which nothing is expected")

@@ -1,4 +1,4 @@
-"""``twopc subscribe, unsubscribe, refresh, reinitialise``: who gets what is published."""
+"""``twopc subscribe, unsubscribe, refresh, reinitialise``: subscriptions."""
 
 from __future__ import annotations
 

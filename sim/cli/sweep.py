@@ -1,4 +1,4 @@
-"""``twopc sweep``: a scenario on the model, over a grid of values and seeds, spread over Spark's cores."""
+"""``twopc sweep``: play a scenario on the model over a grid of values and seeds, distributed over Spark's cores."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ROOT = Path(".twopc/sweeps")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepOptions:
-    """Which trials are played, by what, and what is left of them."""
+    """Options of ``twopc sweep``."""
 
     file: File
     sets: Annotated[
@@ -61,7 +61,7 @@ class SweepOptions:
 
     @property
     def command(self) -> str:
-        """The words by which the same trials are played."""
+        """Command line that plays the same trials."""
         words = ["twopc", "sweep", str(self.file)]
         for each in self.sets or ():
             words += ["--set", each]
@@ -115,13 +115,13 @@ def _play(
     options: SparkOptions, document: Document, points: Sequence[Point], seeds: range,
     results: Results, how: SweepOptions,
 ) -> bool:  # fmt: skip
-    """Play what is left; False if somebody has interrupted it."""
+    """Play the remaining trials. Return False if the user interrupted them."""
     from twopc.sim.spark.sweep.run import sweep as play
     from twopc.sim.spark.sweep.run import write_repro
 
     requested = {(each.number, seed) for each in points for seed in seeds}
     try:
-        if requested - results.finished():  # else there is nothing for Spark to do
+        if requested - results.finished():  # otherwise Spark is not needed
             with begun(options, quiet=how.progress == "json") as spark:
                 play(
                     spark, document, points, seeds, results,
@@ -135,7 +135,7 @@ def _play(
 
 
 def _listener(progress: str) -> Listener | None:
-    """Tells how far it is: on a terminal in one line, or a line of JSON each time."""
+    """Return a function that shows the progress: in one line on a terminal, or as lines of JSON; None: no output."""
     if progress == "json":
         return lambda done, whole: print(
             json.dumps({"event": "sweep", "done": done, "trials": whole}),
@@ -151,7 +151,7 @@ def _listener(progress: str) -> Listener | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SweepSummary:
-    """What is told at the end."""
+    """Final output of a sweep."""
 
     points: Sequence[Point]
     about: SweepRequest
@@ -161,7 +161,7 @@ class _SweepSummary:
     options: SweepOptions
 
     def tell(self) -> int:
-        """Tell it; the exit code."""
+        """Print the summary; return the exit code."""
         from twopc.sim.spark.sweep.summary import summarised
 
         summary = summarised(self.points, self.results.rows(), expected=self.expected)

@@ -1,4 +1,4 @@
-"""``twopc tour``: a first conflict by hand."""
+"""``twopc tour``: a guided tour to a first conflict."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def tour(folder: Folder = None) -> None:
 
     place = folder or tour_folder()
     psql = client_program("psql")
-    signal.signal(signal.SIGHUP, _closed)  # or the topology would outlive the terminal
+    signal.signal(signal.SIGHUP, _closed)  # otherwise the topology would outlive the terminal
 
     def say(text: str) -> None:
         print(text, flush=True)
@@ -34,7 +34,7 @@ def tour(folder: Folder = None) -> None:
     with held(place):
         state = bring_up(place, subscribers=2)
         commands = {
-            # without CONTEXT, which is the triggers' own; the prompt tells the windows apart
+            # without CONTEXT, which only concerns the triggers; the prompt identifies the windows
             number: f"{psql} -v SHOW_CONTEXT=never -v PROMPT1='{name}%R%x%# ' -v PROMPT2='{name}%R%x%# ' "
             f"'{uri(state.nodes[name].app_dsn)}'"
             for number, name in enumerate(state.subscribers, 1)
@@ -49,6 +49,6 @@ def tour(folder: Folder = None) -> None:
 
 
 def _closed(*_: object) -> None:
-    """The terminal is gone: end as after Ctrl-C, and print nothing more."""
+    """Handle the loss of the terminal: end as on Ctrl-C, without further output."""
     sys.stdout = sys.stderr = Path("/dev/null").open("w", encoding="utf-8")  # noqa: SIM115 - until the process ends
     raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""``twopc up, down``: a topology that is left running."""
+"""``twopc up, down``: start and stop a topology that stays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from twopc.sim.up import State
     from twopc.sim.up.watch import IdleProcesses
 
-#: Of a retention: ten years. A date so long ago exists, and no archive waits longer.
+#: Maximum retention: ten years. A date that long ago is valid, and no archive waits longer.
 MAX_HOURS = 87_600
 
 Folder = Annotated[
@@ -28,7 +28,7 @@ Folder = Annotated[
 
 
 def folder_of(folder: Path | None) -> Path:
-    """The folder that is meant."""
+    """Return the given folder, else the default one."""
     from twopc.sim.up import default_folder
 
     return folder or default_folder()
@@ -134,13 +134,13 @@ def up(
 
 
 def node_options(state: State) -> str:
-    """The ``--node`` options for other commands; without passwords."""
+    """Return the ``--node`` options for other commands, without passwords."""
     words = (f"{name}={dsn}" for name, dsn in state.dsns_without_password().items())
     return " ".join(f"--node {shlex.quote(word)}" for word in words)
 
 
 def idle_processes(folder: Path | None) -> IdleProcesses:
-    """Servers and processes of a folder that should run and do not, or are suspended."""
+    """Return the servers and processes of a folder that should run but do not, or are suspended."""
     from twopc.sim.up import load
     from twopc.sim.up.watch import idle
 
@@ -148,7 +148,7 @@ def idle_processes(folder: Path | None) -> IdleProcesses:
 
 
 def tell_idle(idle: IdleProcesses) -> None:
-    """Say which they are, with the remedies."""
+    """Print idle processes, with the remedies."""
     if idle.missing:
         print(f"not running: {', '.join(idle.missing)}; `twopc up` starts them")
     for each in idle.stopped:
@@ -156,7 +156,7 @@ def tell_idle(idle: IdleProcesses) -> None:
 
 
 def show(state: State) -> None:
-    """Say what runs, and how to come in."""
+    """Print the nodes, how to connect to them, and the running processes."""
     from twopc.sim.up.parts import running
 
     option = option_of(state)
@@ -174,7 +174,7 @@ def show(state: State) -> None:
 
 
 def option_of(state: State) -> str:
-    """What must be said to other commands so that they find it."""
+    """Return the option by which other commands find the topology; empty for the default folder."""
     from twopc.sim.up import default_folder
 
     is_usual = state.folder == default_folder()
@@ -182,7 +182,7 @@ def option_of(state: State) -> str:
 
 
 def uri(dsn: str) -> str:
-    """A connection string as a URI, which every client takes."""
+    """Return a connection string as a URI, which every client accepts."""
     from urllib.parse import quote
 
     from psycopg import conninfo

@@ -1,6 +1,6 @@
-"""Going through one order by hand: forward, back, and another way than the file's.
+"""A walk through one order by hand: forward, back, or with other steps than the file's.
 
-Going back is playing it again up to there, on a stage that is as new. Shows nothing.
+To go back, the order is played again up to the earlier item, on a fresh stage. This module prints nothing.
 """
 
 from __future__ import annotations
@@ -21,79 +21,79 @@ if TYPE_CHECKING:
     from twopc.sim.scenario.stage import Theatre
     from twopc.sim.scenario.values import Case
 
-#: Nobody is hurried: while somebody thinks, locks are held and steps wait.
+#: Timeout of locks and steps: they are held while the user thinks.
 _PATIENCE_MS = 24 * 3600 * 1000
 
 
 class Walk:
-    """One case, and how far somebody has gone through it. Leave it by `close`."""
+    """One case, and the position of the user in it. End the walk by `close`."""
 
     def __init__(self, loaded: LoadedScenario, case: Case, theatre: Theatre) -> None:
         self._loaded = loaded
         self.case = _patient(case)
-        """What is played, with all the time that somebody may take."""
+        """The case, with practically unlimited timeouts."""
         self._theatre = theatre
         self._stack = AsyncExitStack()
         self._player: Player | None = None
         self.items: list[OrderItem] = list(case.items)
-        """What is played: as the file has it, or as somebody has turned it."""
+        """The items to be played: those of the file, or as changed by `fork`."""
         self.at = 0
-        """So many of them have been."""
+        """Number of items played so far."""
         self.forked = False
-        """It is no longer the file's order."""
+        """Whether the order differs from the file's."""
         self.over = False
-        """Everything has been played, and delivered."""
+        """Whether all items have been played, and all changes delivered."""
         self._run = History()
         self._history: OrderHistory | None = None
 
     @property
     def name(self) -> str:
-        """The order's name."""
+        """Name of the order."""
         return self.case.name
 
     @property
     def records(self) -> Sequence[HistoryRecord]:
-        """Everything since the beginning, the run's header first."""
+        """All records since the beginning, the run's header first."""
         return self._run.records
 
     @property
     def order(self) -> Sequence[HistoryRecord]:
-        """The order's own."""
+        """Records of the order."""
         assert self._history is not None
         return self._history.records
 
     @property
     def stuck(self) -> str:
-        """Why nothing can go on; empty while something can."""
+        """Why no session can continue; empty if one can."""
         kinds = ("stuck", "timed_out")
         return next((each.message for each in self.order if each.kind in kinds), "")
 
     @property
     def following(self) -> OrderItem | None:
-        """What comes next; None once all has been played, or nothing can go on."""
+        """The next item; None if all items have been played, or no session can continue."""
         return None if self.at == len(self.items) or self.stuck else self.items[self.at]
 
     @property
     def end(self) -> str:
-        """What comes next if nothing is left to be played; empty if something is, or it is over."""
+        """The final action if no item is left to be played; empty if one is left, or the walk is over."""
         if self.over or self.following is not None:
             return ""
         return "end everything" if self.stuck else "deliver everything"
 
     @property
     def ready(self) -> tuple[str, ...]:
-        """The steps that could come next, whatever the file says."""
+        """The steps that are possible now, whatever the file's order."""
         assert self._player is not None
         return () if self.over else self._player.ready()
 
     @property
     def standing(self) -> Mapping[str, str]:
-        """What each session is doing."""
+        """The state of each session."""
         assert self._player is not None
         return self._player.standing()
 
     async def begin(self) -> None:
-        """Take a stage and connect everybody."""
+        """Set up a stage and connect all sessions."""
         case = dataclasses.replace(self.case, items=tuple(self.items))
         stage = await self._stack.enter_async_context(self._theatre.stage(case))
         self._run = History()
@@ -106,9 +106,9 @@ class Walk:
         self.at, self.over = 0, False
 
     async def next(self) -> str:
-        """Play the next item, or after the last one let everything come to its end.
+        """Play the next item; after the last one, finish all transactions and deliveries.
 
-        Returns why it could not be played; empty if it was.
+        Return why the item could not be played; empty if it was played.
         """
         assert self._player is not None
         item = self.following
@@ -126,7 +126,7 @@ class Walk:
         return ""
 
     async def back(self, count: int = 1) -> None:
-        """Go back so many items: everything up to there is played again."""
+        """Go back by some items: all items before them are played again."""
         target = max(0, self.at - count) if not self.over else self.at
         await self.close()
         await self.begin()
@@ -134,9 +134,9 @@ class Walk:
             pass
 
     def fork(self, step: str) -> tuple[str, ...]:
-        """Let `step` come next, after those of its session that must come before it.
+        """Make `step` the next one, after the steps of its session that must precede it.
 
-        What the order has left comes after them. Returns the steps that come next; none if it cannot be.
+        The remaining items of the order follow. Return the steps that come next; empty if `step` is not possible.
         """
         assert self._player is not None
         first = self._player.way_to(step)
@@ -149,13 +149,13 @@ class Walk:
         return first
 
     async def close(self) -> None:
-        """Roll back what is open, and leave the stage."""
+        """Roll back open transactions, and leave the stage."""
         await self._stack.aclose()
         self._stack = AsyncExitStack()
 
 
 def _patient(case: Case) -> Case:
-    """The case, with no limit to how long somebody may look at a lock; its waits are no mistakes."""
+    """Return the case with practically unlimited lock timeouts, so that waits are no failures."""
     topology = case.scenario.topology
     timeouts = topology.timeouts.model_copy(update={"lock_ms": _PATIENCE_MS})
     scenario = case.scenario.model_copy(

@@ -1,4 +1,4 @@
-"""``twopc watch``: what happens at a topology that was left running, in one screen."""
+"""``twopc watch``: the present state of a topology that `twopc up` runs, on one screen."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def _watch(state: State, every_s: float, *, once: bool) -> TopologyState:
 def screen(
     state: State, before: TopologyState, now: TopologyState, seconds: float
 ) -> RenderableType:
-    """The screen, from two looks that are so many seconds apart."""
+    """Return the screen for two observations that are some seconds apart."""
     from rich.console import Group
     from rich.rule import Rule
     from rich.text import Text
@@ -123,7 +123,7 @@ def screen(
 
 
 def _merges(now: TopologyState) -> RenderableType:
-    """The nodes of a topology that merges, and what waits between each Subscriber and its Publisher."""
+    """Return a table of the nodes of a topology that merges, and of the rows that wait for sessions."""
     from rich.table import Table
 
     table = Table(box=None, header_style="dim", pad_edge=False)
