@@ -148,9 +148,7 @@ async def drop_objects(connection: Connection, stored: StoredArticle) -> None:
 
 
 async def drop_role(connection: Connection, stored: StoredArticle) -> None:
-    """Drop the role of an article's table after its objects; rights that users granted to the role are dropped with
-    it.
-    """
+    """Drop the role of an article's table after its objects, and with it the rights granted to it by users."""
     owner = owner_role(connection.info.dbname)
     await connection.execute(drop_text(owner, stored.source_schema, stored.source_object).encode())
 

@@ -1,12 +1,9 @@
 """Foreign keys between published tables, which are deferrable while the tables are published.
 
 In transactional publications one statement at a Subscriber may change parents and children; its calls arrive one
-after
-the other, and the keys are checked after the last one (`msrepl.defer_keys`). In merge publications rows that refer
-to
-one another are written one after the other. PostgreSQL defers a key only if it was declared deferrable, which
-changes
-nothing for other sessions: the key stays initially immediate.
+after the other, and the keys are checked after the last one (`msrepl.defer_keys`). In merge publications rows
+that refer to one another are written one after the other. PostgreSQL defers a key only if it was declared
+deferrable, which changes nothing for other sessions: the key stays initially immediate.
 """
 
 from __future__ import annotations

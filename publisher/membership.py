@@ -1,8 +1,7 @@
 """Which rows of a published table belong to an article, for administrators who read them.
 
 An administrator is a superuser, and a row filter may call functions of the table's owner: so the filter is
-evaluated
-as for the log reader, with the privileges of the table's role.
+evaluated as for the log reader, with the privileges of the table's role.
 """
 
 from __future__ import annotations

@@ -178,12 +178,11 @@ class Pieces:
     def clashes(
         self, rows: sql.Composable, key: list[str], version: str, *, own: bool
     ) -> sql.Composed:
-        """Return a query for rows of the Publisher with the unique values that were sent, a SELECT per unique
-        index.
+        """Return a query for the Publisher's rows with the unique values that were sent: a SELECT per index.
 
-                Args:
-                    key: attributes of the key in `rows`, as the Subscriber knows it.
-                    own: whether the sent rows are rows of the table, which do not conflict with themselves.
+        Args:
+            key: attributes of the key in `rows`, as the Subscriber knows it.
+            own: whether the sent rows are rows of the table, which do not conflict with themselves.
         """
         not_own: sql.Composable = sql.SQL("")
         if own:

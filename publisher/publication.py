@@ -75,9 +75,8 @@ async def install(connection: Connection) -> None:
 
     Raises:
         ArticleError: the database merges tables, or is a Subscriber. It cannot publish rows that it receives:
-            the branch
-            marker of a transaction names a Subscriber of one Publisher, and would be lost on the way to the
-            next.
+            the branch marker of a transaction names a Subscriber of one Publisher, and would be lost on the way
+            to the next.
     """
     async with connection.transaction():
         if await _is_subscriber(connection):
@@ -143,10 +142,10 @@ async def publish(
     """Make a table an article: row version, its trigger, and the sync procedures.
 
     Args:
-        columns: columns to publish, including the key; the row version is always included.
-            None for all columns, later ones too.
-        row_filter: a condition over the table's columns; only rows that satisfy it belong to the
-            article, and a Subscriber may write no others.
+        columns: columns to publish, including the key; the row version is always included. None for all columns,
+            later ones too.
+        row_filter: a condition over the table's columns; only rows that satisfy it belong to the article, and a
+            Subscriber may write no others.
         propagation: formats in which changes are sent to Subscribers; None for the original's defaults.
 
     Raises:
@@ -228,8 +227,7 @@ async def change(
     """Change the formats of an article's commands from now on (sp_changearticle).
 
     Changes already in the log keep their formats: no session may write the table until log reader and
-    Subscribers
-    use the new ones.
+    Subscribers use the new ones.
 
     Raises:
         ArticleError: the table is not published, no longer fits, or cannot use these formats; nothing is

@@ -1,9 +1,7 @@
-"""Rights of the product's roles at the Publisher: the role of each published table, and each Subscriber's link
-role.
+"""Rights of the product's roles at the Publisher: the role of each published table, and each link role.
 
 A table's role can read and write the published columns of the table and nothing else, so that even an error's
-DETAIL
-cannot show an unpublished column; the owner of the sync procedures has no right to any table. A link role
+DETAIL cannot show an unpublished column; the owner of the sync procedures has no right to any table. A link role
 can execute sync procedures and nothing else.
 """
 
@@ -205,13 +203,11 @@ async def grant_links(connection: Connection, schema: str, table: str) -> None:
 
 
 async def trigger_path(connection: Connection, table: Table) -> list[str]:
-    """Return the schemas in which triggers of a table, and of tables that its changes cascade to, find unqualified
-    names.
+    """Return the schemas where triggers of a table, and of tables it cascades to, find unqualified names.
 
-        The triggers run with the rights of the table's role, so the path has no schema in which a role may create
-        objects
-        that may not create triggers on the table: an operator of that role could take the place of one of
-        PostgreSQL's.
+    The triggers run with the rights of the table's role, so the path has no schema in which a role may create
+    objects that may not create triggers on the table: an operator of that role could take the place of one of
+    PostgreSQL's.
     """
     acts = any(key.acts for key in table.referenced_by)
     if not (table.triggers or table.partition_triggers or acts):

@@ -1,8 +1,7 @@
 """A row filter: the condition, over the columns of a table, that selects the rows of an article.
 
-The server itself parses the condition, as that of a temporary policy: it checks the text, qualifies every name in
-it
-with its schema, and records which columns and functions it uses.
+The server itself parses the condition, as that of a temporary policy: it checks the text, qualifies every name
+in it with its schema, and records which columns and functions it uses.
 """
 
 from __future__ import annotations

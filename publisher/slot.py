@@ -94,7 +94,7 @@ class SlotState:
     """Length of log kept for the slot."""
     unread_s: float | None
     """Time for which there has been unconfirmed log: since the last answer of the slot's reader, by the reader's
-        clock, or since the slot has had no reader. None if all sent log is confirmed, or the log is peeked at.
+    clock, or since the slot has had no reader. None if all sent log is confirmed, or the log is peeked at.
     """
 
     @property
@@ -153,9 +153,8 @@ async def create(connection: Connection, name: str, *, timeout_ms: int = 30_000)
         Position from which the log is read, a pg_lsn.
 
     Raises:
-        ServerError: a prepared or open transaction (named) prevents creation until the timeout, the slot of
-            that name
-            is unusable or another database's, or no further slot can be created.
+        ServerError: a prepared or open transaction (named) prevents creation until the timeout, the slot of that
+            name is unusable or another database's, or no further slot can be created.
     """
     result = await look(connection, name)
     if result is not None:
@@ -241,8 +240,7 @@ async def drop(
 async def horizon(connection: Connection) -> int:
     """Return the highest transaction id assigned so far; call this once the slot exists.
 
-    The creation of a slot waits for transactions that have an id, but not for those that only have a snapshot:
-    a
+    The creation of a slot waits for transactions that have an id, but not for those that only have a snapshot: a
     transaction that such a snapshot did not see may be missing in the log.
     """
     row = await (await connection.execute(_HORIZON)).fetchone()

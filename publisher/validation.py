@@ -39,9 +39,7 @@ __all__ = [
 
 @asynccontextmanager
 async def reading(publisher: Connection) -> AsyncIterator[str]:
-    """Return a context that reads the Publisher in one snapshot, without blocking other sessions; yields the
-    pg_snapshot.
-    """
+    """Return a context that reads the Publisher in one snapshot, and blocks no session; yields the pg_snapshot."""
     await publisher.execute(PINNED)
     async with publisher.transaction():
         await publisher.execute("set transaction isolation level repeatable read, read only")
@@ -144,8 +142,9 @@ async def touched(
 async def _written_by_calls(
     distribution: Connection, publisher: str, snapshot: str
 ) -> list[list[str] | None]:
-    """Return the tables written by calls stored without rows, in transactions that the snapshot does not see;
-    None for any table.
+    """Return the tables written by calls stored without rows, in transactions that the snapshot does not see.
+
+    None in the list stands for any table.
     """
     routines = await distribution.execute(
         "select from msrepl.msarticles where kind = 'proc' limit 1"

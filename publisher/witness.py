@@ -2,8 +2,7 @@
 
 A Subscriber gets back what the Publisher stored in the rows that it sent, and nothing else of its own
 transactions. So the witness refuses a trigger, by name, that changes other published rows within such a
-transaction.
-As detection has a cost, it is active only if such a trigger may exist.
+transaction. As detection has a cost, it is active only if such a trigger may exist.
 """
 
 from __future__ import annotations

@@ -14,6 +14,5 @@ SEARCH_PATH: LiteralString = """(
 """SQL expression: pg_catalog, and public if only superusers may create objects there.
 
 The functions that agents call run with the agents' rights, and PostgreSQL prefers a better-matching operator of
-another
-schema to its own.
+another schema to its own.
 """

@@ -1,7 +1,7 @@
-"""Let any client of a Subscriber change subscribed tables: its own COMMIT prepares the Publisher's branch and
-decides.
+"""Let any client of a Subscriber change subscribed tables: its own COMMIT prepares the Publisher's branch.
 
-The module does not know the process that finishes that branch (`twopc.drivers.resolver`).
+That COMMIT is also the decision. The module does not know the process that finishes the branch
+(`twopc.drivers.resolver`).
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class CaptureTexts:
             or any("DEFERRABLE" in (unique.constraint or "") for unique in article.uniques)
         )
         """Whether changes of one statement may have to wait for each other, because of foreign keys
-                between published tables, or of unique keys that are checked at its end.
+        between published tables, or of unique keys that are checked at its end.
         """
         self.moves_rows = self.local.kind == "p"
         """Whether an UPDATE may move a row from one partition to another."""

@@ -259,9 +259,7 @@ def _is_proven(what: str, gid: str, proof: str) -> sql.Composed:
 
 
 def prepare_branch(owner: sql.Identifier, sites: BranchNames, *, may_hold: bool) -> str:
-    """Return the text of the function that prepares the Publisher's branch; with foreign keys, rows may still be
-    held.
-    """
+    """Return the text of the function that prepares the Publisher's branch, and first sends held rows if any."""
     held = (
         "\n    perform msrepl.send_held();"
         "\n    marker := nullif(current_setting('msrepl.marker', true), '')::tid;"

@@ -1,9 +1,9 @@
 """Read-only subscriptions: only agents change rows at the Subscriber.
 
 Such a Subscriber has no link, no triggers and no branches, only copies and the registration by which
-`twopc.subscriber.subscription.uninstall` removes them. The row version is a column like any other: agents deliver
-it
-with the rows, and nothing compares it, since no change at the Subscriber has to prove which row it has seen.
+`twopc.subscriber.subscription.uninstall` removes them. The row version is a column like any other: agents
+deliver it with the rows, and nothing compares it, since no change at the Subscriber has to prove which row it
+has seen.
 
 Every function takes an administrator's connection and does its work in one transaction.
 """

@@ -195,11 +195,10 @@ async def regenerate(
 
 
 async def stale_mark(connection: Connection, article: Article, *, lock: bool = False) -> str | None:
-    """Return None while the triggers of an article fit its table; otherwise a mark that changes with each further
-    DDL.
+    """Return None while the triggers of an article fit its table; otherwise a mark that each DDL changes.
 
-        Args:
-            lock: whether to lock the registration until the transaction ends, so that the result stays valid.
+    Args:
+        lock: whether to lock the registration until the transaction ends, so that the result stays valid.
     """
     query = sql.SQL(
         "select case when o.stale is not null then o.xmin::text end from msrepl.msreplication_objects as o "

@@ -1,5 +1,4 @@
-"""Administrators' changes of subscribed tables: initial copies and repairs, with the privileges of each table's
-role.
+"""Administrators' changes of subscribed tables: initial copies and repairs, made with the tables' roles.
 
 An administrator is a superuser: code that a table's owner has attached to the table must not run with the
 administrator's privileges.

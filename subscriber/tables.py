@@ -21,10 +21,9 @@ def create_table_text(article: Article) -> str:
     """Return the DDL of the copy.
 
     Columns whose values the Publisher generates (identity, sequences) are plain in the copy: their values come
-    over
-    the link. Other defaults are copied, so that INSERT ... RETURNING shows them. CHECK constraints are
-    copied if they use built-in functions and published columns only, so that a bad value is refused
-    before it is sent; other CHECK constraints are checked at the Publisher alone.
+    over the link. Other defaults are copied, so that INSERT ... RETURNING shows them. CHECK constraints are
+    copied if they use built-in functions and published columns only, so that a bad value is refused before it is
+    sent; other CHECK constraints are checked at the Publisher alone.
     """
     definitions = [_definition(column) for column in article.columns]
     definitions += [

@@ -42,9 +42,7 @@ def concerns(trigger: UserTrigger, operation: str) -> bool:
 
 
 def by_row(table: Table, operation: str) -> bool:
-    """Return whether the capture trigger must be AFTER ROW: a user's AFTER ROW trigger fires before AFTER
-    STATEMENT.
-    """
+    """Return whether the capture trigger must be AFTER ROW, as users' AFTER ROW triggers fire before others."""
     return any(
         t.row and not t.before and concerns(t, operation) for t in table.triggers
     ) and not _has_no_row_form(table)

@@ -85,11 +85,9 @@ async def repair(
     """Give rows the Publisher's state; return the keys of the repaired rows.
 
     Only rows that have not changed at either end since the comparison are repaired: every change of a row gives
-    it
-    another version, so for an unchanged row no change is on its way. Other rows are left for the next
+    it another version, so for an unchanged row no change is on its way. Other rows are left for the next
     validation. If versions are not compared, a row may have changed and changed back: the changes on their way
-    then
-    end with the state that the repair gives.
+    then end with the state that the repair gives.
 
     Args:
         subscriber: an administrator's connection, in autocommit mode.

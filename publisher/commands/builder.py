@@ -85,10 +85,9 @@ class CommandBuilder:
         return True
 
     def sole_call(self, relation: RelationMessage, operation: str) -> LoggedRows | None:
-        """Return the rows of the article whose default call is the only command of such changes; None if there is
-        none.
+        """Return the rows of the article whose default call is the only command of such changes, or None.
 
-                The default call is SCALL for an update, CALL for other operations.
+        The default call is SCALL for an update, CALL for other operations.
         """
         result = self._articles.get((relation.schema, relation.name), ())
         if len(result) != 1 or result[0].article.row_filter is not None or not self.fits(relation):

@@ -1,8 +1,7 @@
 """Changes as calls: the arguments of a procedure, as text of a row.
 
-The text is that of `twopc.propagation.record_text`, made faster: values are quoted without escaping, and the text
-is
-made again with escaping only if a quote or backslash occurs among them.
+The text is that of `twopc.propagation.record_text`, made faster: values are quoted without escaping, and the
+text is made again with escaping only if a quote or backslash occurs among them.
 """
 
 from __future__ import annotations

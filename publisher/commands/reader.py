@@ -1,9 +1,8 @@
 """Commands directly from messages of the log, by expressions learned from earlier messages.
 
 Most changes of a table resemble earlier ones: the same columns change, and values have few different lengths.
-One call of a regular expression then replaces many calls for decoding, comparing and picking values. Messages that
-it
-does not match are processed by `Decoder` and `CommandBuilder`, which define the correct result.
+One call of a regular expression then replaces many calls for decoding, comparing and picking values. Messages
+that it does not match are processed by `Decoder` and `CommandBuilder`, which define the correct result.
 """
 
 from __future__ import annotations

@@ -78,9 +78,8 @@ class LoggedRows:
     def old_row(self, change: RowMessage) -> Values | None:
         """Return the whole old row; None if the log does not contain it.
 
-        A partition may have another replica identity than its parent, under whose name the log reports its
-        rows: the
-        row version, which is never NULL, shows whether the row is whole.
+        A partition may have another replica identity than its parent, under whose name the log reports its rows:
+        the row version, which is never NULL, shows whether the row is whole.
         """
         old = change.old
         if old is None or change.old_is_key or old[self.version] is None:

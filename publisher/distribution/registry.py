@@ -34,14 +34,13 @@ async def register_publisher(
     read_to: str = "0/0",
     horizon: int = 0,
 ) -> int:
-    """Register a Publisher's database; of a registered one, only name of the database and slot are updated, and the
-    horizon if it is unknown or there is no subscription.
+    """Register a Publisher's database; of a registered one, only name of the database and slot are updated, and
+    the horizon if it is unknown or there is no subscription.
 
     Args:
         read_to: position at which the slot begins: transactions committed before are not decoded.
         horizon: a transaction id of the Publisher, at least as high as any before the slot; 0 if unknown, and
-            the
-            log reader then uses the transaction ids of its start.
+            the log reader then uses the transaction ids of its start.
 
     Returns:
         Number of the Publisher's database, which is part of every other key.
@@ -207,9 +206,8 @@ async def add_originator(
 ) -> int:
     """Register a Subscriber as an originator, so that its own changes can be recognised; return its number.
 
-    This must precede its first change; otherwise the log reader takes the change for the Publisher's own, and
-    it is
-    delivered back.
+    This must precede its first change; otherwise the log reader takes the change for the Publisher's own, and it
+    is delivered back.
     """
     cursor = await connection.execute(
         """

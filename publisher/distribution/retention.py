@@ -1,5 +1,4 @@
-"""Clean-up: removal of transactions that every Subscriber has received, and deactivation of Subscribers too far
-behind.
+"""Clean-up: removal of delivered transactions, and deactivation of Subscribers that are too far behind.
 
 Source: the original's distribution clean-up and history clean-up (21010, 21074).
 """

@@ -78,13 +78,11 @@ async def called(connection: Connection, publisher_database_id: int) -> frozense
 
 
 async def wanted_calls(connection: Connection, publisher_database_id: int) -> frozenset[int]:
-    """Return the routines whose calls should be stored: there are read-only Subscribers, and each has the routine.
+    """Return the routines whose calls should be stored: read-only Subscribers exist, and each has the routine.
 
     A switch must be made at both ends. On: first in the distribution database (`set_calls`), then at the
-    Publisher
-    (`twopc.publisher.proc_execution.set_called`); off: in the opposite order. A call that the Publisher has
-    marked
-    and that is read when the routine is off in the distribution database is sent as rows.
+    Publisher (`twopc.publisher.proc_execution.set_called`); off: in the opposite order. A call that the
+    Publisher has marked and that is read when the routine is off in the distribution database is sent as rows.
     """
     cursor = await connection.execute(
         """

@@ -96,14 +96,12 @@ class AgentStatus:
     publisher: str
     subscriber: str
     subscription: str
-    """``active``, ``subscribed`` (the copy is not made), ``inactive``: the lowest status among its
-        articles.
-    """
+    """``active``, ``subscribed`` (no copy yet), ``inactive``: the lowest status among its articles."""
     delivered: str
     delivered_at: datetime | None
     runstatus: str
     """``never started``, ``started``, ``succeeded``, ``retry``, ``failed``; ``dead``: it ended without recording so;
-        ``stopped``: its process is suspended, which only `twopc up` knows.
+    ``stopped``: its process is suspended, which only `twopc up` knows.
     """
     runstatus_at: datetime | None
     last_error: str | None

@@ -6,9 +6,9 @@
                     ▲                          │
                     └──── confirm ◄────────────┘
 
-After any failure, reading resumes at the end of the store: transactions that arrive a second time are dropped by
-their
-commit LSN. `engine` controls the sequence of operations; it runs on servers (`reader`) and in virtual time.
+After any failure, reading resumes at the end of the store: transactions that arrive a second time are dropped
+by their commit LSN. `engine` controls the sequence of operations; it runs on servers (`reader`) and in virtual
+time.
 """
 
 from __future__ import annotations

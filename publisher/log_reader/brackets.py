@@ -119,9 +119,7 @@ class Brackets:
         self._sent = (number, article, ProcCall.parse((row["call"] or b"{}").decode()))
 
     def defined(self, body: bytes) -> tuple[Command, ...]:
-        """Process a new definition of a routine, or a change of its calls' meaning; a later snapshot must have
-        seen this transaction.
-        """
+        """Process a routine's new definition, or a change of its calls' meaning: later snapshots must have seen it."""
         self._written = None
         posted = json.loads(body)
         if "definition" not in posted:

@@ -1,9 +1,8 @@
 """The log reader: moves transactions committed at a Publisher into the distribution database, in commit order.
 
-The engine controls the sequence: take messages, store them with the mark in one commit, and only then let the slot
-move. `planner` turns messages into rows, and `ports` perform I/O, on servers and in virtual time. The engine must
-not
-know the Subscribers.
+The engine controls the sequence: take messages, store them with the mark in one commit, and only then let the
+slot move. `planner` turns messages into rows, and `ports` perform I/O, on servers and in virtual time. The
+engine must not know the Subscribers.
 """
 
 from __future__ import annotations
@@ -139,8 +138,7 @@ class LogReaderEngine:
     async def pass_over(self, upto: int) -> None:
         """Store no transaction committed up to a position, which the distribution database has as its mark.
 
-        For a caller that has restored the tables to their previous content, which is no change for a
-        Subscriber.
+        For a caller that has restored the tables to their previous content, which is no change for a Subscriber.
         Call it between passes only.
         """
         if self._store is None or self._planned is None or not self._is_settled:

@@ -80,7 +80,7 @@ class StoredBatch:
     """Highest transaction id of a writer read so far."""
     remarked: list[tuple[int, int]] = field(default_factory=list)
     """Commit LSN and originator of transactions whose stored parts may carry another originator: the
-        branch marker that counts came after these parts.
+    branch marker that counts came after these parts.
     """
     tokens: list[TracerToken] = field(default_factory=list)
     truncated: list[tuple[int, str]] = field(default_factory=list)
@@ -139,7 +139,7 @@ class LogPlanner:
         self._batch = StoredBatch()
         self.passed_over = False
         """Whether changes arrived of which no commands were made: they concern no Subscriber if the
-                articles they were compared with are current.
+        articles they were compared with are current.
         """
         #: state of the current transaction
         self._marks: tuple[bytes, ...] = ()
@@ -405,9 +405,7 @@ class LogPlanner:
             self._brackets.changed(article_name(relation.schema, relation.name))
 
     def _take_own(self, change: RowMessage) -> Sequence[Command]:
-        """Process a branch marker, a call marker or a message. Their tables only get inserts; old rows are cleaned
-        up.
-        """
+        """Process a branch marker, a call marker or a message: an insert; deletes by clean-up are ignored."""
         self._scanner.watched = True
         if change.new is None or change.operation != "ins":
             return ()

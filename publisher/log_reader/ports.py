@@ -35,15 +35,11 @@ class LogReaderProfile:
     catch_up_bytes: int = 16 << 20
     """Length of unread log from which the log reader catches up by peeking."""
     snapshot_bytes: int = 16 << 20
-    """Length of log after which a snapshot is logged: bounds how much stored log a session may
-        have to decode again.
-    """
+    """Length of log after which a snapshot is logged: bounds the log that is decoded again."""
     takeover_s: float = 2.0
     """Time to wait for another log reader to end."""
     release_s: float = 15.0
-    """Time to wait for the slot if no other log reader has it: a predecessor's backend may still be
-        decoding.
-    """
+    """Time to wait for the slot while a predecessor's backend may still be decoding."""
     retry_s_min: float = 0.1
     retry_s_max: float = 10.0
     """Limits of the wait before a retry, which doubles each time."""
@@ -148,9 +144,7 @@ class WalPort(Protocol):
         ...
 
     async def log_snapshot(self) -> None:
-        """Log a snapshot from which decoding can begin once the slot has passed it, so that older log can be
-        removed.
-        """
+        """Log a snapshot, so that decoding can begin there and older log can be removed."""
         ...
 
     async def belongings(
@@ -213,8 +207,7 @@ class StorePort(Protocol):
         """Store part of a transaction that is too large to wait for; `commit` completes the transaction.
 
         Agents may begin to deliver it, and must not commit it before. Without a `commit`, another session
-        removes the
-        part.
+        removes the part.
 
         Raises:
             psycopg.Error: as `commit`.
@@ -256,8 +249,7 @@ class HostPort(Protocol):
         """Connect to the Publisher.
 
         Raises:
-            ServerError: the slot does not exist or cannot be read, another log reader reads it (18752), or
-                the
+            ServerError: the slot does not exist or cannot be read, another log reader reads it (18752), or the
                 log lacks an article.
         """
         ...

@@ -58,9 +58,7 @@ class LogReader(LogReaderEngine):
 
     @property
     def sessions(self) -> frozenset[int]:
-        """Process IDs of the backends at the Publisher, including closed sessions whose backends have not ended
-        yet.
-        """
+        """Process IDs of the backends at the Publisher, including those of closed sessions that have not ended."""
         return frozenset(self.host.wal.sessions if self.host.wal is not None else ())
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -123,9 +121,8 @@ class AsyncioHost:
     async def record(self, event: str, error: BaseException | None = None) -> None:
         """Add a row to the history, on a separate connection: after an error there may be no other.
 
-        If this fails too, the failure is only logged: the error itself matters more. The error stays
-        visible until
-        transactions are stored.
+        If this fails too, the failure is only logged: the error itself matters more. The error stays visible
+        until transactions are stored.
         """
         state = error.sqlstate if isinstance(error, psycopg.Error) else None
         try:

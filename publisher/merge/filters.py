@@ -54,16 +54,12 @@ select k.convalidated from pg_constraint as k where k.conrelid = %s::text::regcl
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A join filter as written by a user: rows belong to the partitions of the rows of `parent` to which they
-    refer.
-    """
+    """A join filter as written by a user: rows go to the partitions of the `parent` rows to which they refer."""
 
     parent: str
     """Parent table, published before: ``table``, or ``schema.table``."""
     condition: str
-    """Condition over the columns of both tables, each qualified with its table: ``purchase.customer =
-    customer.id``.
-    """
+    """Condition over both tables' qualified columns: ``purchase.customer = customer.id``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +71,7 @@ class Filters:
     joins: Sequence[Join] = ()
     precomputed: bool = True
     """Whether closing a generation recomputes the partitions of changed rows only, if possible; False
-        recomputes those of all rows.
+    recomputes those of all rows.
     """
     partition: int = 0
     """See `PartitionOption`."""
@@ -93,15 +89,14 @@ async def read_filters(
     filters: Filters,
     others: Sequence[StoredMergeArticle],
 ) -> tuple[MergeFilter | None, tuple[RequiredObject, ...]]:
-    """Have the server parse an article's filters; return them, or None if there are none, and the objects they
-    need.
+    """Have the server parse an article's filters; return them, or None, and the objects that they need.
 
-        Args:
-            where: the article, for messages.
-            others: the articles that are published already.
+    Args:
+        where: the article, for messages.
+        others: the articles that are published already.
 
-        Raises:
-            ArticleError: a filter cannot be used; nothing is changed.
+    Raises:
+        ArticleError: a filter cannot be used; nothing is changed.
     """
     filtered = await _filtered_articles(connection)
     if filters.row_filter is None and not filters.joins:
@@ -329,9 +324,10 @@ async def _read_join(
 async def _printed(
     connection: Connection, child: sql.Identifier, parent: sql.Identifier, condition: sql.Composable
 ) -> tuple[str, tuple[RequiredObject, ...], list[str], bool]:
-    """Return a query of both tables with a condition, as printed by the server; the objects it uses; other tables
-    in it;
-        and whether it uses a row as a whole.
+    """Return a query of both tables with a condition as the server prints it, and what the condition uses.
+
+    Returns:
+        The query, the objects that it uses, other tables in it, and whether it uses a row as a whole.
     """
     async with connection.transaction():
         await connection.execute(
@@ -366,9 +362,7 @@ def _behind(prefix: str, text: str) -> str:
 
 
 async def _is_immutable(connection: Connection, table: Table, condition: str) -> bool:
-    """Return whether a row filter has the same result for a row at any time, so that it could be an index
-    predicate.
-    """
+    """Return whether a row filter's result depends on the row only, so that it could be an index predicate."""
     text = with_values(condition, "''::text", "''::text")
     copy = sql.Identifier("pg_temp", table.name)  # a condition may name its table
     try:

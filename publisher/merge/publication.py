@@ -1,8 +1,7 @@
 """Declare merged tables: checks, the column that identifies rows, and tracking.
 
-The module knows nothing of Subscribers. Every function takes an administrator's connection (a superuser's) and does
-its
-work in one transaction.
+The module knows nothing of Subscribers. Every function takes an administrator's connection (a superuser's) and
+does its work in one transaction.
 """
 
 from __future__ import annotations

@@ -120,8 +120,7 @@ async def widen_column(connection: Connection, table: str, column: str, type_: s
 
     Raises:
         ArticleError: the type cannot represent all values of the present one, or the column cannot have it;
-            nothing is
-            changed.
+            nothing is changed.
     """
     async with connection.transaction():
         stored, described, where = await _begin(connection, table)
@@ -245,9 +244,7 @@ async def _own_type(connection: Connection, where: str, column: str, type_: str)
 async def _constant(
     connection: Connection, where: str, column: str, type_: str, default: str
 ) -> str:
-    """Return the text of a default in a form that every node reads alike, unlike ``now`` or the name of a time
-    zone.
-    """
+    """Return the text of a default that every node reads alike, unlike ``now`` or a time zone's name."""
     query = sql.SQL("select ({}::{})::text").format(sql.Literal(default), raw(type_))
     # a cast would truncate a value that is too long
     fits = "select e.message from pg_input_error_info(%s, %s) as e where e.message is not null"

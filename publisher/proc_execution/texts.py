@@ -186,9 +186,9 @@ class RoutineTexts:
         return sql.SQL(" returns {}").format(raw(self._signature.result))
 
     def _run_returns(self) -> sql.Composable:
-        """Return the result clause as `_returns` does, but with columns of a table as parameters, since their names
-        may
-                conflict with the runner's.
+        """Return the result clause, with columns of a table as parameters.
+
+        Otherwise as `_returns`. The columns' names may conflict with the runner's.
         """
         if not (self._outs and self._article.returns_set):
             return self._returns()

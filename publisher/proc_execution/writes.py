@@ -1,6 +1,4 @@
-"""A routine's writes that differ at Subscribers from the rows that would be sent. Pure; matches words, as `scan`
-does.
-"""
+"""A routine's writes that differ at Subscribers from sent rows. Pure; matches words, as `scan` does."""
 
 from __future__ import annotations
 

@@ -204,12 +204,11 @@ class DistributionAgent:
         """Deliver all transactions stored so far; open the agent if necessary.
 
         Args:
-            final: False if the Subscriber may have made changes that the log reader has not read yet: a
-                command that conflicts with what may be one of them then raises `AheadError`.
+            final: False if the Subscriber may have made changes that the log reader has not read yet: a command
+                that conflicts with what may be one of them then raises `AheadError`.
 
         Raises:
-            DeliveryError: a command cannot be applied, or a database does not answer; earlier transactions
-                are
+            DeliveryError: a command cannot be applied, or a database does not answer; earlier transactions are
                 delivered.
         """
         before = replace(self._total)
@@ -364,9 +363,7 @@ class DistributionAgent:
             await self._record("progress")
 
     async def _report(self) -> None:
-        """Report to the distribution database the position up to which it may remove this Subscriber's
-        transactions.
-        """
+        """Report the position, up to which the distribution database may remove this Subscriber's transactions."""
         source, target = self._source, self._target
         if target is None or source is None or self._reported == target.position:
             return

@@ -88,9 +88,7 @@ class Delivery:
         """Counts of a batch whose last load is not confirmed."""
         self.planner = planner((), profile)
         self.seen = target.position
-        """Position up to which transactions are delivered or not for this Subscriber: at or beyond the target's
-        position.
-        """
+        """Position up to which transactions are delivered or are not for this Subscriber."""
         self.apart: tuple[int, ...] = ()
         """Articles whose commands are delivered apart from those of other articles."""
         self.exact = False
@@ -116,13 +114,10 @@ class Delivery:
     async def keep_apart(self, window: Window) -> None:
         """Choose the articles to deliver apart, based on the first transactions of a window.
 
-        Commands that are all of one type can be applied as a set. Within one commit the order in which rows
-        of
-        different tables change is visible only to code that these changes run at the Subscriber. The order
-        of one
-        article's commands is never changed, nor any order if routines are published: a call reads and
-        changes
-        rows of other articles, and rows beside calls are those of another article's table.
+        Commands that are all of one type can be applied as a set. Within one commit the order in which rows of
+        different tables change is visible only to code that these changes run at the Subscriber. The order of
+        one article's commands is never changed, nor any order if routines are published: a call reads and
+        changes rows of other articles, and rows beside calls are those of another article's table.
         """
         planner = self.planner
         self.apart = ()
@@ -149,8 +144,7 @@ class Delivery:
             stop: begin no further batch once this is set.
 
         Returns:
-            The failure of a batch of the usual size that is wholly stored; after another failure None, and
-            the
+            The failure of a batch of the usual size that is wholly stored; after another failure None, and the
             next call meets the failure in such a batch.
 
         Raises:

@@ -36,7 +36,7 @@ class CommandHandlers:
     """Function that applies one command."""
     many: sql.Identifier | None
     """Function that applies a run of calls as one statement, or reports that it cannot; None for SQL
-        statements, and for calls and definitions of routines.
+    statements, and for calls and definitions of routines.
     """
 
 

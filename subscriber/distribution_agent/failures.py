@@ -115,8 +115,7 @@ def number_of(report: ServerReport, *, is_constraint: bool = True) -> int:
 def is_duplicate(report: ServerReport) -> bool:
     """Return whether a row with the same key is in the way.
 
-    The row may be the Subscriber's own, made by a transaction that has not been read from the log yet, while
-    the
+    The row may be the Subscriber's own, made by a transaction that has not been read from the log yet, while the
     Publisher inserted and deleted a row with this key before.
     """
     return report.sqlstate == _DUPLICATE

@@ -221,9 +221,7 @@ def split_rows(
 
 
 def block_of(batch: Batch, result: pq.abc.PGresult, first: bool) -> tuple[BatchLoad, int | None]:
-    """Return a block, from the rows of `queries.BLOCK`, and the number of its last command; None if no command
-    is left.
-    """
+    """Return a block, from the rows of `queries.BLOCK`, and the number of its last command, or None at the end."""
     parts, posted, last = [], [], None
     for row in range(result.ntuples):
         last = max(last or 0, int.from_bytes(result.get_value(row, 0) or b""))

@@ -77,11 +77,10 @@ class OwnCommands:
 
     @staticmethod
     def has_not(originator: str, article_id: str) -> str:
-        """Return SQL for the negation of `has`, for queries whose $3 is the originator, -1 if None, and $4 is
-        `echoed`.
+        """Return SQL for the negation of `has`: $3 is the originator, -1 if None, and $4 is `echoed`.
 
-                Args:
-                    originator, article_id: SQL of a command's values; originator 0 or null is the Publisher.
+        Args:
+            originator, article_id: SQL of a command's values; originator 0 or null is the Publisher.
         """
         return f"({originator} is distinct from $3::int or {article_id} = any ($4::int[]))"
 
@@ -103,9 +102,7 @@ class Window:
     originators: Sequence[int] = ()
     """Originator of each transaction; 0 for the Publisher itself."""
     is_open: bool = False
-    """Whether the window is a single transaction that is still being stored; `commands` then counts those stored so
-    far.
-    """
+    """Whether the window is a single transaction, still being stored; `commands` counts those stored so far."""
 
     def __len__(self) -> int:
         return len(self.seqnos)

@@ -227,9 +227,8 @@ class SourcePort(Protocol):
             apart: articles whose commands come in parts of their own.
 
         Raises:
-            UnfinishedError: a transaction whose delivery began while it was being stored is not completed,
-                or its
-                parts have changed.
+            UnfinishedError: a transaction whose delivery began while it was being stored is not completed, or
+                its parts have changed.
         """
         ...
 

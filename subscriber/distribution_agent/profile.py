@@ -27,19 +27,16 @@ class Profile:
     commit_batch_threshold: int = 1000
     """Maximum number of commands in one commit; a source transaction that has more is not split."""
     backlog_batch_size: int = BATCH_MAX
-    """Maximum number of transactions, and of commands, in one commit while more than a thousand
-        transactions wait and no batch fails: few large commits cost the Subscriber less. Without effect if there
-        are
-        several streams.
+    """Maximum number of transactions, and of commands, in one commit while more than a thousand transactions
+    wait and no batch fails: few large commits cost the Subscriber less. Without effect if there are several
+    streams.
     """
     subscription_streams: int = 1
     """Number of connections over which the commands of a batch are spread. With more than one,
-        readers may briefly see a part of a batch.
+    readers may briefly see a part of a batch.
     """
     skip_errors: tuple[str, ...] = ()
-    """Numbers (20598, 2601, 2627) or SQLSTATEs of errors to skip: the whole source transaction is
-        dropped, and recorded.
-    """
+    """Numbers (20598, 2601, 2627) or SQLSTATEs of errors for which a source transaction is dropped, and recorded."""
     polling_interval_ms: int = 5000
     """Interval at which an idle agent looks for transactions even without a notification."""
     query_timeout_ms: int = 1_800_000
@@ -51,16 +48,14 @@ class Profile:
     retry_interval_ms: int = 60_000
     """Maximum wait between two attempts; the first waits are shorter."""
     barrier_timeout_ms: int = 10_000
-    """Maximum time that a conflict waits for one of the Subscriber's own transactions to come through
-        the Publisher's log.
-    """
+    """Maximum wait of a conflict for one of the Subscriber's own transactions to come through the log."""
     block_commands: int = 10_000
     """Maximum number of commands of a large transaction that are sent at once."""
     block_bytes: int = 16 * 1024 * 1024
     """Maximum length in bytes of a large transaction's commands sent at once; a single command may be larger."""
     synchronous_commit: bool = False
     """Whether each commit at the Subscriber waits until it is durable. No change is lost otherwise:
-        the position is lost together with the changes of its commit.
+    the position is lost together with the changes of its commit.
     """
 
     def __post_init__(self) -> None:

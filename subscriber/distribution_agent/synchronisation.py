@@ -71,9 +71,7 @@ class AgentsPort(Protocol):
         ...
 
     async def stored(self, mark: Any) -> int | None:
-        """Return the position of the last transaction to deliver, once the log up to a mark is stored; None until
-        then.
-        """
+        """Return the position of the last transaction to deliver, or None until the log up to a mark is stored."""
         ...
 
     async def delivered(self, subscriber: str) -> int:
@@ -81,8 +79,11 @@ class AgentsPort(Protocol):
         ...
 
     async def check(self, subscribers: Sequence[str]) -> None:
-        """Raise the error that stopped the log reader or one of these agents, or ConfigurationError if one does
-        not run.
+        """Check that the log reader and these agents run.
+
+        Raises:
+            DeliveryError: the log reader, or an agent, has stopped.
+            ConfigurationError: an agent does not run.
         """
         ...
 

@@ -286,14 +286,13 @@ async def receive_metadata(
 async def guard_partition(
     connection: Connection, articles: Sequence[MergeArticle], values: tuple[str, str]
 ) -> None:
-    """Refuse changes that would leave a row outside the Subscriber's partition, if the partition option requires
-    it.
+    """Refuse changes that leave a row outside the Subscriber's partition, if the partition option says so.
 
-        Args:
-            values: the Subscriber's host name and login.
+    Args:
+        values: the Subscriber's host name and login.
 
-        Raises:
-            SubscriptionError: a filter calls a function that does not exist at the Subscriber.
+    Raises:
+        SubscriptionError: a filter calls a function that does not exist at the Subscriber.
     """
     for article in articles:
         if article.filter is not None and article.filter.option > PartitionOption.FREE:

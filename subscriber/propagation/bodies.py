@@ -99,9 +99,7 @@ class Bodies:
         return [*self.original_key(source), *mask]
 
     def key_stays(self, source: ValueSource) -> sql.Composed:
-        """Return the condition that a call leaves the key unchanged; a changed key may later be that of another
-        row.
-        """
+        """Return the condition that a call keeps the key; a changed key may later be that of another row."""
         return f.AND.join(
             [
                 sql.SQL("({}row({})::text is not distinct from row({})::text)").format(

@@ -62,8 +62,7 @@ where p.article_id = %s
 
 
 async def install(connection: Connection, agent: str) -> None:
-    """Create the objects that a Subscriber needs before its first article: positions, and functions that procedures
-    call.
+    """Create the objects needed before a Subscriber's first article: positions, and shared functions.
 
     Idempotent.
 
