@@ -79,11 +79,10 @@ class AgentsPort(Protocol):
         ...
 
     async def check(self, subscribers: Sequence[str]) -> None:
-        """Check that the log reader and these agents run.
+        """Check that the log reader and these agents run; raise the error that stopped one of them, if any.
 
         Raises:
-            DeliveryError: the log reader, or an agent, has stopped.
-            ConfigurationError: an agent does not run.
+            ConfigurationError: the log reader, or an agent, does not run.
         """
         ...
 
