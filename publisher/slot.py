@@ -24,7 +24,7 @@ _LOOK_EVERY_S = 0.01
 
 #: Creation of a slot waits for every open transaction in the cluster, and a prepared transaction may stay open
 #: indefinitely.
-_IN_THE_WAY = """
+_OPEN_TRANSACTIONS = """
 select format('prepared transaction %L in database %I', gid, database)
 from pg_prepared_xacts
 union all
@@ -173,7 +173,7 @@ async def create(connection: Connection, name: str, *, timeout_ms: int = 30_000)
         assert created is not None
         return str(created[0])
     except errors.QueryCanceled:
-        cursor = await connection.execute(_IN_THE_WAY)
+        cursor = await connection.execute(_OPEN_TRANSACTIONS)
         there = ", ".join([text for (text,) in await cursor.fetchall()])
         raise ServerError(
             f"replication slot {name!r} could not be created within {timeout_ms} ms: it waits for what "

@@ -117,7 +117,7 @@ class CommandBuilder:
             return [make(change) for make in made]
         commands = [make(change) for make in plan.all[change.operation]]
         for made_by, (old, new) in zip(plan.filtered, belonging, strict=True):
-            make = made_by.get(_moved(change.operation, old, new))
+            make = made_by.get(_operation_for(change.operation, old, new))
             if make is not None:
                 commands.append(make(change))
         return commands
@@ -167,7 +167,7 @@ def _makers(relation: RelationMessage, distributed: DistributedArticle) -> dict[
     return made
 
 
-def _moved(operation: str, old: bool, new: bool) -> str:
+def _operation_for(operation: str, old: bool, new: bool) -> str:
     """Return the operation that a change is for an article, given which images belong to it; empty if none."""
     match operation, old, new:
         case ("ins", _, True) | ("upd", False, True):

@@ -184,7 +184,7 @@ class ServerStore:
 
     async def commit(self, batch: StoredBatch) -> None:
         """See `StorePort.commit`."""
-        await self._copy(_BEGIN, batch.blocks, self._besides(batch))
+        await self._copy(_BEGIN, batch.blocks, self._statements_after(batch))
         self.streaming = False
         self.read_to = batch.read_to
 
@@ -210,7 +210,7 @@ class ServerStore:
         if self._points.armed:
             await self._points.reach(point)
 
-    def _besides(self, batch: StoredBatch) -> sql.Composed:
+    def _statements_after(self, batch: StoredBatch) -> sql.Composed:
         """Return the statements after the rows; the last one is COMMIT."""
         texts: list[sql.Composable] = [
             _REMARK.format(originator=originator, publisher=self.publisher, seqno=lsn_text(seqno))

@@ -275,7 +275,7 @@ async def _read_join(
         text, used, tables, looks_at_row = await _printed(
             connection, child, other, sql.SQL("(\n{}\n)").format(sql.SQL(join.condition))
         )
-        condition = _behind(prefix, text)
+        condition = _condition_after(prefix, text)
     except psycopg.Error as error:
         raise ArticleError(
             f"{problem} is not a condition over the columns of both tables: {error.diag.message_primary or error}"
@@ -306,7 +306,7 @@ async def _read_join(
                 sql.SQL("{} = {}").format(*(pair if forwards else pair[::-1])) for pair in pairs
             )
             expected, _, _, _ = await _printed(connection, child, other, equal)
-            is_key = is_key or _behind(prefix, expected) == condition
+            is_key = is_key or _condition_after(prefix, expected) == condition
     return (
         JoinFilter(
             parent=parent.artid,
@@ -354,7 +354,7 @@ def _looks_at_row(problem: str) -> ArticleError:
     )
 
 
-def _behind(prefix: str, text: str) -> str:
+def _condition_after(prefix: str, text: str) -> str:
     """Return the condition of a printed query, given the query printed with the condition ``true``."""
     head = prefix.removesuffix("true;")
     assert text.startswith(head), text

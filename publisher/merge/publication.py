@@ -109,7 +109,7 @@ async def publish(
             schema=schema,
             table=table,
             rowguid=name,
-            columns=_travelling(described, name),
+            columns=_propagated_columns(described, name),
             column_tracking=tracking_level == "column",
             options=options,
             references=described.references,
@@ -209,7 +209,7 @@ def check_table(table: Table, where: str) -> None:
                 f"{where}: foreign key {key.name!r} of {key.schema}.{key.table} changes rows by itself, "
                 "which merge publications do not allow yet: use NO ACTION or RESTRICT"
             )
-    travelling = _travelling(table, ROWGUID)
+    travelling = _propagated_columns(table, ROWGUID)
     if any(column.name == CONFLICT_ID for column in travelling):
         raise ArticleError(
             f"{where} has a column {CONFLICT_ID!r}, as its conflict table will have: rename it"
@@ -222,7 +222,7 @@ def check_table(table: Table, where: str) -> None:
         )
 
 
-def _travelling(table: Table, rowguid: str) -> tuple[Column, ...]:
+def _propagated_columns(table: Table, rowguid: str) -> tuple[Column, ...]:
     return tuple(c for c in table.columns if c.takes_values and c.name != rowguid)
 
 

@@ -124,7 +124,7 @@ async def widen_column(connection: Connection, table: str, column: str, type_: s
     """
     async with connection.transaction():
         stored, described, where = await _begin(connection, table)
-        held = _travelling(stored, described, column, where)
+        held = _propagated_column(stored, described, column, where)
         await _refuse_filtered(connection, stored, described, column, where)
         canonical = await _own_type(connection, where, column, type_)
         if not widens(held.type, canonical):
@@ -165,7 +165,9 @@ def _busy(where: str) -> ArticleError:
     )
 
 
-def _travelling(stored: StoredMergeArticle, described: Table, column: str, where: str) -> Column:
+def _propagated_column(
+    stored: StoredMergeArticle, described: Table, column: str, where: str
+) -> Column:
     """Return a column that is propagated.
 
     Raises:
@@ -191,7 +193,7 @@ def _travelling(stored: StoredMergeArticle, described: Table, column: str, where
 async def _refuse_needed(
     connection: Connection, stored: StoredMergeArticle, described: Table, column: str, where: str
 ) -> None:
-    _travelling(stored, described, column, where)
+    _propagated_column(stored, described, column, where)
     if column in (described.key or ()):
         raise ArticleError(
             f"{where}: column {column!r} belongs to the primary key: unsubscribe every Subscriber, unpublish the table, "

@@ -107,7 +107,7 @@ async def find_routine(
     Raises:
         ArticleError: there is no such routine, or there are several (which are listed).
     """
-    meant = None if signature is None else await _meant(connection, schema, name, signature)
+    meant = None if signature is None else await _oid_by_types(connection, schema, name, signature)
     async with (
         full_names(connection),
         connection.cursor(row_factory=class_row(CatalogRoutine)) as result,
@@ -136,7 +136,9 @@ async def find_routine(
     return routines[0]
 
 
-async def _meant(connection: Connection, schema: str, name: str, signature: str) -> int | None:
+async def _oid_by_types(
+    connection: Connection, schema: str, name: str, signature: str
+) -> int | None:
     """Return the OID of the routine with these argument types, in any spelling of the types; None if there is none."""
     text = "select to_regprocedure(quote_ident(%s) || '.' || quote_ident(%s) || '(' || %s || ')')::oid::bigint"
     try:

@@ -81,16 +81,16 @@ class Mending:
             AheadError: a retry may help once the log has been read further.
             DeliveryError: a retry does not help.
         """
-        _pass(failure.report)
-        first = await self._alone(failure.batch)
+        _raise_if_passing(failure.report)
+        first = await self._deliver_one_by_one(failure.batch)
         if first is None:
             return
-        _pass(first.report)
+        _raise_if_passing(first.report)
         may_be_own = self.delivery.planner.own.originator is not None and is_conflict(first.report)
-        if not (may_be_own and await self._net(first)):
-            await self._end(first)
+        if not (may_be_own and await self._apply_net_effects(first)):
+            await self._skip_or_raise(first)
 
-    async def _alone(self, batch: Batch) -> DeliveryFailure | None:
+    async def _deliver_one_by_one(self, batch: Batch) -> DeliveryFailure | None:
         """Deliver each transaction of a batch in its own commit, command by command in the Publisher's order;
         return the first failure.
         """
@@ -105,7 +105,7 @@ class Mending:
             self.delivery.exact = False
         return None
 
-    async def _net(self, failure: DeliveryFailure) -> bool:
+    async def _apply_net_effects(self, failure: DeliveryFailure) -> bool:
         """Apply all transactions up to one of the Subscriber's own as their net effect; return whether this worked.
 
         Which own transaction made the conflicting row is unknown: the range is extended while conflicts
@@ -118,7 +118,7 @@ class Mending:
             if report is None:
                 return True
             if not is_conflict(report):
-                _pass(report)
+                _raise_if_passing(report)
                 break
             if tried >= len(barriers):
                 break
@@ -150,7 +150,7 @@ class Mending:
             if each.article_id in planner.articles_for(each.seqno, each.xid)
         ]
         # definitions touch no rows, so all of them may come first
-        defining = [_coded(each) for each in commands if each.type == DEFINITION_TYPE]
+        defining = [_with_code(each) for each in commands if each.type == DEFINITION_TYPE]
         rows = [
             replace(each, article_id=base_of(each.article_id))
             for each in commands
@@ -185,14 +185,14 @@ class Mending:
         )
         return None
 
-    async def _end(self, failure: DeliveryFailure) -> None:
+    async def _skip_or_raise(self, failure: DeliveryFailure) -> None:
         """Skip the transaction, or raise the error that stops the agent."""
         batch = failure.batch
-        refused = await self._find(batch)
+        refused = await self._find_refused(batch)
         if refused is None:
             raise PassingError(f"the second attempt went well: {failure.report}")
         report, constraint = refused.report, refused.constraint
-        _pass(report)
+        _raise_if_passing(report)
         is_constraint = not constraint or await self.target.is_constraint(constraint)
         number = number_of(report, is_constraint=is_constraint)
         error = delivery_error(self._subscriber, batch, refused.culprit, report, number)
@@ -215,20 +215,20 @@ class Mending:
         """Skip a whole transaction."""
         await self.delivery.skip(batch)
 
-    async def _find(self, batch: Batch) -> RefusedCommand | None:
+    async def _find_refused(self, batch: Batch) -> RefusedCommand | None:
         """Find the failing command by trying the transaction's commands one by one; roll all of them back."""
         first = self.target.lines[0]
         # outside a transaction block each command would be committed
         await perform(first, s.BeginBatch())
         try:
-            refused = await self._find_in(batch)
+            refused = await self._find_refused_in(batch)
         except Exception:
             await first.send(s.Rollback())
             raise
         await first.send(s.Rollback())
         return refused
 
-    async def _find_in(self, batch: Batch) -> RefusedCommand | None:
+    async def _find_refused_in(self, batch: Batch) -> RefusedCommand | None:
         planner = self.delivery.planner
         chunk: list[DecodedCommand] = []
         async for each in self.source.commands(batch.upto - 1, batch.upto):
@@ -251,7 +251,7 @@ class Mending:
         )
 
     async def _try(self, commands: Sequence[DecodedCommand]) -> RefusedCommand | None:
-        steps = [s.Apply(part_of([_coded(each)]), exact=True) for each in commands]
+        steps = [s.Apply(part_of([_with_code(each)]), exact=True) for each in commands]
         answer = await self.target.lines[0].send(*steps)
         if answer.failure is None:
             return None
@@ -298,10 +298,10 @@ def net_of(
         return ServerReport(message=str(error), sqlstate=_NOT_SUPPORTED)
 
 
-def _coded(command: DecodedCommand) -> tuple[int, bytes]:
+def _with_code(command: DecodedCommand) -> tuple[int, bytes]:
     return command.article_id * 100 + command.type, command.command.encode()
 
 
-def _pass(report: ServerReport) -> None:
+def _raise_if_passing(report: ServerReport) -> None:
     if may_pass(report):
         raise PassingError(str(report))

@@ -188,7 +188,7 @@ class Delivery:
             async for load in loads:
                 if load.first and stop is not None and stop.is_set():
                     break
-                if self._is_nothing(load):
+                if self._has_no_commands(load):
                     continue
                 if self._points.armed:
                     await self._points.reach("agent.before_send")
@@ -219,7 +219,7 @@ class Delivery:
             apart=() if self.exact else self.apart,
         )
 
-    def _is_nothing(self, load: BatchLoad) -> bool:
+    def _has_no_commands(self, load: BatchLoad) -> bool:
         """Return whether a batch has no command for this Subscriber; the position then moves with a later batch."""
         if load.parts or load.posted or not (load.first and load.last):
             return False
@@ -274,7 +274,7 @@ class Delivery:
             async for load in loads:
                 if load.first and stop is not None and stop.is_set():
                     return None
-                if self._is_nothing(load):
+                if self._has_no_commands(load):
                     continue
                 batch = load.batch
                 if load.first and load.last and len({part.stream for part in load.parts}) <= 1:

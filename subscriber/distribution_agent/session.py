@@ -62,7 +62,7 @@ class Applier:
             for code, taker in by_code.items()
             if taker.many
         }
-        self._not_now: dict[int, int] = {}
+        self._parts_one_by_one: dict[int, int] = {}
         """For codes whose calls failed as a set: number of parts to apply one by one."""
         self._failures: dict[int, int] = {}
 
@@ -72,8 +72,8 @@ class Applier:
         code = part.low
         if exact or part.count < _SET_MIN or code != part.high or code not in self._runs:
             return self._mixed, params
-        if self._not_now.get(code, 0) > 0:
-            self._not_now[code] -= 1
+        if self._parts_one_by_one.get(code, 0) > 0:
+            self._parts_one_by_one[code] -= 1
             return self._mixed, params
         return self._runs[code], params
 
@@ -85,7 +85,7 @@ class Applier:
             self._failures.pop(part.low, None)
             return
         failures = min(self._failures.get(part.low, 0) + 1, _FAILURES_MAX)
-        self._failures[part.low], self._not_now[part.low] = failures, 2**failures
+        self._failures[part.low], self._parts_one_by_one[part.low] = failures, 2**failures
 
 
 class AgentSession:

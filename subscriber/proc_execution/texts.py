@@ -14,7 +14,7 @@ from twopc.sql.render import compose, render
 from twopc.sql.table_role import runs_as
 
 #: Types whose SQL name without a length means a length of one, with the names of the unlimited types.
-_ENDLESS = {"character": "bpchar", "bit": '"bit"'}
+_UNLIMITED_NAMES = {"character": "bpchar", "bit": '"bit"'}
 
 
 def apply_call_function(article_id: int) -> str:
@@ -101,5 +101,5 @@ def _is_polymorphic(argument: Argument) -> bool:
 
 def _type(name: str, *, escape: bool) -> str:
     base = name.removesuffix("[]")
-    result = _ENDLESS.get(base, base) + name[len(base) :]
+    result = _UNLIMITED_NAMES.get(base, base) + name[len(base) :]
     return result.replace("%", "%%") if escape else result

@@ -37,10 +37,10 @@ def script_procedure(script: str, article: Article, article_id: int, place: Subs
     )
     texts = PropagationTexts(article, article_id, propagation, place)
     types = [texts.image_type(name) for name in texts.images()]
-    return "\n".join(_shown(text) for text in [*types, texts.procedure(operation)])
+    return "\n".join(_without_header(text) for text in [*types, texts.procedure(operation)])
 
 
-def _shown(text: str) -> str:
+def _without_header(text: str) -> str:
     """Return a template's text without the comment at its head, which is for maintainers of the template."""
     lines = text.splitlines(keepends=True)
     while lines and (lines[0].startswith("--") or not lines[0].strip()):
