@@ -1,4 +1,4 @@
-"""``twopc search`` for a scenario that merges: every order of its steps, and every point at which to cut a session off."""
+"""``twopc search`` for a scenario that merges: every order of its steps, and every point at which to cut a session."""
 
 from __future__ import annotations
 

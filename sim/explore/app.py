@@ -1,6 +1,6 @@
-"""The server's requests: each is checked, handed to the folder or to a worker, and answered.
+"""Requests to the server: each is checked, passed to the folder or to a worker, and answered.
 
-See `twopc.sim.explore.wire`. Nothing here plays or reads a scenario.
+See `twopc.sim.explore.wire`. This module plays and reads no scenario.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _LESSON = RequestDecoder(LessonQuery)
 
 @dataclass(slots=True, kw_only=True)
 class Desk:
-    """What one server works with."""
+    """Folder and workers of one server, with a handler for each request."""
 
     folder: OpenFolder
     workers: Workers
@@ -145,7 +145,7 @@ class Desk:
     async def _with_text(
         self, asked: PlayRequest | OrdersRequest | ExportRequest
     ) -> Mapping[str, Any]:
-        """A request about a text: as it is sent, or as the file is saved."""
+        """Return a request with its text: the one that was sent, or that of the saved file."""
         path, text = asked["path"], asked.get("text")
         if text is None:
             text = await anyio.to_thread.run_sync(self.folder.read, path)
@@ -155,7 +155,7 @@ class Desk:
 
 
 def application(desk: Desk) -> Starlette:
-    """All of it, but for who may ask; whoever serves it ends the workers."""
+    """Return the application, without access control; the caller ends the workers."""
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -189,7 +189,7 @@ def application(desk: Desk) -> Starlette:
 def _answering(
     handler: Callable[[Request], Awaitable[Response]],
 ) -> Callable[[Request], Awaitable[Response]]:
-    """What goes wrong is an answer, too."""
+    """Return a handler that also turns errors into answers."""
 
     @wraps(handler)
     async def answer(request: Request) -> Response:
@@ -225,7 +225,7 @@ def _json(body: bytes) -> Response:
 
 
 async def _events(worker: Worker, do: str, values: Mapping[str, Any]) -> AsyncIterator[bytes]:
-    """What a worker tells on its way, as server-sent events; whoever goes away stops it."""
+    """Yield a worker's events as server-sent events; a client that disconnects stops the job."""
     try:
         async for _, body in worker.parts(do, values):
             name = json.loads(body)["event"]
@@ -246,12 +246,12 @@ async def _events(worker: Worker, do: str, values: Mapping[str, Any]) -> AsyncIt
 async def _while_wanted(
     request: Request, worker: Worker, do: str, values: Mapping[str, Any]
 ) -> bytes:
-    """Have something done; if whoever has asked goes away while it is done, it is stopped."""
+    """Have a worker do a job; stop it if the client disconnects meanwhile."""
     asking = asyncio.create_task(worker.ask(do, values))
 
     async def look() -> None:
         while (await request.receive())["type"] != "http.disconnect":
-            pass  # the body has been read
+            pass  # ignored: the body has been read
         asking.cancel()
 
     looking = asyncio.create_task(look())
@@ -265,7 +265,7 @@ async def _while_wanted(
 
 
 async def _body(request: Request) -> bytes:
-    """What a request carries."""
+    """Return the body of a request; raise `RequestError` if it is no JSON or too long."""
     if request.headers.get("content-type", "").partition(";")[0] != "application/json":
         raise RequestError("a request's body is JSON, and says so in its Content-Type")
     raw = bytearray()

@@ -1,4 +1,4 @@
-"""What two runs came to, aspect by aspect: each yields what has become otherwise, in words. Pure functions."""
+"""Differences between two runs, aspect by aspect: each function yields the differences in words. Pure functions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _WERE = {
     "not_played": "not played",
 }
 _ENDS = ("commit", "rollback")
-#: What is held at the end besides rows, by the first part of its key.
+#: Names of other kinds of state, by the first part of the key.
 _HELD: Mapping[str, str] = {
     "node": "which nodes are up",
     "lock": "which locks are held",
@@ -51,7 +51,7 @@ _HELD: Mapping[str, str] = {
 
 
 def idle_faults(run: WireRun, variant: PlayVariant) -> list[str]:
-    """Faults that are placed, and that the run does not come by, or that find nothing to strike."""
+    """Return a text for each placed fault whose point the run does not reach, or that has no effect."""
     results = []
     texts = [each["text"] for each in run["moments"] if each["event"] == "fault"]
     for number, fault in enumerate(variant.get("faults") or (), 1):
@@ -69,7 +69,7 @@ def idle_faults(run: WireRun, variant: PlayVariant) -> list[str]:
 
 
 def steps(before: WireRun, after: WireRun) -> Iterator[str]:
-    """How each ended, for whom it waited, why it was refused."""
+    """Yield differences in how steps end, for whom they wait, and why they are refused."""
     old_cards = {each["step"]: each for each in before["cards"]}
     new_cards = {each["step"]: each for each in after["cards"]}
     for card in after["cards"]:
@@ -122,12 +122,12 @@ def _waits(*cards: WireCard) -> list[str]:
 
 
 def _head(result: str) -> str:
-    """``✗ refused: version_mismatch`` of what was refused, without its words."""
+    """Return the kind of a refusal, as in ``✗ refused: version_mismatch``, without the message."""
     return ": ".join(result.split(": ")[:2]) if result.startswith("✗") else result
 
 
 def outcomes(before: WireRun, after: WireRun) -> Iterator[str]:
-    """How each session ended."""
+    """Yield differences in the outcomes of sessions."""
     old, new = before["outcomes"], after["outcomes"]
     for name in {**old, **new}:
         was, now = old.get(name), new.get(name)
@@ -140,7 +140,7 @@ def outcomes(before: WireRun, after: WireRun) -> Iterator[str]:
 
 
 def checks(before: WireRun, after: WireRun) -> Iterator[str]:
-    """What holds, what does not, and what nobody checks."""
+    """Yield differences in which checks hold, fail, or are made at all."""
     old, new = ({each["name"]: each for each in run["invariants"]} for run in (before, after))
     kinds: dict[str, list[str]] = defaultdict(list)
     for name in {**old, **new}:
@@ -154,7 +154,7 @@ def checks(before: WireRun, after: WireRun) -> Iterator[str]:
             kinds["unchecked" if held else "hidden"].append(name)
         elif holds is False and stable(old[name]["text"]) != stable(new[name]["text"]):
             yield f"{name} finds something else: {new[name]['text']}"
-    if caught := kinds["caught"][::-1]:  # what is asked for where a protection is off comes last
+    if caught := kinds["caught"][::-1]:  # checks that are made only without a protection come last
         others = caught[1:]
         does = "does" if len(others) == 1 else "do"
         yield f"{caught[0]} catches it" + (f", and so {does} {listed(others)}" if others else "")
@@ -163,7 +163,7 @@ def checks(before: WireRun, after: WireRun) -> Iterator[str]:
             yield f"{listed(names)} {one if len(names) == 1 else many}"
 
 
-#: What is said of one check, and of several.
+#: Wording for one check, and for several.
 _VERDICTS: Mapping[str, tuple[str, str]] = {
     "again": ("holds again", "hold again"),
     "hidden": (
@@ -175,7 +175,7 @@ _VERDICTS: Mapping[str, tuple[str, str]] = {
 
 
 def added_checks(before: WireRun, after: WireRun) -> list[str]:
-    """What was not checked before, and holds: nothing that has happened."""
+    """Return the checks that are new and hold, which is no difference in what happened."""
     old = {each["name"] for each in before["invariants"]}
     return [
         each["name"] for each in after["invariants"] if each["holds"] and each["name"] not in old
@@ -183,7 +183,7 @@ def added_checks(before: WireRun, after: WireRun) -> list[str]:
 
 
 def missed_expectations(before: WireRun, after: WireRun) -> Iterator[str]:
-    """What is not as the file expects; of faults that are placed `idle_faults` tells."""
+    """Yield differences in unmet expectations of the file; for placed faults see `idle_faults`."""
     old, new = (
         Counter(
             stable(each["message"])
@@ -202,7 +202,7 @@ def missed_expectations(before: WireRun, after: WireRun) -> Iterator[str]:
 
 
 def final(run: WireRun) -> Stand:
-    """How everything stands at the end."""
+    """Return the state at the end of a run."""
     stand: dict[str, Any] = {}
     for delta in run["states"]:
         stand.update(delta)
@@ -210,7 +210,7 @@ def final(run: WireRun) -> Stand:
 
 
 def rows(before: WireRun, after: WireRun) -> Iterator[str]:
-    """Rows by node and table; where a row is otherwise at several nodes in the same way it is told once."""
+    """Yield differences in rows; a row that differs in the same way at several nodes is reported once."""
     old, new = final(before), final(after)
     nodes: dict[str, list[str]] = {}
     for key in {**old, **new}:
@@ -242,7 +242,7 @@ def _cell(value: Any) -> str:
 
 
 def prepared_branches(before: WireRun, after: WireRun) -> Iterator[str]:
-    """Branches that are still prepared."""
+    """Yield differences in branches that are still prepared."""
     old, new = (
         Counter(
             f"{each['by']} at {key.split('/')[1]}"
@@ -258,7 +258,7 @@ def prepared_branches(before: WireRun, after: WireRun) -> Iterator[str]:
 
 
 def remaining_state(before: WireRun, after: WireRun) -> Iterator[str]:
-    """Everything else at the end."""
+    """Yield the kinds of other state that differ at the end."""
     old, new = (
         Counter((stable(key), stable(str(each))) for key, each in final(run).items())
         for run in (before, after)

@@ -1,7 +1,7 @@
-"""What an order of the explorer is made of: an order that the file lists, in one cell of the file's matrix.
+"""Bases of the explorer's orders: an order that the file lists, in one cell of the file's matrix.
 
-Orders with the same steps may differ in what they arm and in their isolation; so an order is known by what it plays,
-and not by its steps alone. Values in, values out: nothing here plays or reads files.
+Orders with the same steps may differ in their armed faults and in their isolation; so an order is identified by
+what it plays, and not by its steps alone. This module plays nothing and reads no files.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ BY_HAND = "by hand"
 
 
 class SwitchError(ScenarioError):
-    """A switch, a fault or an order cannot be so in this scenario."""
+    """A switch, a fault or an order is not possible in this scenario."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class OrderBase:
-    """An order, and the scenario of its cell."""
+    """An order with the scenario of its cell."""
 
     name: str
-    """As `twopc run` shows it: ``alice first [serializable]``."""
+    """Name as in `twopc run`: ``alice first [serializable]``."""
     order: Order
     scenario: Scenario
     cell: Cell
     place: int | None
-    """Which order of the file it is; None: it is none."""
+    """Place of the order in the file; None: the file does not list it."""
 
     @property
     def is_generated(self) -> bool:
-        """It stands for many."""
+        """Whether the order stands for many generated ones."""
         return self.order.generate is not None
 
     @property
     def first(self) -> Sequence[OrderItem]:
-        """Its entries; of a generated one those of the first that it stands for."""
+        """Entries of the order; for a generated order those of its first course."""
         if not self.is_generated:
             return self.order.steps
         course = courses(self.scenario, self.order, seed=self.scenario.seed or 0).next()
@@ -52,13 +52,13 @@ class OrderBase:
 
     @property
     def levels(self) -> dict[str, str]:
-        """The isolation level at each node at which sessions work."""
+        """Isolation level at each node at which sessions work."""
         sessions = self.scenario.sessions.values()
         nodes = [node for one in sessions for node in (one.node, *one.also)]
         return {node: self.scenario.level(self.order, node) for node in nodes}
 
     def plays_as(self, other: OrderBase) -> bool:
-        """Whether the same steps would come to the same in both."""
+        """Return whether the same steps have the same results in both orders."""
         return (
             self.cell == other.cell
             and sorted(self.order.faults) == sorted(other.order.faults)
@@ -67,7 +67,7 @@ class OrderBase:
 
 
 def bases(loaded: LoadedScenario) -> Iterator[OrderBase]:
-    """The listed orders, each in each cell, in the file's order."""
+    """Yield the listed orders, each in each cell, in the file's order."""
     for each in order_sources(loaded):
         yield OrderBase(
             name=each.name,
@@ -79,7 +79,7 @@ def bases(loaded: LoadedScenario) -> Iterator[OrderBase]:
 
 
 def base_of(loaded: LoadedScenario, name: str) -> OrderBase:
-    """The listed order of that name; without a name one that arms nothing, in the first cell.
+    """Return the listed order of that name; without a name a new one without faults, in the first cell.
 
     Raises:
         SwitchError: the file has no such order.
@@ -95,9 +95,9 @@ def base_of(loaded: LoadedScenario, name: str) -> OrderBase:
 
 
 def of_steps(loaded: LoadedScenario, base: OrderBase, items: Sequence[OrderItem]) -> OrderBase:
-    """An order of these steps that is made of another: with its cell, its faults and its isolation.
+    """Return an order of these steps with the cell, the faults and the isolation of `base`.
 
-    One that the file lists is that one, with what the file expects of it.
+    If the file lists such an order, that order is returned, with the file's expectations.
     """
     steps = tuple(items)
     if base.place is not None and (*base.first,) == steps:
@@ -116,7 +116,7 @@ def of_steps(loaded: LoadedScenario, base: OrderBase, items: Sequence[OrderItem]
 
 
 def new_name(loaded: LoadedScenario, name: str) -> str:
-    """The name, or one like it that no order of the file has."""
+    """Return the name, with a number if an order of the file has the same name."""
     names = {each.name for each in loaded.scenario.orders}
     return next(
         each for n in range(1, 1_000) if (each := name if n == 1 else f"{name} {n}") not in names

@@ -1,6 +1,6 @@
-"""A played order as cards, agents' doings, invariants and outcomes: what reports find, as values for a page.
+"""A played order as cards, actions of agents, invariants and outcomes: contents of reports, as values for a page.
 
-A pure function of the order's records; the words are those of the reports.
+Pure functions of the order's records; the texts are those of the reports.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from twopc.sim.scenario.model import OrderItem
 from twopc.sim.scenario.values import Case
 
 State = Literal["ok", "waited", "refused", "failed", "skipped", "waiting", "not_played"]
-#: What is asked of an order only where a protection is off, or the file asks for it.
+#: Invariants that are checked only without a protection, or if the file asks for them.
 _ASKED_FOR = ("no_lost_update", "each_change_applied_once")
 _OF_DISTRIBUTION = ("converged", "echoed", "each_change_applied_once")
 _ENDED: Mapping[str, State] = {
@@ -44,12 +44,12 @@ def cards(
     texts: Mapping[str, str],
     moment: Mapping[int, int],
 ) -> list[WireCard]:
-    """A card for each step of the order, and for each sync of its own, in the order's sequence.
+    """Return a card for each step of the order, and for each of its syncs, in the order's sequence.
 
     Args:
-        order: the whole, of which the case may have only the beginning.
+        order: the whole order, of which the case may have only the beginning.
         texts: what each step does.
-        moment: of each record, by its number.
+        moment: moment of each record, by its number.
     """
     played = {each.invoked.step: each for each in fold.steps}
     results = []
@@ -64,7 +64,7 @@ def cards(
 
 
 def _places(order: Sequence[WireItem]) -> Iterator[tuple[int, str]]:
-    """Each entry that is played by somebody, with the name that its records have."""
+    """Yield each entry that is played, with its place and the name that its records have."""
     syncs = 0
     for place, item in enumerate(order):
         if isinstance(item, str):
@@ -115,7 +115,7 @@ def _state(step: PlayedStep | None, *, waited: bool) -> State:
 
 
 def agents(fold: Fold, moment: Mapping[int, int]) -> list[WireAgent]:
-    """What agents and recovery did, in their sequence."""
+    """Return the actions of agents and recovery, in their sequence."""
     results: list[WireAgent] = []
     for record in fold.records:
         if record.kind not in _AGENTS_RECORDS:
@@ -160,7 +160,7 @@ def _agent_text(fold: Fold, record: HistoryRecord) -> str:
 
 
 def invariants(case: Case, fold: Fold) -> list[WireInvariant]:
-    """Every invariant of the case, whether it holds or not."""
+    """Return every invariant of the case, and whether it holds."""
     merges, expected = case.scenario.merges, CaseExpectations(case)
     results: list[WireInvariant] = []
     for name in (*defaults(merges=merges), *(() if merges else _ASKED_FOR)):
@@ -193,7 +193,7 @@ def _asked_by_twins(case: Case, name: str) -> bool:
 
 
 def failures(fold: Fold, missed: Iterable[FailedCheck]) -> list[WireFailure]:
-    """The file's expectations that were not met, with their reasons."""
+    """Return the unmet expectations of the file, with their reasons."""
     results: list[WireFailure] = []
     for each in missed:
         because, however = because_of(fold, {"check": each.check, "message": each.message})
@@ -204,7 +204,7 @@ def failures(fold: Fold, missed: Iterable[FailedCheck]) -> list[WireFailure]:
 
 
 def outcome_text(fold: Fold, broken: Sequence[str]) -> str:
-    """All that came of an order, in one sentence."""
+    """Return all outcomes of an order in one sentence."""
     if fold.stuck is not None:
         return f"Nothing could go on: {fold.stuck.message}."
     by: dict[str, list[str]] = {}
@@ -223,7 +223,7 @@ def outcome_text(fold: Fold, broken: Sequence[str]) -> str:
 
 
 def as_item(item: OrderItem) -> WireItem:
-    """An order's entry as the page has it."""
+    """Return an order's entry as the page has it."""
     if item.step is not None:
         return item.step
     values: dict[str, Any] = item.model_dump(

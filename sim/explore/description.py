@@ -1,4 +1,4 @@
-"""A scenario file as a page needs it: lanes, cards, orders, switches, places for faults, mistakes at their places."""
+"""Description of a scenario file for a page: lanes, cards, orders, switches, places for faults, and errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from twopc.sim.scenario.model import Scenario, Step
 from twopc.sim.scenario.text import Document, Problem
 from twopc.sim.scenario.values import Capabilities
 
-#: Why a load is not explored.
+#: Message for a load, which cannot be explored.
 IS_LOAD = "it is a load: its clients work all at once, so there are no steps to move; play it by twopc run"
 _REMEDY = re.compile(r"(?:; |: )((?:write|did you mean|indent|put|leave|name|add) .*)")
 _WORD = re.compile(r"[\w.:-]+|\S")
@@ -61,7 +61,7 @@ _ABOUT = {
 
 
 def content(path: str, text: str, document: Document, loaded: LoadedScenario | None) -> FileContent:
-    """A file, what it says, and what is wrong with it."""
+    """Return a file with its scenario and its errors."""
     errors = [problem(document, each) for each in document.problems]
     playable = loaded is not None and not document.errors
     is_load = playable and loaded is not None and loaded.scenario.workload is not None
@@ -76,7 +76,7 @@ def content(path: str, text: str, document: Document, loaded: LoadedScenario | N
 
 
 def unreadable_content(path: str, why: str) -> FileContent:
-    """A file that cannot be read."""
+    """Return the content of a file that cannot be read: its error only."""
     error = unreadable(path, why)["error"]
     assert error is not None, "why it cannot be read"
     return {
@@ -86,7 +86,7 @@ def unreadable_content(path: str, why: str) -> FileContent:
 
 
 def listing(path: str, document: Document, loaded: LoadedScenario | None) -> ListedFile:
-    """A file as one line of a list."""
+    """Return a file as one line of a list."""
     first = document.errors[:1]
     if loaded is None or first:
         name = path.rsplit("/", 1)[-1].removesuffix(".twopc.yaml")
@@ -108,7 +108,7 @@ def listing(path: str, document: Document, loaded: LoadedScenario | None) -> Lis
 
 
 def problem(document: Document, one: Problem) -> WireProblem:
-    """A mistake, and how much of its line it is about."""
+    """Return an error, with the length of the marked text."""
     mark = one.mark
     lines = document.sources.get(mark.path, []) if mark.path else document.lines
     line = lines[mark.line - 1] if mark.line <= len(lines) else ""
@@ -126,7 +126,7 @@ def problem(document: Document, one: Problem) -> WireProblem:
 
 
 def scenario(loaded: LoadedScenario) -> WireScenario:
-    """What there is to be played and moved."""
+    """Return the parts of a scenario that can be played and moved."""
     one = loaded.scenario
     return {
         "name": one.name,
@@ -143,7 +143,7 @@ def scenario(loaded: LoadedScenario) -> WireScenario:
 
 
 def step_text(step: Step) -> str:
-    """What a step does, as it is shown on its card."""
+    """Return the text of a step for its card."""
     if step.action is not None:
         return step.action
     for word in ("pause", "resume"):
@@ -154,7 +154,7 @@ def step_text(step: Step) -> str:
 
 
 def texts(one: Scenario) -> dict[str, str]:
-    """What each step does, by its name."""
+    """Return the text of each step by its name."""
     return {name: step_text(step) for name, (_, step) in one.steps.items()}
 
 
@@ -204,7 +204,7 @@ def _orders(loaded: LoadedScenario) -> Iterator[ListedOrder]:
 
 
 def _fault(fault: Fault) -> str:
-    """``crash coordinator at coordinator.decision_logged (2) of alice``."""
+    """Return a fault as ``crash coordinator at coordinator.decision_logged (2) of alice``."""
     nth = f" ({fault.when.nth})" if fault.when.nth > 1 else ""
     session = f" of {fault.when.session}" if fault.when.session else ""
     return f"{fault.do} at {fault.at}{nth}{session}"

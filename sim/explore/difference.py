@@ -1,8 +1,8 @@
-"""What has become otherwise between two runs of an order, in one sentence. A pure function of the runs.
+"""Difference between two runs of an order, in one sentence. A pure function of the runs.
 
-Complete by construction: what a run came to is compared aspect by aspect, most of it in words of its own; if all
-that is the same, what happened on the way; and last everything that a page gets of a run, as one text without times
-and identifiers. That nothing is otherwise is said only of runs whose texts are equal.
+The comparison is complete by construction: first the results are compared aspect by aspect, most of them in words
+of their own; if they are equal, the course of the runs; and last everything else that a page gets of a run, as one
+text without times and identifiers. Only runs whose texts are equal are reported as equal.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from twopc.sim.report.behaviour import stable
 from twopc.sim.report.sentences import listed
 
 Aspect = Callable[[WireRun, WireRun], Iterable[str]]
-#: What a run came to: steps and what came of them first, as they bring about the rest.
+#: Aspects of a run's results: steps and outcomes first, as they cause the others.
 _CAME_TO: tuple[Aspect, ...] = (
     steps,
     outcomes,
@@ -37,11 +37,11 @@ _CAME_TO: tuple[Aspect, ...] = (
     prepared_branches,
     missed_expectations,
 )
-#: Differences of one aspect that are told; of more how many there are.
+#: Number of differences per aspect that are named; the others are counted.
 _MAX = 2
-#: Sentences of a story that tell of switches, which the lead does.
+#: Beginnings of sentences about switches, which the lead of the comparison mentions.
 _OF_SWITCHES = ("Here ", "Played with ")
-#: What a page has of a run besides what is compared in words.
+#: Names of the parts of a page that are not compared in words.
 _PARTS: Mapping[str, str] = {
     "order": "the order",
     "cards": "what the cards show",
@@ -57,7 +57,7 @@ _PARTS: Mapping[str, str] = {
 
 
 def compared(before: WireRun, was: PlayVariant, after: WireRun, now: PlayVariant) -> str:
-    """``With version check off, b_write waits and is accepted (before: refused); bob is committed …``."""
+    """Return ``With version check off, b_write waits and is accepted (before: refused); bob is committed …``."""
     lead, parts = _lead(was, now), idle_faults(after, now)
     if before["possible"] != after["possible"]:
         came_to = [_possible(after)]
@@ -71,7 +71,7 @@ def compared(before: WireRun, was: PlayVariant, after: WireRun, now: PlayVariant
 
 
 def _few(aspects: Iterable[Aspect], before: WireRun, after: WireRun) -> Iterator[str]:
-    """The first differences of each aspect."""
+    """Yield the first differences of each aspect."""
     for aspect in aspects:
         every = [*aspect(before, after)]
         yield from every[:_MAX]
@@ -89,7 +89,7 @@ def _lead(was: PlayVariant, now: PlayVariant) -> str:
     if (was.get("faults") or []) != (now.get("faults") or []):
         placed = [f"{each['do']} at {each['at']}" for each in now.get("faults") or ()]
         changed.append(listed(placed) if placed else "no fault")
-    if changed and was["order"] != now["order"]:  # a play in between was left out, or refused
+    if changed and was["order"] != now["order"]:  # a play in between was omitted or refused
         changed.insert(0, "another order of the steps")
     return f"With {listed(changed)}, " if changed else ""
 
@@ -111,7 +111,7 @@ def _possible(after: WireRun) -> str:
 
 
 def _by_the_way(before: WireRun, after: WireRun) -> list[str]:
-    """What is otherwise between runs that came to the same."""
+    """Return the differences between runs with the same results."""
     parts = [*_few((_agents, _messages, remaining_state), before, after)]
     if not parts:
         parts = [*_few((_moments,), before, after)] or [*_anything(before, after)]
@@ -151,7 +151,7 @@ def _moments(before: WireRun, after: WireRun) -> Iterator[str]:
 
 
 def _more_and_less(does: str, old: Iterable[str], new: Iterable[str]) -> Iterator[str]:
-    """The first of what there is now and was not, and the first of what there was and is not."""
+    """Yield the first text that is new, and the first one that is missing now."""
     was, now = Counter(map(stable, old)), Counter(map(stable, new))
     more, less = [*(now - was)], [*(was - now)]
     if more:
@@ -164,7 +164,7 @@ def _more_and_less(does: str, old: Iterable[str], new: Iterable[str]) -> Iterato
 
 
 def _anything(before: WireRun, after: WireRun) -> Iterator[str]:
-    """Whatever else a page gets, by its part."""
+    """Yield the other parts of a page that differ."""
     names = {each["name"] for each in before["invariants"]}
     names &= {each["name"] for each in after["invariants"]}
     old, new = _plain(before, names), _plain(after, names)
@@ -174,10 +174,10 @@ def _anything(before: WireRun, after: WireRun) -> Iterator[str]:
 
 
 def _plain(run: WireRun, names: Container[str]) -> dict[str, str]:
-    """By part, what a page gets of it as text, without times and identifiers.
+    """Return each part of a run's page as text, without times and identifiers.
 
     Args:
-        names: the checks that were made in both.
+        names: the checks that both runs made.
     """
     checked = [each for each in run["invariants"] if each["name"] in names]
     values: dict[str, Any] = {**run, "story": _sentences(run), "invariants": checked}
@@ -200,6 +200,8 @@ def _timeless(value: Any) -> Any:
 
 
 def _took(before: WireRun, after: WireRun) -> str:
-    """That it takes another time; of servers nobody asks."""
+    """Return a text about a different duration in virtual time; runs on servers have no moments and are not
+    compared.
+    """
     old, new = (run["moments"][-1]["at_ms"] if run["moments"] else 0.0 for run in (before, after))
     return f", but that it is over after {new:.1f} ms (before: {old:.1f} ms)" if old != new else ""

@@ -1,6 +1,6 @@
-"""The text of a scenario of one order, made so that it passes when it is played as it stands.
+"""Text of a scenario of one order, written so that it passes when it is played unchanged.
 
-What the order does not come to is not expected, and every remark says of what. Must run where no event loop runs.
+Expectations that the order does not meet are left out, each with a remark. Must not run inside an event loop.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from twopc.sim.scenario.text import Document, Number, listed
 from twopc.sim.scenario.values import Path
 
 _PROTECTION = "protection."
-#: Checks that say themselves what must hold: `false` takes none of them out.
+#: Checks with settings of their own, which `false` cannot disable.
 _WITH_SETTINGS = ("sum", "sql", "commands", "diverged")
-#: Checks that `false` takes out.
+#: Checks that `false` disables.
 _INVARIANTS = frozenset((*DEFAULTS, *ASKED_FOR)) - {*_WITH_SETTINGS}
-#: What an order may be lacking, by how it is told.
+#: Values of `allow` by the text of the failed check.
 _LAPSES = {"not reached": "fault_not_reached", "no effect": "fault_without_effect"}
 
 
@@ -39,30 +39,30 @@ class ScenarioDraft:
 
     document: Document
     order: dict[str, Any]
-    """As a file has it, with what is expected of it."""
+    """The order with its expectations, as in a file."""
     values: dict[Path, Any]
-    """What else stands otherwise than in the document."""
+    """Other values that differ from the document's."""
     more: dict[str, Sequence[Mapping[str, Any]]]
-    """Further keys of the file, each a list."""
+    """Further keys of the file, each with a list."""
     without: list[str]
-    """Keys of the file that are left out."""
+    """Keys of the document that are left out."""
     other: PlayChance
-    """Another hour, and other numbers that are drawn."""
+    """Another time and another seed."""
     remarks: list[str] = field(default_factory=list)
     """What the text leaves out, and why."""
 
     @property
     def text(self) -> str:
-        """As it is so far."""
+        """The present text."""
         return with_only(
             self.document, self.order, values=self.values, more=self.more, without=self.without
         )
 
     def settle(self) -> None:
-        """Expect no more of the order than it comes to.
+        """Remove the expectations that the order does not meet.
 
         Raises:
-            ScenarioError: it fails whatever is expected of it, or the text is no scenario.
+            ScenarioError: the order fails without them too, or the text is no scenario.
         """
         while failures := _failures(self._judged()):
             one_each = {each.check: each for each in reversed(failures)}
@@ -71,7 +71,7 @@ class ScenarioDraft:
                     raise ScenarioError(f"no file can expect what is shown: {failure.message}")
 
     def _give_up(self, failure: FailedCheck) -> bool:
-        """Expect something no more; False: it is not expected by anything that can be left out."""
+        """Remove the expectation of a failed check. Return False if nothing was left to remove."""
         expect, path = self.order["expect"], failure.path
         if failure.check in _INVARIANTS and expect.get(failure.check) is not False:
             expect[failure.check] = False
@@ -87,7 +87,7 @@ class ScenarioDraft:
             return self._left_out(str(path[1]), failure)
         if path[:1] == ("sessions",) and failure.actual is not None:
             if path in self.values or failure not in _failures(self._judged(self.other)):
-                return False  # the clock or chance decides it
+                return False  # it depends on the clock or the seed
             self.values[path] = failure.actual
             self.remarks.append(f"Otherwise than in the file: {failure.message}.")
             return True
@@ -102,7 +102,7 @@ class ScenarioDraft:
         return False
 
     def _left_out(self, name: str, failure: FailedCheck) -> bool:
-        """Leave out what the file expects of every order."""
+        """Remove an expectation that the file has for every order."""
         assert self.document.root is not None, "it has been read"
         before: Mapping[str, Any] = self.values.get(("expect",), self.document.root["expect"])
         self.remarks.append(f"Not expected: {failure.message}.")
@@ -115,12 +115,12 @@ class ScenarioDraft:
         return name in before
 
     def add_twin(self, off: Sequence[str], done: OrderPlay, second: OrderPlay) -> None:
-        """Write what breaks without the protections, if something does that holds with them.
+        """Add a twin for a check that fails without the protections and holds with them, if there is one.
 
         Args:
             off: the protections.
             done: the order played without them.
-            second: the same at another hour, with other numbers drawn.
+            second: the same order played at another time, with another seed.
         """
         without = f"Without {listed(each.replace('_', ' ') for each in off)}"
         if done.run["possible"] is not True:
@@ -159,14 +159,14 @@ class ScenarioDraft:
     def _of_twin(
         self, must_fail: str, broken: Sequence[str], done: OrderPlay, ended: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """What is expected of the twin besides that one check fails: how it ends otherwise than the order."""
+        """Return the twin's expectations other than the failing check: how it ends differently from the order."""
         expect: dict[str, Any] = {each: False for each in broken if each in _INVARIANTS}
         expect.pop(must_fail, None)
         if must_fail in ASKED_FOR and must_fail in _INVARIANTS:
             expect[must_fail] = True
         own = self.order["expect"]
         doubtful = {name: each for name, each in ended.get("sessions", {}).items() if each == "in doubt"}  # fmt: skip
-        if doubtful:  # of others nothing need be expected
+        if doubtful:  # other outcomes need no expectation
             expect["sessions"] = doubtful
         steps = {}
         for item in done.chosen.case.items:
@@ -177,10 +177,10 @@ class ScenarioDraft:
         return {**expect, **({"steps": steps} if steps else {})}
 
     def checked(self) -> str:
-        """The text, read and played once more as it stands.
+        """Return the text after reading it and playing it once more.
 
         Raises:
-            ScenarioError: it is no scenario, or does not pass.
+            ScenarioError: the text is no scenario, or does not pass.
         """
         if len(self.text.encode()) > BYTES_MAX:
             raise ScenarioError(
@@ -228,7 +228,7 @@ def _failures(verdicts: Iterator[OrderVerdict] | Sequence[OrderVerdict]) -> list
 
 
 def _plain(value: Any) -> Any:
-    """A value of a document as it is written anew."""
+    """Return a value of a document in plain types for a new document."""
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
     if isinstance(value, list):

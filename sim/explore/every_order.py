@@ -1,6 +1,6 @@
-"""Plays every feasible order of a scenario's steps on the model, and sorts them by what came of them.
+"""Plays every feasible order of a scenario's steps on the model, and groups the orders by behaviour.
 
-Of orders that differ only in the sequence of independent steps one is played. Must run where no event loop runs.
+Of orders that differ only in the sequence of independent steps, one is played. Must not run inside an event loop.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from twopc.sim.scenario.runner import Runner
 from twopc.sim.scenario.theatres import played
 from twopc.sim.scenario.values import Case
 
-#: So many are played unless somebody says otherwise.
+#: Default number of orders that are played.
 LIMIT = 1_000
-#: How often it is told how far it is.
+#: Interval between progress events.
 _TELL_EVERY_S = 0.1
 
 
 @dataclass(slots=True)
 class OrderMap:
-    """The orders that were played, by behaviour."""
+    """The played orders, by behaviour."""
 
     courses: Courses
     behaviours: dict[str, WireBehaviour] = field(default_factory=dict)
     fresh: dict[str, None] = field(default_factory=dict)
-    """Those that have changed since they were told."""
+    """Behaviours that have changed since they were last reported."""
 
     def see(self, case: Case, history: History) -> None:
-        """One more was played to its end."""
+        """Add an order that was played to its end."""
         records = history.records
         behaviour = judge(case, records).behaviour
         self.fresh[behaviour] = None
@@ -71,7 +71,7 @@ class OrderMap:
         }
 
     def event(self, name: str, **more: Any) -> OrdersEvent:
-        """How far it is."""
+        """Return an event with the present counts."""
         counts = self.courses.counts
         event: dict[str, Any] = {
             "event": name,
@@ -90,14 +90,14 @@ def play_every(
     tell: Callable[[OrdersEvent], None],
     is_stopped: Callable[[], bool],
 ) -> OrdersEvent:
-    """Play all of them, or until it is stopped; the last event.
+    """Play all orders until the end, or until stopped. Return the last event.
 
     Args:
         values: `twopc.sim.explore.wire.OrdersRequest`.
-        tell: is told how far it is, and of each behaviour.
+        tell: called with the progress and with each behaviour.
 
     Raises:
-        SwitchError, ScenarioError: as `twopc.sim.explore.plays.play`.
+        SwitchError, ScenarioError: see `twopc.sim.explore.plays.play`.
     """
     generate = Generate(
         sessions=tuple(values.get("sessions") or ()), limit=values.get("limit") or LIMIT
@@ -147,7 +147,7 @@ async def _play_every(
 
 
 def _listed(loaded: LoadedScenario, request: OrdersRequest, items: Sequence[OrderItem]) -> Case:
-    """Steps of an order that is listed: as it is played when it is chosen, with what is expected of it."""
+    """Return the case of a listed order's steps, as it is played on its own, with its expectations."""
     variant: PlayVariant = {
         "order": [as_item(item) for item in items],
         "listed": request.get("listed") or "",

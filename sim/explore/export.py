@@ -1,6 +1,6 @@
-"""What is shown, to be kept: as a scenario file with expectations, as a test, as a page, as a link.
+"""Export of the order that is shown: as a scenario file with expectations, a test, a page or a link.
 
-Writes no file. Must run where no event loop runs: what is exported is played once more, and judged.
+Writes no file. Must not run inside an event loop: an exported order is played again and judged.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from twopc.sim.scenario.text import listed
 from twopc.sim.scenario.values import Cell, Path
 
 _PROTECTION = "protection."
-#: Of a name that becomes one of a file, in characters: a file's has at most 255 bytes.
+#: Maximum length of a file's stem in characters: file names have at most 255 bytes.
 _STEM_MAX = 60
-#: How much later a scenario is played once more, to see what it owes to the clock: days, and no whole hours.
+#: Time offset of a second play, which shows what depends on the clock: days, and no whole hours.
 _LATER_S = 34_585_873.579
 _TEST = '''"""{about}
 
@@ -62,10 +62,10 @@ def test_{name}() -> None:
 def export(
     loaded: LoadedScenario, variant: PlayVariant, kind: str, name: str, path: str
 ) -> ExportedText:
-    """What is shown as a text to be kept.
+    """Return the order that is shown as a text.
 
     Raises:
-        ScenarioError: it cannot be kept so; says why.
+        ScenarioError: the order cannot be exported; the message gives the reason.
     """
     if kind == "link":
         return _link(path, variant)
@@ -80,7 +80,7 @@ def export(
 
 
 def _page(done: OrderPlay) -> str:
-    """The report of the order, with what does not hold and what is not as the file expects."""
+    """Return the report of the order, with broken invariants and unmet expectations."""
     broken = [
         {"message": f"{each['name']}: {each['text']}", "kind": "safety", "check": each["name"]}
         for each in done.run["invariants"]
@@ -122,7 +122,7 @@ def _exported(
 
 
 def _link(path: str, variant: PlayVariant) -> ExportedText:
-    """The fragment by which a page opens what is shown; the token of the running server is not in it."""
+    """Return the URL fragment that opens the order on a page, without the token of the running server."""
     named = [("file", path), ("name", variant.get("listed") or "")]
     parts = [(name, quote(value, safe="")) for name, value in named if value] + [
         (name, quote(json.dumps(value, ensure_ascii=False, separators=(",", ":")), safe=""))
@@ -180,7 +180,7 @@ def _scenario(loaded: LoadedScenario, variant: PlayVariant, name: str) -> tuple[
         order=order,
         values={**_of_cell(done.chosen.cell), **dict(_changed(loaded, kept, made.scenario))},
         more=more,
-        # what is expected of deliveries would be wrong where nothing is delivered
+        # expectations about deliveries cannot hold without agents
         without=["expect"] if switched.get("agents") == "off" else [],
         other=chances[1],
     )
@@ -193,7 +193,7 @@ def _scenario(loaded: LoadedScenario, variant: PlayVariant, name: str) -> tuple[
 
 
 def _by_itself(loaded: LoadedScenario) -> LoadedScenario:
-    """The scenario as one file: what it takes from others lies elsewhere for whoever gets the text."""
+    """Return the scenario as one file, as a reader of the text does not have the files that it includes."""
     document = loaded.document
     if not document.sources:
         return loaded
@@ -202,12 +202,12 @@ def _by_itself(loaded: LoadedScenario) -> LoadedScenario:
 
 
 def _other_chance(loaded: LoadedScenario) -> PlayChance:
-    """Another hour of another day, and other numbers that are drawn."""
+    """Return another time on another day, and another seed."""
     return PlayChance(began_s=BEGAN_S + _LATER_S, seed=(loaded.scenario.seed or 0) + 1)
 
 
 def _of_order(variant: PlayVariant, order: Order) -> dict[str, Any]:
-    """What it has besides its steps: its own isolation, or what is switched in place of that, and its faults."""
+    """Return the order's other keys: its isolation, or the switched one, and its faults."""
     result: dict[str, Any] = {}
     level = (variant.get("switches") or {}).get("isolation", AS_IN_FILE)
     if order.isolation:
@@ -221,14 +221,14 @@ def _of_order(variant: PlayVariant, order: Order) -> dict[str, Any]:
 
 
 def _of_cell(cell: Cell) -> dict[Path, Any]:
-    """What the matrix says of the cell, in place of the matrix."""
+    """Return the values of the cell, which replace the matrix."""
     return {(*path_of(key),): value for key, value in cell.values}
 
 
 def _changed(
     loaded: LoadedScenario, variant: PlayVariant, played: Scenario
 ) -> Iterator[tuple[Path, Any]]:
-    """What stands otherwise in the file for a switch; `played`: the scenario with the switches put so."""
+    """Yield the values of the file that switches change; `played`: the scenario with these switches."""
     for name, value in (variant.get("switches") or {}).items():
         if name in ("commit", "shipping"):
             yield ("topology", name), value

@@ -1,6 +1,6 @@
-"""The folder that was opened: which scenario files it has, and the only place where one is written.
+"""The open folder: its scenario files, and the only place to which files are written.
 
-Paths are relative to it, with ``/``; nothing outside of it is read or written, whatever links lead there.
+Paths are relative to the folder, with ``/``; nothing outside is read or written, even through links.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from twopc.sim.scenario.scenario_files import BYTES_MAX, decoded, read_regular
 SUFFIX = ".twopc.yaml"
 #: The scenarios that are installed.
 _SHIPPED = Path(twopc.__file__).parent / "scenarios"
-#: What a file says of itself, where it is written as usual.
+#: Keys of a file in their usual notation.
 _NAME = re.compile(r"^name: *(.*?) *(?:#.*)?$", re.MULTILINE)
 _ABOUT = re.compile(r"^about: *(?:[>|][+-]?)? *(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
 _ORDERS = re.compile(r"^orders:", re.MULTILINE)
@@ -32,42 +32,42 @@ _ORDER = re.compile(r"^ *- name: *(.*?) *(?:#.*)?$", re.MULTILINE)
 
 
 class OutsideError(ConfigurationError):
-    """A path that is not one of a scenario within the folder."""
+    """The path is not that of a scenario within the folder."""
 
 
 class MissingError(ConfigurationError):
-    """There is no such file."""
+    """The file does not exist, or cannot be read or written."""
 
 
 class ChangedError(ConfigurationError):
-    """The file is not what it was when somebody began to change it."""
+    """The file has changed since it was read for editing."""
 
     def __init__(self, message: str, version: str) -> None:
         super().__init__(message)
         self.version = version
-        """Of what is there now; empty: the file is gone."""
+        """Version of the present content; empty: the file no longer exists."""
 
 
 class TooLongError(ConfigurationError):
-    """A text that would not be read again once it was written."""
+    """The text is longer than a scenario that can be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderEntry:
-    """A scenario file, or something where there may be some."""
+    """A scenario file, or a folder that cannot be listed."""
 
     path: str
-    """Within the folder, with ``/``; what is not UTF-8 in it is written as ``\\xff``."""
+    r"""Path within the folder, with ``/``; bytes that are not UTF-8 are written as ``\xff``."""
     why_not: str = ""
-    """Why it cannot be read, if that is known."""
+    """Why the entry cannot be read, if known."""
 
 
 class OpenFolder:
     """A folder of scenarios.
 
     Args:
-        opened: the folder, or the one file of it that is shown.
-        read_only: nothing is written.
+        opened: the folder, or the only file of it that is shown.
+        read_only: whether saving is refused.
     """
 
     def __init__(self, opened: Path, *, read_only: bool = False) -> None:
@@ -79,13 +79,13 @@ class OpenFolder:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the folder."""
         return self.root.name or str(self.root)
 
     def entries(self) -> list[FolderEntry]:
-        """The scenario files, sorted, and what hides some: a folder that cannot be listed.
+        """Return the scenario files and the folders that cannot be listed, sorted.
 
-        What leads out of the folder is left out, and so are pipes and the like: they are no files of it.
+        Links that lead out of the folder are omitted, and so are files that are not regular, such as pipes.
         """
         if self.only:
             return [FolderEntry(self.only)]
@@ -106,7 +106,7 @@ class OpenFolder:
         return os.fsencode(inner).decode("utf-8", "backslashreplace")
 
     def _is_listed(self, place: Path) -> bool:
-        """A file within, no pipe or folder; or what cannot even be looked at."""
+        """Return whether a path is a regular file within the folder, or cannot be examined."""
         if not Path(os.path.realpath(place)).is_relative_to(self.root):
             return False
         try:
@@ -115,7 +115,7 @@ class OpenFolder:
             return True
 
     def glance(self) -> list[ListedFile]:
-        """The files, as a quick look at their texts tells: nothing is checked but whether they can be read."""
+        """Return the files, described from a quick scan of their texts; only their readability is checked."""
         return [self._glance(entry) for entry in self.entries()]
 
     def _glance(self, entry: FolderEntry) -> ListedFile:
@@ -138,13 +138,14 @@ class OpenFolder:
 
     @contextmanager
     def _beside(self, path: str) -> Iterator[tuple[int, str]]:
-        """The descriptor of the folder in which a file is, and its name there.
+        """Yield the descriptor of a file's folder, and the file's name there.
 
-        Links are followed as long as they lead to something within; what becomes a link from then on is not.
+        Links are followed if they lead to a place within the folder; a path component that becomes a link later is
+        not.
 
         Raises:
-            OutsideError: it is not a scenario within the folder.
-            OSError: there is no such folder.
+            OutsideError: the path is not that of a scenario within the folder.
+            OSError: a folder of the path does not exist.
         """
         name = checked_name(path)
         if self.only and path != self.only:
@@ -166,10 +167,10 @@ class OpenFolder:
             os.close(descriptor)
 
     def read_entry(self, entry: FolderEntry) -> str:
-        """The text of a file that is listed.
+        """Return the text of a listed file.
 
         Raises:
-            MissingError: it cannot be read; or it is no file within any more.
+            MissingError: the file cannot be read, or is no longer within the folder.
         """
         if entry.why_not:
             raise MissingError(f"{entry.path}: {entry.why_not}")
@@ -179,11 +180,11 @@ class OpenFolder:
             raise MissingError(str(error)) from error
 
     def read(self, path: str) -> str:
-        """The text of a file.
+        """Return the text of a file.
 
         Raises:
-            OutsideError: it is not a scenario within the folder.
-            MissingError: there is none, or it cannot be read.
+            OutsideError: the path is not that of a scenario within the folder.
+            MissingError: the file does not exist, or cannot be read.
         """
         try:
             with self._beside(path) as (folder, name):
@@ -191,28 +192,28 @@ class OpenFolder:
         except OSError as error:
             first, _, rest = path.partition("/")
             if isinstance(error, FileNotFoundError) and first == _SHIPPED.name and not self.only:
-                return OpenFolder(_SHIPPED).read(rest)  # as every command takes it
+                return OpenFolder(_SHIPPED).read(rest)  # as for every command
             raise MissingError(f"{path}: cannot read it: {error.strerror}") from error
         except ScenarioError as error:
             raise MissingError(str(error)) from error
 
     def save(self, path: str, text: str, base_version: str) -> SavedFile:
-        """Write a file, whole or not at all, if it is what it was.
+        """Write a file atomically if it has not changed.
 
         Args:
-            base_version: of the text that was changed; empty: there must be no such file.
+            base_version: version of the text that was edited; empty: the file must not exist.
 
         Raises:
-            OutsideError: it is not a scenario within the folder; or nothing is written here.
-            TooLongError: it would not be read again.
-            ChangedError: it is another text by now.
-            MissingError: its folder is not there, or it cannot be written.
+            OutsideError: the path is not that of a scenario within the folder, or the folder is read-only.
+            TooLongError: the text is too long to be read again.
+            ChangedError: the file has another text now.
+            MissingError: its folder does not exist, or the file cannot be written.
         """
         if self.read_only:
             raise OutsideError(
                 "this folder is open for reading only: copy the file to one of yours"
             )
-        text = text.lstrip("\ufeff")  # as it will be read
+        text = text.lstrip("\ufeff")  # as reading will remove it
         raw = text.encode()
         if len(raw) > BYTES_MAX:
             raise TooLongError(
@@ -221,7 +222,9 @@ class OpenFolder:
         try:
             with self._saving, self._beside(path) as (folder, name):
                 now = _version_now(folder, name, path)
-                if now != version_of(text):  # as it is if the answer to the same request was lost
+                if now != version_of(
+                    text
+                ):  # equal if this request was done before and the answer was lost
                     _check_version(now, path, base_version)
                     _write(folder, name, raw)
         except OSError as error:
@@ -232,7 +235,7 @@ class OpenFolder:
 
 
 def _version_now(folder: int, name: str, path: str) -> str:
-    """Of what is in a file; empty: there is none. MissingError: it cannot be read."""
+    """Return the version of a file; empty if it does not exist. Raise `MissingError` if it cannot be read."""
     try:
         return version_of(decoded(read_regular(name, within=folder), path))
     except FileNotFoundError:
@@ -242,7 +245,7 @@ def _version_now(folder: int, name: str, path: str) -> str:
 
 
 def _check_version(now: str, path: str, base_version: str) -> None:
-    """ChangedError: the file is another one."""
+    """Raise `ChangedError` if the file has another version."""
     if now == base_version:
         return
     what = "has been changed" if now else "is gone"
@@ -254,13 +257,15 @@ def _check_version(now: str, path: str, base_version: str) -> None:
 
 
 def _write(folder: int, name: str, raw: bytes) -> None:
-    """Put a whole file in the place of one that there may be, with its mode."""
+    """Replace a file atomically and keep its mode, or create it."""
     fresh = f".{secrets.token_hex(8)}.new"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     mode = None
     with suppress(FileNotFoundError):
         mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode & 0o777
-    first = 0o666 if mode is None else 0o600  # who may not read the old one opens no new one
+    first = (
+        0o666 if mode is None else 0o600
+    )  # a user without access to the old file must not open the new one
     descriptor = os.open(fresh, flags, first, dir_fd=folder)
     try:
         with open(descriptor, "wb") as file:
@@ -285,7 +290,7 @@ def _why_not(place: Path) -> str:
 
 
 def unreadable(path: str, why: str) -> ListedFile:
-    """A file that cannot even be read, as one line of a list."""
+    """Return a file that cannot be read as one line of a list."""
     return {
         "path": path,
         "name": path.rsplit("/", 1)[-1],
@@ -301,10 +306,10 @@ def unreadable(path: str, why: str) -> ListedFile:
 
 
 def checked_name(path: str) -> PurePosixPath:
-    """The name that a scenario of a folder may have.
+    """Return a path if it is valid for a scenario in a folder.
 
     Raises:
-        OutsideError: it is no such name.
+        OutsideError: the path is invalid.
     """
     pure = PurePosixPath(path)
     is_strange = (
@@ -318,5 +323,5 @@ def checked_name(path: str) -> PurePosixPath:
 
 
 def version_of(text: str) -> str:
-    """Changes with the text."""
+    """Return a text's version, a digest."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,7 +1,7 @@
-"""Who may ask: whoever has the link's token, from the page of this very server. Everybody else is refused.
+"""Access control: a request needs the link's token and must come from a page of this server.
 
-A page of another host, in the same browser, can neither ask (it has no token, and its Origin is another) nor pass for
-this one by a name that leads here (the Host must be the address).
+A page of another host in the same browser cannot send requests (it has no token, and its Origin differs), nor pass
+for this server under a name that resolves to it (the Host must be the address).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-#: What a page of this server may load, and where it may ask: nothing and nowhere but here.
+#: Limits what a page may load, and where it may send requests, to this server.
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; "
     "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -34,11 +34,11 @@ _HEADERS = (
 
 
 class RequestGuard:
-    """Lets a request through, or refuses it, and puts the headers on every answer.
+    """Passes a request on or refuses it, and adds the security headers to every answer.
 
     Args:
-        port: that the server listens at.
-        token: that the link carries.
+        port: port of the server.
+        token: token of the link.
     """
 
     def __init__(self, application: Application, port: int, token: str) -> None:
@@ -48,7 +48,7 @@ class RequestGuard:
         self._origins = {b"http://" + host for host in self._hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As every ASGI application."""
+        """Handle a request, as an ASGI application."""
         if scope["type"] == "lifespan":
             await self._application(scope, receive, send)
             return

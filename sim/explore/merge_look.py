@@ -1,6 +1,6 @@
-"""What nodes that merge know at one moment: generations, lineages, how far neighbours are.
+"""State of merging nodes at one moment: generations, lineages, and positions of neighbours.
 
-Reads what the model's sites know, and changes nothing. Keys and values are those of
+Reads the state of the model's sites without changing it. Keys and values are those of
 `twopc.sim.explore.wire.WireRun.states`.
 """
 
@@ -16,15 +16,15 @@ State = dict[str, dict[str, Any]]
 
 
 class MergeLook:
-    """Looks at the sites of one model, again and again."""
+    """Observer of the sites of one model."""
 
     def __init__(self, merging: ModelMerging) -> None:
         self._merging = merging
         self._keys: dict[UUID, str] = {}
-        """Of rows that were seen; those that are gone have theirs from before."""
+        """Keys of all rows seen so far, including deleted ones."""
 
     def look(self, state: State) -> None:
-        """Add what every site knows now."""
+        """Add the present state of every site."""
         sites = self._merging.sites
         replicas = {
             replica: name

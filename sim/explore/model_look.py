@@ -1,6 +1,6 @@
-"""How a model stands at one moment: rows with their versions and locks, branches, decisions, how far agents are.
+"""State of a model at one moment: rows with versions and locks, branches, decisions, and positions of agents.
 
-Reads the model's own store and changes nothing of it. Keys and values are those of
+Reads the model's own store without changing it. Keys and values are those of
 `twopc.sim.explore.wire.WireRun.states`.
 """
 
@@ -26,14 +26,14 @@ from twopc.sim.scenario.model_stage import ModelStage
 State = dict[str, dict[str, Any]]
 _ROW_MODES = {1: "key share", 2: "share", 3: "no key update", 4: "update"}
 _NOBODY = "nobody known"
-#: Whose rows, among replication's own, are distributed: they stand for calls.
+#: Internal tables whose rows are distributed, as they represent calls.
 _CALLS = ("msrepl.call_marker", "msrepl.log_message")
-#: Whose sessions those are that are no client's, by how their names begin.
+#: Processes whose sessions are not those of clients, by the prefix of their names.
 _PROCESSES = {"msrepl agent": "agent", "msrepl snapshot": "snapshot agent", "twopc ": "coordinator"}
 
 
 class ModelLook:
-    """Looks at the model of one case, again and again."""
+    """Observer of the model of one case."""
 
     def __init__(self, scenario: Scenario, stage: ModelStage) -> None:
         self._scenario = scenario
@@ -42,20 +42,20 @@ class ModelLook:
         self._merges = MergeLook(stage.merging) if isinstance(stage, MergeModelStage) else None
         shown = {name for table in scenario.tables.values() for name in table.columns}
         self._hidden = {ROWGUID} - shown if scenario.merges else set[str]()
-        """Columns that replication has added, and that nobody looks at."""
+        """Columns added by replication, which are not shown."""
         self._of_gid: dict[str, str] = {}
-        """The sessions of global transactions."""
+        """Sessions of global transactions, by gid."""
         self._markers: dict[str, tuple[object, State]] = {}
-        """By node its branch markers, and the rows that they were read of."""
+        """Branch markers by node, and the rows from which they were read."""
         self._names: dict[int, str] = {}
-        """Of versions, by identity, the rows' keys."""
+        """Keys of rows, by the identity of a version."""
         self._texts: dict[int, tuple[Version, dict[str, str | None], str]] = {}
-        """Versions as text, by identity; kept alive, so that none is taken for another."""
+        """Texts of versions, by identity; the version is kept alive, so that its identity is not reused."""
         self._at_rest: dict[int, tuple[Version, str, dict[str, Any]]] = {}
-        """Rows' keys and values by their only version: most rows of a long table stay as they are."""
+        """Keys and values of rows with a single version, by its identity: most rows of a long table do not change."""
 
     def __call__(self) -> State:
-        """How everything stands now."""
+        """Return the present state."""
         for name, session in self._stage.sessions.items():
             if session.gid:
                 self._of_gid[session.gid] = name
@@ -170,7 +170,7 @@ class ModelLook:
         return known
 
     def _waiting(self, node: ModelNode) -> dict[int, list[str]]:
-        """By row, the sessions that wait for it."""
+        """Return the sessions that wait for each row."""
         results: dict[int, list[str]] = {}
         for session in node.sessions.values():
             wait = session.wait
@@ -180,7 +180,7 @@ class ModelLook:
         return results
 
     def _stale(self, state: State) -> None:
-        """Mark Subscribers' rows that are not as at the Publisher."""
+        """Mark Subscribers' rows that differ from the Publisher's."""
         publisher = self._scenario.topology.publisher
         for key, row in state.items():
             kind, node, rest = (*key.split("/", 2), "", "")[:3]
@@ -191,7 +191,7 @@ class ModelLook:
             is_stale = there != here and any(
                 there.get(name, value if there else None) != value for name, value in here.items()
             )
-            if is_stale:  # the row itself may be what an earlier look has shown
+            if is_stale:  # copied, as an earlier state may share the row
                 state[key] = {**row, "stale": True}
 
     # -- locks and branches --------------------------------------------------------------------------
@@ -327,7 +327,7 @@ class ModelLook:
 
 
 def _is_at_rest(row: HeapRow) -> bool:
-    """It has one version, which is committed, and nobody holds it."""
+    """Return whether a row has a single, committed version, and no lock."""
     versions = row.versions
     if len(versions) != 1 or row.holders:
         return False
@@ -335,10 +335,10 @@ def _is_at_rest(row: HeapRow) -> bool:
 
 
 def labelled(states: list[dict[str, Any]], label_of: Mapping[tuple[str, str], str]) -> None:
-    """Name versions as reports do: ``v1`` is the first that was seen of a row at the Publisher.
+    """Label versions as reports do: ``v1`` is the first version seen of a row at the Publisher.
 
     Args:
-        label_of: by ``table/key`` and identifier.
+        label_of: labels by ``table/key`` and identifier.
     """
     for row, key in _rows_of(states):
         for each in (row, *row["uncommitted"]):
@@ -354,7 +354,9 @@ def _rows_of(states: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], str
 
 
 def _is_distributed(transaction: CommittedTransaction) -> bool:
-    """It changes rows of tables, or calls procedures; the rest of the log is replication's own."""
+    """Return whether a transaction changes tables or calls procedures; other transactions are internal to
+    replication.
+    """
     return any(
         each.table in _CALLS or not each.table.startswith("msrepl.") for each in transaction.changes
     )

@@ -1,4 +1,4 @@
-"""The worker that plays on the model, and reads files: ``python -m twopc.sim.explore.model_worker FILE|FOLDER``."""
+"""Worker that plays on the model and reads files: ``python -m twopc.sim.explore.model_worker FILE|FOLDER``."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from twopc.sim.scenario.stage import SetUpError
 from twopc.sim.scenario.text import Document, Problem
 from twopc.sim.scenario.values import NotPlayableError
 
-#: How far a process in the background gives way.
+#: Niceness of a background process.
 _NICE = 5
-#: So many texts are kept as they were read, and of so many characters in all: read, each has some 80 bytes.
+#: Limits of the cache: number of texts, and total characters, each of which takes some 80 bytes when parsed.
 _KEPT_MAX = 200
 _KEPT_CHARACTERS_MAX = 2_000_000
 
 
 class BrokenScenarioError(ScenarioError):
-    """The text has errors, and cannot be played."""
+    """The text has errors and cannot be played."""
 
     def __init__(self, message: str, errors: Sequence[WireProblem] = ()) -> None:
         super().__init__(message)
@@ -49,14 +49,14 @@ class BrokenScenarioError(ScenarioError):
 
 
 class ModelBench:
-    """What was read and played last, so that nothing is read or played twice in a row."""
+    """Jobs of the worker, with a cache of parsed texts and of the last play."""
 
     def __init__(self) -> None:
         self._read: dict[tuple[str, str], _ReadText] = {}
         self._last: tuple[LoadedScenario, PlayVariant, OrderPlay] | None = None
 
     def examined(self, path: str, text: str) -> tuple[Document, LoadedScenario | None]:
-        """A text with its mistakes."""
+        """Return the document of a text with its errors, and its scenario if there are none."""
         known = self._read.pop((path, text), None)
         if known is None or known.sources != _changed_at(known.document):
             document, loaded = check.examine_text(text, path)
@@ -70,10 +70,10 @@ class ModelBench:
         return known.document, known.loaded
 
     def loaded(self, path: str, text: str) -> LoadedScenario:
-        """A text that can be played.
+        """Return the scenario of a text.
 
         Raises:
-            BrokenScenarioError: it cannot.
+            BrokenScenarioError: the text cannot be played.
         """
         document, loaded = self.examined(path, text)
         if document.errors or loaded is None:
@@ -85,7 +85,7 @@ class ModelBench:
 
     @staticmethod
     def _play(loaded: LoadedScenario, variant: PlayVariant) -> OrderPlay:
-        """BrokenScenarioError: the model does not know something, or does not take it; tells where it stands."""
+        """Play an order; raise `BrokenScenarioError`, with the place, if the model does not support it."""
         try:
             return play(loaded, variant)
         except (SetUpError, NotPlayableError) as error:
@@ -97,7 +97,7 @@ class ModelBench:
     # -- jobs ----------------------------------------------------------------------------------------
 
     def list(self, folder: OpenFolder) -> list[ListedFile]:
-        """The files of a folder."""
+        """Return the files of a folder."""
         results = []
         for entry in folder.entries():
             try:
@@ -110,23 +110,23 @@ class ModelBench:
         return results
 
     def describe(self, request: Mapping[str, Any], _: Answering) -> FileContent:
-        """A text, what it says, and what is wrong with it."""
+        """Return a text with its scenario and its errors."""
         path, text = request["path"], request["text"]
         return description.content(path, text, *self.examined(path, text))
 
     def orders(self, request: Mapping[str, Any], answer: Answering) -> OrdersEvent:
-        """Every order."""
+        """Play every order."""
         loaded = self.loaded(request["path"], request["text"])
         return play_every(loaded, request, answer.event, lambda: answer.is_stopped)
 
     def export(self, request: Mapping[str, Any], _: Answering) -> ExportedText:
-        """What is shown, as a text to be kept."""
+        """Export the order that is shown as a text."""
         loaded = self.loaded(request["path"], request["text"])
         name, kind = str(request.get("name") or ""), str(request.get("kind"))
         return export(loaded, variant_of(request), kind, name, request["path"])
 
     def templates(self, _request: Mapping[str, Any], _: Answering) -> TemplateListing:
-        """What a new file may begin with."""
+        """Return the templates for new files."""
         results: list[ScenarioTemplate] = []
         for place in sorted((Path(__file__).parent / "templates").glob("*.twopc.yaml")):
             text = place.read_text(encoding="utf-8")
@@ -136,19 +136,19 @@ class ModelBench:
         return {"templates": results}
 
     def lessons(self, _request: Mapping[str, Any], _: Answering) -> Any:
-        """Every lesson, without its answers."""
-        from twopc.sim.explore.lessons.wire import lessons_json  # which few look at
+        """Return every lesson, without its answers."""
+        from twopc.sim.explore.lessons.wire import lessons_json  # few users open the lessons
 
         return lessons_json()
 
     def lesson_answer(self, request: Mapping[str, Any], _: Answering) -> Any:
-        """What the run says of a question."""
-        from twopc.sim.explore.lessons.wire import answer_json  # likewise
+        """Return the answer to a lesson's question."""
+        from twopc.sim.explore.lessons.wire import answer_json  # few users open the lessons
 
         return answer_json(request["lesson"], request["question"])
 
     def play(self, request: Mapping[str, Any], _: Answering) -> PlayAnswer:
-        """An order."""
+        """Play an order."""
         loaded = self.loaded(request["path"], request["text"])
         variant = variant_of(request)
         done = self._play(loaded, variant)
@@ -166,11 +166,11 @@ class _ReadText(NamedTuple):
     document: Document
     loaded: LoadedScenario | None
     sources: tuple[object, ...]
-    """Which state the files are in that it takes something from."""
+    """State of the files that the text includes."""
 
 
 def _changed_at(document: Document) -> tuple[object, ...]:
-    """By other file, which state it is in, whatever its clock says; never the same where one cannot be read."""
+    """Return the state of each included file, which changes with its content; unique if a file cannot be read."""
     if document.partial:
         return (object(),)
     try:
@@ -179,16 +179,16 @@ def _changed_at(document: Document) -> tuple[object, ...]:
             (each, one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns)
             for each, one in states
         )
-    except OSError:  # it was there when it was read
+    except OSError:  # the file has been removed since it was read
         return (object(),)
 
 
 def main(opened: str, *background: str) -> None:
-    """Play until the server has gone.
+    """Serve jobs until the server has ended.
 
     Args:
-        opened: the folder, or the one file of it that is shown.
-        background: anything: it gives way to others.
+        opened: the folder, or the only file of it that is shown.
+        background: any value: run at a lower priority.
     """
     if background:
         os.nice(_NICE)

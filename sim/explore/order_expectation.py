@@ -1,6 +1,7 @@
-"""What an exported scenario expects: what came of its order, but for what the clock and chance have decided.
+"""Expectations of an exported scenario: the results of its order, except those that depend on the clock or on
+chance.
 
-Pure: a function of two plays of the same, at another hour and with other numbers drawn.
+Pure functions of two plays of the same order, at different times and with different seeds.
 """
 
 from __future__ import annotations
@@ -19,25 +20,25 @@ from twopc.sim.scenario.judging.compare import as_rows
 from twopc.sim.scenario.judging.runs import Runs
 from twopc.sim.scenario.text import listed
 
-#: Rows of a table that are written as an expectation.
+#: Maximum number of a table's rows that are written as an expectation.
 _ROWS_MAX = 20
 
-#: The rows of a table at the end, by node.
+#: Final rows of a table, by node.
 NodeRows = Mapping[str, list[dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderExpectation:
-    """An order's expectations."""
+    """Expectations of an order."""
 
     values: dict[str, Any]
-    """As a file has them."""
+    """The expectations as in a file."""
     left_out: Sequence[str]
-    """In sentences, what is not expected."""
+    """Sentences about results that are not expected."""
 
 
 def expectation(done: OrderPlay, second: OrderPlay) -> OrderExpectation:
-    """What came of both: steps that did not simply do their work, sessions, rows."""
+    """Return the results that two plays share: notable endings of steps, sessions, rows."""
     names: list[str] = []
     values: dict[str, Any] = {}
     for key, one, other in (
@@ -69,7 +70,7 @@ def expectation(done: OrderPlay, second: OrderPlay) -> OrderExpectation:
 
 
 def _steps(done: OrderPlay) -> dict[str, Any]:
-    """How steps ended that did not simply do their work."""
+    """Return the endings of steps other than plain success."""
     case, runs = done.chosen.case, Runs(done.own)
     results: dict[str, Any] = {}
     for item in case.items:
@@ -92,7 +93,7 @@ def _sessions(done: OrderPlay) -> dict[str, str]:
 def _final(
     records: Sequence[HistoryRecord],
 ) -> tuple[dict[str, dict[str, list[dict[str, Any]]]], Sequence[str]]:
-    """The rows at the end, by table and node; and the tables that have too many at some node."""
+    """Return the final rows by table and node, and the tables that have too many at some node."""
     final: dict[str, dict[str, list[dict[str, Any]]]] = {}
     long: dict[str, None] = {}
     for record in records:
@@ -108,7 +109,7 @@ def _final(
 
 
 def _drawn(one: NodeRows, other: NodeRows) -> set[str] | None:
-    """The columns in which a table's rows differ; None: it has not as many rows."""
+    """Return the columns in which a table's rows differ; None if the numbers of rows differ."""
     if {node: len(rows) for node, rows in one.items()} != {
         node: len(rows) for node, rows in other.items()
     }:

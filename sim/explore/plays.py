@@ -1,6 +1,6 @@
-"""Plays an order on the model and tells everything of it: cards, moments, states, what holds.
+"""Plays an order on the model and records it in detail: cards, moments, states, checks.
 
-Must run where no event loop runs: a play has its own, in virtual time.
+Must not run inside an event loop: a play has its own, in virtual time.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ from twopc.sim.scenario.values import Case, CaseLesson, Selection
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderPlay:
-    """An order that was played, and what it was played of."""
+    """An order that was played, with its case."""
 
     chosen: ChosenCase
     records: Sequence[HistoryRecord]
-    """The run's header first."""
+    """Records of the run, its header first."""
     own: Sequence[HistoryRecord]
-    """The order's."""
+    """Records of the order."""
     verdict: OrderVerdict | None
-    """None: it cannot be played to its end."""
+    """None: the order cannot be played to its end."""
     run: WireRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayChance:
-    """What a run owes to the hour and to chance."""
+    """Start time and seed of a run."""
 
     began_s: float = BEGAN_S
-    """What nodes' clocks show when it begins, in seconds since 1970."""
+    """Time of the nodes' clocks at the start, in seconds since 1970."""
     seed: int | None = None
-    """None: the scenario's."""
+    """None: the scenario's seed."""
 
 
 def play(
@@ -62,8 +62,8 @@ def play(
     """Play an order on the model.
 
     Raises:
-        SwitchError: something cannot be so in this scenario.
-        ScenarioError: the model does not know something that the file says.
+        SwitchError: a switch, a fault or an entry is not possible in this scenario.
+        ScenarioError: the model does not support something in the file.
     """
     began = time.perf_counter()
     order = variant["order"]
@@ -87,7 +87,7 @@ async def _play(
         points.append(WatchedPoints())
         return points[-1]
 
-    history = History(clock_ns=lambda: 0)  # time is the model's
+    history = History(clock_ns=lambda: 0)  # the model provides the time
     async with ModelTheatre(
         seed=chance.seed, began_s=chance.began_s, kernel=kernel, points=point_set
     ) as theatre:
@@ -116,7 +116,7 @@ async def _play(
 
 
 def _whose(stage: ModelStage) -> str:
-    """The session for which something is done now."""
+    """Return the session whose work is in progress; empty if there is none."""
     process = stage.model.kernel.env.active_process
     doing = (name for name, one in stage.sessions.items() if process and one.work is process)
     return next(doing, "")
@@ -132,11 +132,11 @@ def run_of(
     on: str,
     began: float,
 ) -> tuple[WireRun, OrderVerdict | None]:
-    """A run as a page has it, and how it was judged.
+    """Return a run as a page has it, and its verdict.
 
     Args:
-        watch: what was seen within the model; None of servers.
-        began: when the request came, by `time.perf_counter`.
+        watch: observations within the model; None for servers.
+        began: time of the request, by `time.perf_counter`.
     """
     case, fold = made.case, Fold(own)
     moment: Mapping[int, int] = watch.at_record if watch is not None else {}
@@ -172,7 +172,7 @@ def run_of(
 
 
 def missed_expectations(made: ChosenCase, verdict: OrderVerdict | None) -> Sequence[FailedCheck]:
-    """What is not as the file expects: of an order that is changed only what is expected of every order."""
+    """Return the unmet expectations; for a changed order only those that the file has for every order."""
     if verdict is None or made.case.off or made.case.is_generated:
         return ()
     return [
@@ -194,7 +194,7 @@ def _infeasible(
 
 
 def _labels(fold: Fold) -> dict[tuple[str, str], str]:
-    """By row and identifier, the names of versions that were seen at the Publisher."""
+    """Return the labels of versions seen at the Publisher, by row and identifier."""
     return {
         (f"{each.table}/{each.key}", each.version): each.label
         for row in fold.changes.rows()
@@ -204,7 +204,7 @@ def _labels(fold: Fold) -> dict[tuple[str, str], str]:
 
 
 def variant_of(values: Mapping[str, Any]) -> PlayVariant:
-    """What of a request says what is played."""
+    """Return the part of a request that determines what is played."""
     return {
         "order": list(values.get("order") or ()),
         "listed": str(values.get("listed") or ""),

@@ -1,4 +1,4 @@
-"""The processes that work for the server: started when they are wanted, ended with it, replaced when they die."""
+"""Worker processes of the server: started on demand, ended with the server, and replaced when they die."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from twopc.sim.explore.folder import OpenFolder
 from twopc.sim.explore.wire import Refusal
 from twopc.together import together
 
-#: How long a process may take to end by itself.
+#: Time limit for a process to end by itself.
 _END_S = 10.0
-#: How long one may take that has nothing to end besides itself.
+#: Time limit for a process that has no servers to stop.
 _CLOSE_S = 1.0
-#: How long it may go on with what nobody wants any more.
+#: Time limit for a job to stop after it was abandoned.
 _LEFT_S = 2.0
 
 
 class WorkerError(TwopcError):
-    """What was asked was not done; `refusal` says why."""
+    """A job was not done; `refusal` gives the reason."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal["error"])
@@ -34,7 +34,7 @@ class WorkerError(TwopcError):
 
 @dataclass(slots=True, eq=False)
 class _PendingAnswer:
-    """A request that is being done or waits for its turn."""
+    """A request that is in progress or waits for its turn."""
 
     number: int
     request: bytes
@@ -42,17 +42,17 @@ class _PendingAnswer:
     is_stopped: bool = False
 
     def refuse(self, refusal: Refusal) -> None:
-        """It is not done."""
+        """Answer that the job was not done."""
         self.parts.put_nowait(("error", json.dumps(refusal).encode()))
 
 
 class Worker:
-    """One process, which does one thing after the other.
+    """One process, which does one job at a time.
 
     Args:
-        module: what it runs, with these arguments.
-        what: it does, as messages call it.
-        patience_s: how long it may take to stop by itself; then it is ended.
+        module: module that the process runs, with these arguments.
+        what: its work, for messages.
+        patience_s: how long the process may take to stop by itself before it is killed.
     """
 
     def __init__(
@@ -65,12 +65,12 @@ class Worker:
         self._reading: asyncio.Task[None] | None = None
         self._numbers = itertools.count(1)
         self._asked: dict[int, _PendingAnswer] = {}
-        """In their sequence: the first is being done."""
+        """Requests in their sequence: the first one is in progress."""
         self._starting = asyncio.Lock()
         self._closed = False
 
     async def warm(self) -> None:
-        """Start it, if there is none."""
+        """Start the process if there is none."""
         async with self._starting:
             if self._process is not None or self._closed:
                 return
@@ -78,15 +78,15 @@ class Worker:
                 *self._command,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
-                start_new_session=True,  # Ctrl-C of the terminal is the server's
+                start_new_session=True,  # only the server handles the terminal's Ctrl-C
             )
             self._reading = asyncio.create_task(self._read(self._process))
 
     async def ask(self, do: str, values: Mapping[str, Any]) -> bytes:
-        """Have something done; the result, as JSON.
+        """Have a job done. Return its result as JSON.
 
         Raises:
-            WorkerError: it was not done, was stopped, or the process has died.
+            WorkerError: the job was not done, was stopped, or the process died.
         """
         async for kind, body in self.parts(do, values):
             if kind == "result":
@@ -94,9 +94,9 @@ class Worker:
         raise AssertionError("an answer ends with its result")
 
     async def parts(self, do: str, values: Mapping[str, Any]) -> AsyncIterator[tuple[str, bytes]]:
-        """Have something done; its events, and the result as the last part. Raises as `ask`.
+        """Have a job done. Yield its events, and the result as the last part. Raises as `ask`.
 
-        Who does not want the rest leaves the iteration: what is being done is stopped.
+        If the caller leaves the iteration early, the job is stopped.
         """
         if self._closed:
             raise WorkerError({"error": f"{self._what} has ended", "kind": "stopped"})
@@ -118,7 +118,7 @@ class Worker:
                 await self._abandon(asked)
 
     async def close(self) -> None:
-        """End the process; it ends what it has started."""
+        """End the process, which ends what it has started."""
         self._closed = True
         process, reading = self._process, self._reading
         if process is None or reading is None:
@@ -133,21 +133,21 @@ class Worker:
 
     async def _send(self, line: bytes) -> None:
         if self._process is None:
-            return  # it has died, and what is asked is asked again of the next one
+            return  # the process has died; the next one gets the request again
         assert self._process.stdin is not None
         with suppress(ConnectionError):
             self._process.stdin.write(line + b"\n")
             await self._process.stdin.drain()
 
     async def _abandon(self, asked: _PendingAnswer) -> None:
-        """Nobody wants this any more: it is stopped, or the process ended that does not stop."""
+        """Stop a job that is no longer wanted; kill the process if the job does not stop."""
         asked.is_stopped = True
         await self._send(json.dumps({"stop": asked.number}).encode())
         patience_s = max(self._patience_s, _LEFT_S)
         asyncio.get_running_loop().call_later(patience_s, self._end, asked)
 
     def _end(self, asked: _PendingAnswer) -> None:
-        """End the process, if it is still at this."""
+        """Kill the process if it is still at this job."""
         if next(iter(self._asked.values()), None) is asked:
             self._kill()
 
@@ -157,7 +157,7 @@ class Worker:
                 self._process.kill()
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
-        """Hand on what the process answers, until it has ended; then another one does what it has not begun."""
+        """Deliver the process's answers until it has ended; then start another one for the remaining requests."""
         assert process.stdout is not None
         with suppress(asyncio.IncompleteReadError, ValueError):
             while head := await process.stdout.readline():
@@ -177,7 +177,7 @@ class Worker:
                 await self._send(asked.request)
 
     def _refuse(self, code: int) -> None:
-        """Say of what was being done, and of what nobody wants, that it was not done."""
+        """Refuse the job that was in progress, and stopped ones."""
         for place, asked in enumerate([*self._asked.values()]):
             if asked.is_stopped or self._closed:
                 refusal: Refusal = {"error": f"{self._what} was stopped", "kind": "stopped"}
@@ -195,7 +195,7 @@ class Worker:
 
 @dataclass(slots=True, kw_only=True)
 class Workers:
-    """Those of one server: plays do not wait for the others."""
+    """Workers of one server; plays do not wait for other jobs."""
 
     play: Worker
     orders: Worker
@@ -203,7 +203,7 @@ class Workers:
 
     @classmethod
     def of(cls, folder: OpenFolder, pg: str) -> Workers:
-        """For the scenarios of a folder; `pg` is which PostgreSQL."""
+        """Create the workers for a folder; `pg` selects PostgreSQL."""
         opened = str(folder.opened)
         model = "twopc.sim.explore.model_worker"
         return cls(
@@ -220,5 +220,5 @@ class Workers:
         )
 
     async def close(self) -> None:
-        """End all of them, and what each of them is doing."""
+        """End all workers and their jobs."""
         await together(*(one.close() for one in (self.play, self.orders, self.postgres)))

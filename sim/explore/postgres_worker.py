@@ -1,6 +1,6 @@
-"""The worker that plays on PostgreSQL: ``python -m twopc.sim.explore.postgres_worker FOLDER WHICH``.
+"""Worker that plays on PostgreSQL: ``python -m twopc.sim.explore.postgres_worker FOLDER WHICH``.
 
-Its servers are started by the first order and stay until the command ends.
+Its servers are started for the first order and stay until the command ends.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _WAIT = "'s wait"
 
 
 class PostgresBench:
-    """Servers that stay, and what is played on them.
+    """Jobs of the worker, with servers that stay.
 
     Args:
-        pg: which PostgreSQL, as `twopc.server.choose`.
+        pg: choice of PostgreSQL, see `twopc.server.choose`.
     """
 
     def __init__(self, pg: str) -> None:
@@ -46,7 +46,7 @@ class PostgresBench:
         self._theatre = PostgresTheatre(pg=pg)
 
     def play(self, request: Mapping[str, Any], answer: Answering) -> PostgresAnswer:
-        """An order on servers, beside the same on the model."""
+        """Play an order on servers and on the model, and compare both."""
         loaded = self._bench.loaded(request["path"], request["text"])
         variant = variant_of(request)
         model = play(loaded, variant)
@@ -56,7 +56,7 @@ class PostgresBench:
         try:
             history, own, lesson = self._runner.run(self._stoppable(loaded, made, answer))
         except ServerError as error:
-            self._leave()  # whatever has ended them, the next order gets others
+            self._leave()  # the next order gets new servers
             raise ServerError(f"{error}\nThe next order is played on servers anew.") from error
         run, _ = run_of(made, variant["order"], own, lesson, None, on="postgres", began=began)
         differences = compare(model.records, history.records)
@@ -72,7 +72,7 @@ class PostgresBench:
         }
 
     def _refuse(self, loaded: LoadedScenario, made: ChosenCase) -> None:
-        """SwitchError, NotPlayableError: servers cannot do what is asked for."""
+        """Raise `SwitchError` or `NotPlayableError` for a case that is not possible on servers."""
         possible = self._theatre.capabilities
         for name in sorted(made.case.off - possible.protections):
             why = possible.why_on.get(name)
@@ -84,11 +84,11 @@ class PostgresBench:
     async def _stoppable(
         self, loaded: LoadedScenario, made: ChosenCase, answer: Answering
     ) -> tuple[History, Sequence[HistoryRecord], CaseLesson]:
-        """StoppedError: nobody wants to know any more."""
+        """Play a case; raise `StoppedError` if the job is stopped."""
         loop = asyncio.get_running_loop()
         playing = asyncio.create_task(self._play(loaded, made))
         answer.on_stop = lambda: loop.call_soon_threadsafe(playing.cancel)
-        if answer.is_stopped:  # before it could be told
+        if answer.is_stopped:  # stopped before `on_stop` was set
             playing.cancel()
         try:
             return await playing
@@ -115,14 +115,16 @@ class PostgresBench:
         self._runner.close()
 
     def _leave(self) -> None:
-        """Stop them, if they still run."""
+        """Stop the servers if they still run."""
         theatre, self._theatre = self._theatre, PostgresTheatre(pg=self._pg)
         with suppress(ServerError):
             self._runner.run(theatre.__aexit__(None, None, None))
 
 
 def _other_waits(model: WireRun, run: WireRun) -> Iterator[Disagreement]:
-    """Steps of which the page shows on one side that they waited: for no session, so that nothing else compares it."""
+    """Yield steps whose cards show a wait on one side only, and for no session, so that no other comparison sees
+    it.
+    """
     for one, other in zip(model["cards"], run["cards"], strict=False):
         if one["state"] != other["state"]:
             yield Disagreement(
@@ -145,7 +147,7 @@ def _difference(one: Disagreement) -> WireDifference:
 
 
 def main(folder: str, pg: str) -> None:
-    """Play until the server has gone."""
+    """Serve jobs until the server has ended."""
     os.chdir(folder)
     bench = PostgresBench(pg)
     serve({"play": bench.play}, bench.close)

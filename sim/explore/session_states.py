@@ -1,4 +1,4 @@
-"""What each session of an order is doing, as its records tell on the way."""
+"""Present state of each session of an order, from its records."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ _FAILED = ("rejected", "error", "timed_out", "rolled_back", "in_doubt")
 
 
 class SessionStates:
-    """The sessions of one order, record by record.
+    """State of the sessions of one order, updated record by record.
 
     Args:
-        nodes: by session, where it is connected.
+        nodes: node of each session.
     """
 
     def __init__(self, nodes: Mapping[str, str]) -> None:
         self._nodes = nodes
         self._shown = dict.fromkeys(nodes, ("not begun", "faint"))
         self._open: dict[str, bool] = {}
-        """The sessions with an open transaction, and whether it has changed rows."""
+        """Sessions with an open transaction, and whether it has changed rows."""
         self._rolls_to_savepoint: set[str] = set()
 
     def see(self, record: HistoryRecord) -> None:
-        """One more record."""
+        """Take one more record."""
         name, kind = record.session, record.kind
         if name not in self._shown:
             return
@@ -69,6 +69,6 @@ class SessionStates:
         return "in a transaction" + (", with changes" if self._open[name] else ""), ""
 
     def look(self, state: dict[str, dict[str, Any]]) -> None:
-        """Add what each is doing now."""
+        """Add the present state of each session."""
         for name, (text, style) in self._shown.items():
             state[f"session/{name}"] = {"node": self._nodes[name], "text": text, "style": style}

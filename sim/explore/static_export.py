@@ -1,6 +1,6 @@
 """``twopc explore --export DIR``: the page with every listed order of a folder, for a plain file server.
 
-What the server would answer stands beside the page as files: `twopc.sim.explore.wire.StaticIndex`. The same scenarios
+The server's answers are stored beside the page as files: `twopc.sim.explore.wire.StaticIndex`. The same scenarios
 give the same bytes.
 """
 
@@ -33,27 +33,27 @@ from twopc.sim.explore.wire import (
 from twopc.sim.scenario.check import LoadedScenario
 
 PAGE = Path(__file__).parent / "page"
-#: What of the page's folder is needed to build it, and not to show it.
+#: Files of the page's folder that are needed only to build the page.
 _SOURCES = ("*.mjs", "package*.json", "*.entry.js", "node_modules")
 _DATA = "data"
-#: By which a folder is known that may be written again: nothing else makes such a file.
+#: File that identifies an export, which may be overwritten.
 _MARKER = ".twopc-export"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticExport:
-    """What was written."""
+    """Summary of a written export."""
 
     orders: int
     unreadable: Sequence[str]
-    """Why a file is shown with this alone."""
+    """Errors of files that could not be read; only the error of such a file is shown."""
 
 
 def write(folder: OpenFolder, target: Path, *, present: bool = False) -> StaticExport:
-    """Write the page and what it shows; an export that was there stays until the new one is whole.
+    """Write the page and its data; an existing export stays until the new one is complete.
 
     Raises:
-        ConfigurationError: the target holds something else, or cannot be written.
+        ConfigurationError: the target is not empty and no export, or cannot be written.
     """
     target = target.absolute()
     marker = target / _MARKER
@@ -80,7 +80,7 @@ def write(folder: OpenFolder, target: Path, *, present: bool = False) -> StaticE
 
 
 class _StaticData:
-    """Must be made and used where the folder is the current one: a scenario's other files stand beside it."""
+    """Writer of the data. The folder must be the current directory, as scenarios include files relative to it."""
 
     def __init__(self, folder: OpenFolder, data: Path) -> None:
         self._folder = folder
@@ -88,7 +88,7 @@ class _StaticData:
         self._bench = ModelBench()
 
     def all(self, *, present: bool) -> StaticExport:
-        """Everything."""
+        """Write all data."""
         listed = self._bench.list(self._folder)
         files: list[StaticFile] = []
         unreadable: list[str] = []
@@ -136,7 +136,7 @@ class _StaticData:
             try:
                 done = play(loaded, {"order": order["steps"], "listed": order["name"]})
             except ScenarioError:
-                continue  # the model does not know something; the file is shown without it
+                continue  # the model does not support the order; the file is shown without it
             run: WireRun = {**done.run, "elapsed_ms": 0.0}
             answer: PlayAnswer = {"run": run, "listed": done.chosen.listed, "compared": None}
             name = self._put(f"plays/{number}-{place}.json", answer)
@@ -152,7 +152,7 @@ class _StaticData:
 
 
 def _questions(parts: Any) -> list[int]:
-    """The numbers of a lesson's questions, those of exercises too."""
+    """Return the numbers of a lesson's questions, including those of exercises."""
     results: list[int] = []
     for part in parts:
         if part["kind"] == "question":

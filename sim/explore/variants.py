@@ -1,6 +1,6 @@
-"""What may be otherwise than in the file while it is explored: switches, faults placed by hand, another order.
+"""Variants of a scenario in the explorer: switches, faults placed by hand, other orders.
 
-Values in, a case out: nothing here plays or reads files.
+This module turns values into a case; it plays nothing and reads no files.
 """
 
 from __future__ import annotations
@@ -39,31 +39,31 @@ from twopc.sim.scenario.text import Document, Mark
 from twopc.sim.scenario.twins import Twin
 from twopc.sim.scenario.values import Case, Cell
 
-#: The name of an order that stands for all.
+#: Name of the order that stands for all.
 EVERY = "every order of the steps"
 _PROTECTION = "protection."
 _ON, _OFF = "on", "off"
 _LEVELS = ("read committed", "repeatable read", "serializable")
 _COMMITS = ("presumed_abort", "presumed_commit", "presumed_nothing", "last_agent")
-#: What is expected of what agents deliver.
+#: Expectations about deliveries.
 _OF_DELIVERIES = ("converged", "echoed", "each_change_applied_once")
-#: The value of a choice that several orders, or several nodes, have otherwise.
+#: Value of a choice whose actual values differ between orders or nodes.
 AS_IN_FILE = "as in the file"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenCase:
-    """A case, and where its order stops being possible by itself."""
+    """A case, and the place at which its order is not possible by itself."""
 
     case: Case
     cell: Cell
-    """Of the file's matrix, whatever is switched."""
+    """Cell of the file's matrix, whatever is switched."""
     listed: str = ""
-    """Which order of the file it is; empty: none."""
+    """Name of the file's order; empty: the file does not list it."""
     is_changed: bool = False
-    """Something is switched, or a fault placed: what the file expects of this order is not said of it so."""
+    """Whether a switch or a fault is set, so that the order's own expectations do not apply."""
     stops_at: int | None = None
-    """The first entry that the sequence of a session's own steps forbids."""
+    """The first entry that violates the sequence of a session's steps; None: there is none."""
     reason: str = ""
 
 
@@ -71,7 +71,7 @@ class ChosenCase:
 
 
 def switches(loaded: LoadedScenario, base: OrderBase) -> list[WireSwitch]:
-    """The switches that a scenario has, each as an order is played if nothing is switched."""
+    """Return the switches of a scenario, each with its value in an unchanged order."""
     return [
         *_isolation(loaded, base),
         *_of_protocol(base.scenario),
@@ -88,7 +88,7 @@ def _isolation(loaded: LoadedScenario, base: OrderBase) -> Iterator[WireSwitch]:
 
 
 def _level(base: OrderBase) -> str:
-    """The level of all its sessions, if they have the same."""
+    """Return the isolation level of all sessions; `AS_IN_FILE` if they differ."""
     levels = {*base.levels.values()}
     return next(iter(levels)) if len(levels) == 1 else AS_IN_FILE
 
@@ -163,13 +163,13 @@ def _may_be_any_client(scenario: Scenario, name: str) -> bool:
 
 
 def chosen(loaded: LoadedScenario, variant: PlayVariant) -> ChosenCase:
-    """The case of an order, with switches and faults as somebody has put them.
+    """Return the case of an order with the given switches and faults.
 
-    An order that the file lists is that order, its expectations included, unless something is otherwise than in the
-    file; another is one of many: a step of a session that is blocked makes it impossible.
+    An order that the file lists keeps its expectations, unless a switch or a fault changes it. Any other order is
+    treated as one of many: a step of a blocked session makes it impossible.
 
     Raises:
-        SwitchError: something cannot be so; says what, and what can.
+        SwitchError: a value is not possible; the message lists the possible ones.
     """
     items = _items(variant["order"])
     base = of_steps(loaded, base_of(loaded, variant.get("listed") or ""), items)
@@ -189,7 +189,7 @@ def chosen(loaded: LoadedScenario, variant: PlayVariant) -> ChosenCase:
 
 
 def every(loaded: LoadedScenario, generate: Generate, request: OrdersRequest) -> Case:
-    """A case of every order, with none of them chosen. Raises as `chosen`."""
+    """Return a case that stands for every order. Raises as `chosen`."""
     for name in generate.sessions:
         if name not in loaded.scenario.sessions:
             raise SwitchError(f"there is no session '{name}'")
@@ -215,7 +215,7 @@ def _case(
     place = len(scenario.orders) if base.place is None else base.place
     if "isolation" in changed:
         made = made.model_copy(update={"isolation": {}})
-    if changed or faults:  # it need not come to what the file expects of it
+    if changed or faults:  # the file's expectations apply to the unchanged order only
         made = made.model_copy(update={"expect": Expect()})
     orders = (*scenario.orders[:place], made, *scenario.orders[place + 1 :])
     off = {
@@ -239,10 +239,10 @@ def _case(
 def _changed(
     loaded: LoadedScenario, base: OrderBase, switched: Mapping[str, str]
 ) -> dict[str, str]:
-    """The switches that are otherwise than in the order.
+    """Return the switches that differ from the order's own values.
 
     Raises:
-        SwitchError: there is no such switch, or it has no such value.
+        SwitchError: there is no such switch, or no such value.
     """
     known = {each["name"]: each for each in switches(loaded, base)}
     for name, value in switched.items():
@@ -273,7 +273,7 @@ def _items(order: Sequence[WireItem]) -> list[OrderItem]:
 
 
 def _switched(loaded: LoadedScenario, scenario: Scenario, changed: Mapping[str, str]) -> Scenario:
-    """The scenario of a cell, with switches as they are put."""
+    """Return the scenario of a cell with changed switches."""
     topology: dict[str, Any] = {}
     update: dict[str, Any] = {}
     for name, value in changed.items():
@@ -297,13 +297,15 @@ def _switched(loaded: LoadedScenario, scenario: Scenario, changed: Mapping[str, 
         update["topology"] = scenario.topology.model_copy(update=topology)
     if not update:
         return scenario
-    made = _copied(scenario, {**update, "orders": ()})  # those of the file need not be possible so
+    made = _copied(
+        scenario, {**update, "orders": ()}
+    )  # the file's orders may not be possible with the switches
     _check(loaded, made, ", ".join(f"{name} {value}" for name, value in changed.items()))
     return made
 
 
 def _copied(scenario: Scenario, update: Mapping[str, Any]) -> Scenario:
-    """A copy whose computed properties are computed anew."""
+    """Return a copy whose computed properties are computed again."""
     copy = scenario.model_copy(update=dict(update))
     for name in ("steps", "repeated"):
         copy.__dict__.pop(name, None)
@@ -311,7 +313,7 @@ def _copied(scenario: Scenario, update: Mapping[str, Any]) -> Scenario:
 
 
 def _check(loaded: LoadedScenario, scenario: Scenario, what: str) -> None:
-    """SwitchError: the scenario cannot be so."""
+    """Raise `SwitchError` if the scenario is not possible."""
     examined = dataclasses.replace(loaded.document, problems=[])
     first = Order(name=BY_HAND, steps=(OrderItem(step=next(iter(scenario.steps))),))
     orders = scenario.orders or (first,)
@@ -323,7 +325,7 @@ def _check(loaded: LoadedScenario, scenario: Scenario, what: str) -> None:
 
 
 def _struck(loaded: LoadedScenario, case: Case, faults: Sequence[WireFault]) -> Case:
-    """SwitchError: there is no such point, or nothing of the kind happens there."""
+    """Return the case with faults; raise `SwitchError` if a point or an action is not possible."""
     if not faults:
         return case
     try:
@@ -348,25 +350,25 @@ def _struck(loaded: LoadedScenario, case: Case, faults: Sequence[WireFault]) -> 
 
 
 def placed_names(scenario: Scenario) -> Iterator[str]:
-    """What faults that are placed by hand are called, one after the other: as none of the file's own."""
+    """Yield names for faults placed by hand that differ from those of the file's faults."""
     known = {each.id for each in scenario.faults}
     return (name for number in count(1) if (name := f"placed_{number}") not in known)
 
 
 class _ItemDocument(Document):
-    """Problems of an order that stands in no file: a line is an entry, from 1."""
+    """Document for an order that is in no file, to collect its problems: a line is an entry, from 1."""
 
     def mark(self, path: Iterable[str | int], *, key: bool = False) -> Mark:
-        """The entry that a path leads to."""
+        """Return the place of the entry to which a path leads."""
         places = [part for part in path if isinstance(part, int)]
         return Mark((places or [0])[0] + 1, 1)
 
 
 def _sequence(scenario: Scenario, order: Order) -> tuple[int | None, str]:
-    """The first entry that cannot come where it is, and why.
+    """Return the first entry that is not possible at its place, and the reason.
 
     Raises:
-        SwitchError: a step is not the scenario's.
+        SwitchError: the scenario has no such step.
     """
     for item in order.steps:
         if item.step is not None and item.step not in scenario.steps:
@@ -383,7 +385,7 @@ def _sequence(scenario: Scenario, order: Order) -> tuple[int | None, str]:
 
 
 def _unsaved(scenario: Scenario, items: Sequence[OrderItem]) -> Iterator[tuple[int, str]]:
-    """Steps that use what a step of their session saves that was not played before."""
+    """Yield the steps that use a value which no earlier step of the session has saved yet."""
     played: set[str] = set()
     for place, item in enumerate(items):
         if item.step is None:

@@ -1,4 +1,4 @@
-"""Runs the server: at 127.0.0.1 alone, until Ctrl-C, and nothing is left of it then."""
+"""Runs the server, at 127.0.0.1 only, until Ctrl-C; no files or processes remain."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from twopc.sim.explore.app import Desk, application
 from twopc.sim.explore.guard import RequestGuard
 
 _BYTES_OF_TOKEN = 24
-#: How long open requests may take once the server is told to end.
+#: Time limit for open requests when the server ends.
 _END_S = 1
 
 
 class ExploreServer(uvicorn.Server):
-    """A server that says when it can be asked, and whose open requests are answered when it ends.
+    """A server that reports when it is ready, and answers open requests when it ends.
 
     Args:
-        ready: called when it can be asked.
-        end_work: ends what requests wait for, so that each is answered.
+        ready: called when the server accepts requests.
+        end_work: ends the jobs for which requests wait, so that each request is answered.
     """
 
     def __init__(
@@ -41,13 +41,13 @@ class ExploreServer(uvicorn.Server):
         self._end_work = end_work
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn's."""
+        """Start the server and report that it is ready."""
         await super().startup(sockets)
         if self.started:
             self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn's; who is cut off now is so because somebody has ended the server, which is no error."""
+        """Stop the server; connections cut off now are not logged as errors."""
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         await self._end_work()
         await super().shutdown(sockets)
@@ -56,16 +56,16 @@ class ExploreServer(uvicorn.Server):
 def run(
     desk: Desk, *, port: int, opens: bool, tell: Callable[[str], None], shown: str = ""
 ) -> None:
-    """Serve until somebody presses Ctrl-C.
+    """Serve until Ctrl-C.
 
     Args:
-        port: 0: any that is free.
-        opens: a browser.
-        tell: is told the link, once it can be opened.
-        shown: what the page begins with, as its link says it: ``lesson=3``.
+        port: 0: any free port.
+        opens: whether to open a browser.
+        tell: called with the link when it can be opened.
+        shown: first view of the page, as in its link: ``lesson=3``.
 
     Raises:
-        ConfigurationError: the port is taken.
+        ConfigurationError: the port is in use.
     """
     token = secrets.token_urlsafe(_BYTES_OF_TOKEN)
     with ExitStack() as stack:
@@ -91,7 +91,7 @@ def run(
         try:
             ExploreServer(config, ready, desk.workers.close).run(sockets=[listening])
         except KeyboardInterrupt:
-            return  # that is how it ends
+            return  # the normal end
 
 
 def _listening(port: int) -> socket.socket:
@@ -108,7 +108,7 @@ def _listening(port: int) -> socket.socket:
 
 
 def _open(stack: ExitStack, link: str) -> None:
-    """Open the link by a file that only this user can read: a command line can be seen by everybody."""
+    """Open the link through a file that only this user can read, as other users can see command lines."""
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="twopc-explore-"))
     page = Path(folder, "open.html")
     page.write_text(

@@ -1,11 +1,11 @@
-"""A process that plays for the server: one request after the other, over its standard input and output.
+"""A process that plays for the server: one request at a time, over its standard input and output.
 
-Whatever a scenario does to it, the server goes on: it ends this process and starts another one. It ends by itself when
-its input does, so that nothing is left if the server is killed.
+Whatever a scenario does to the process, the server continues: it kills the process and starts another one. The
+process ends when its input ends, so that nothing remains if the server is killed.
 
-A request is a line of JSON, ``{"id": 1, "do": "play", "values": {…}}``, and so is ``{"stop": 1}``, which is heeded by what can be
-stopped between two plays. An answer is a line ``id kind length`` and so many bytes of JSON; `kind` is ``event``,
-``result`` or ``error``.
+A request is a line of JSON, ``{"id": 1, "do": "play", "values": {…}}``; ``{"stop": 1}`` stops a job that can be
+stopped between two plays. An answer is a line ``id kind length``, followed by that many bytes of JSON; `kind` is
+``event``, ``result`` or ``error``.
 """
 
 from __future__ import annotations
@@ -22,54 +22,54 @@ from typing import Any, BinaryIO
 from twopc import log
 from twopc.errors import TwopcError
 
-#: What a worker is told to do: the request's values, and what sends an event. Returns the result.
+#: A job of a worker: takes the request's values and the channel for events, and returns the result.
 Job = Callable[[Mapping[str, Any], "Answering"], Any]
 
 
 class StoppedError(TwopcError):
-    """Somebody has stopped what was being done."""
+    """A job was stopped."""
 
 
 class Answering:
-    """Where an answer goes, and whether it is still wanted."""
+    """The channel for the answer to one request, and whether the answer is still wanted."""
 
     def __init__(
         self, number: int, out: BinaryIO, stopped: set[int], gone: threading.Event
     ) -> None:
         self.number = number
         self.on_stop: Callable[[], object] | None = None
-        """Called, in another thread, when nobody wants the rest."""
+        """Called in another thread when the job is to stop."""
         self._out = out
         self._stopped = stopped
         self._gone = gone
 
     @property
     def is_stopped(self) -> bool:
-        """Nobody wants the rest."""
+        """Whether the job is to stop."""
         return self.number in self._stopped or self._gone.is_set()
 
     def send(self, kind: str, value: Any) -> None:
-        """One part of the answer."""
+        """Send one part of the answer."""
         body = json.dumps(value, default=str).encode()
         self._out.write(f"{self.number} {kind} {len(body)}\n".encode() + body)
         self._out.flush()
 
     def event(self, value: Any) -> None:
-        """How far it is."""
+        """Send a progress event."""
         self.send("event", value)
 
 
 def serve(jobs: Mapping[str, Job], close: Callable[[], None] = lambda: None) -> None:
-    """Do what comes in, until nothing more can.
+    """Do the jobs of incoming requests until the input ends.
 
     Args:
-        jobs: by the word under `do`.
-        close: called when the input has ended and nothing is being done.
+        jobs: jobs by the value of `do`.
+        close: called when the input has ended and no job is in progress.
     """
-    log.configure(level="error", layout="text")  # what servers complain of is in the history
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server is told, and ends this one
+    log.configure(level="error", layout="text")  # warnings of servers are in the history
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server handles it, and ends this process
     out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what anybody prints is no answer
+    os.dup2(2, 1)  # so that printed text does not mix with answers
     requests: queue.SimpleQueue[Mapping[str, Any] | None] = queue.SimpleQueue()
     stopped: set[int] = set()
     current: list[Answering] = []
@@ -93,7 +93,7 @@ def serve(jobs: Mapping[str, Job], close: Callable[[], None] = lambda: None) -> 
             stop(answer.number)
         requests.put(None)
         if not is_over.wait(_END_S):
-            os._exit(1)  # the server has gone, and what is played here does not end
+            os._exit(1)  # the server has ended, and the job here does not stop
 
     threading.Thread(target=read, daemon=True).start()
     while (request := requests.get()) is not None:
@@ -110,7 +110,7 @@ def serve(jobs: Mapping[str, Job], close: Callable[[], None] = lambda: None) -> 
     is_over.set()
 
 
-#: How long what is being played, and the end of servers, may take when the server has gone.
+#: Time limit for the present job, and for stopping servers, when the server has ended.
 _END_S = 8.0
 
 
@@ -129,8 +129,8 @@ def _answer(job: Job, values: Mapping[str, Any], answer: Answering) -> None:
 
 
 def kind_of(error: Exception) -> str:
-    """The word of `twopc.sim.explore.wire.Refusal` for an error."""
-    from twopc.sim.explore.bases import SwitchError  # likewise
+    """Return the `kind` of a `twopc.sim.explore.wire.Refusal` for an error."""
+    from twopc.sim.explore.bases import SwitchError  # imports pydantic models
 
     if isinstance(error, StoppedError):
         return "stopped"

@@ -1,4 +1,4 @@
-"""What the answer of a lesson's question is: the order is played, and the run says it.
+"""Answers to a lesson's questions: the order is played, and the run determines the answer.
 
 Each choice is an expectation as in a scenario, and is judged as one; reasons are those of reports.
 """
@@ -29,42 +29,42 @@ from twopc.sim.scenario.text import Sequence as MarkedList
 from twopc.sim.scenario.theatres import TheatreOptions, played, theatre
 from twopc.sim.scenario.values import Case, Selection
 
-#: The name of an order that a question lists, and its file does not have.
+#: Name of an order that a question lists and its file does not have.
 ASKED = "as asked"
-#: In `fails`: no invariant does.
+#: Value of `fails`: no invariant fails.
 NOTHING = "nothing"
-#: Keys of an expectation whose checks have the names of what stands below them.
+#: Keys of an expectation with one check for each name below.
 _FAMILIES = ("steps", "sessions", "tables", "rejected")
-#: Keys of a file that say what comes out, and not what happens.
+#: Keys of a file that describe outcomes rather than actions.
 _OUTCOMES = ("expect", "twin", "orders")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceOutcome:
-    """What the run says of one choice."""
+    """Result of judging one choice by the run."""
 
     holds: bool
     message: str = ""
-    """What came out instead, if it does not hold: ``b_write: expected ok, got rejected: version_mismatch``."""
+    """The actual outcome if the choice is wrong: ``b_write: expected ok, got rejected: version_mismatch``."""
     because: str = ""
     however: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LessonAnswer:
-    """What the run says of a question."""
+    """Answer to a question, from the run."""
 
     choices: tuple[ChoiceOutcome, ...]
-    """In the sequence of the question's choices."""
+    """Outcomes in the sequence of the question's choices."""
     value: str | None
-    """What was asked for; None: choices were."""
+    """The value that the question asks for; None for a question with choices."""
     because: str
-    """Why it is so, in the words of a report; empty if nothing can be said."""
+    """The reason, in the words of a report; empty if there is none."""
     however: str
 
     @property
     def right(self) -> int | None:
-        """Which choice it is, from 0; None: a value is asked for."""
+        """Number of the right choice, from 0; None for a question that asks for a value."""
         return next((at for at, each in enumerate(self.choices) if each.holds), None)
 
 
@@ -74,7 +74,7 @@ def answer(lesson: Lesson, question: LessonQuestion, *, on: str = "model") -> Le
     Must not be called on a running event loop.
 
     Raises:
-        ScenarioError: the question cannot be played, or has no answer or several; with its place.
+        ScenarioError: the question cannot be played, or has no right choice or several; the message has its place.
     """
 
     async def work() -> LessonAnswer:
@@ -85,7 +85,7 @@ def answer(lesson: Lesson, question: LessonQuestion, *, on: str = "model") -> Le
 
 
 async def answered(lesson: Lesson, question: LessonQuestion, stages: Theatre) -> LessonAnswer:
-    """As `answer`, in a theatre that is open already."""
+    """Answer a question as `answer` does, in a theatre that is open already."""
     courses: list[tuple[Case, Sequence[HistoryRecord]]] = []
 
     def keep(case: Case, _: OrderVerdict, records: Sequence[HistoryRecord]) -> None:
@@ -133,11 +133,11 @@ def _mistake(lesson: Lesson, mark: Mark, message: str) -> ScenarioError:
 def variant(
     lesson: Lesson, question: LessonQuestion, choice: LessonChoice | None
 ) -> LoadedScenario:
-    """The question's file with its one order, from which is expected what the choice says.
+    """Return the question's file with its one order, and with the choice as the order's expectation.
 
     Raises:
-        ScenarioError: the file or the choice cannot be played; a mistake of the choice has its place in the
-            lesson.
+        ScenarioError: the file or the choice cannot be played; an error in the choice is reported at its place in
+            the lesson.
     """
     try:
         return _variant(lesson, question, choice)
@@ -176,14 +176,16 @@ def _variant(
             _put(off, name, "off", at)
         twin = Map(at)
         _put(twin, "protections", off, at)
-        _put(twin, "must_fail", "converged", at)  # a twin names one; which fail, the run says
+        _put(
+            twin, "must_fail", "converged", at
+        )  # a twin must name an invariant; the run shows which ones fail
         _put(whole, "twin", twin, at)
     document.root = whole
     return from_document(document)
 
 
 def _order(lesson: Lesson, question: LessonQuestion, root: Map) -> Map:
-    """The order that is played, without what is expected of it."""
+    """Return the order to be played, without its expectations."""
     result = Map(question.mark)
     if question.items:
         _put(result, "name", ASKED, question.mark)
@@ -204,14 +206,14 @@ def _put(values: Map, key: str, value: Any, mark: Mark) -> None:
 
 
 def _expected(choice: LessonChoice | None) -> Map:
-    """What the order must come to for a choice to be right, as a file has it."""
+    """Return the expectation, as in a file, that the order meets if the choice is right."""
     if choice is None:
         return Map(Mark(1, 1))
     if not choice.fails:
         return choice.expect
     result = Map(choice.mark)
     if choice.fails not in (*DEFAULTS, NOTHING):
-        _put(result, choice.fails, True, choice.mark)  # judged where it is asked for alone
+        _put(result, choice.fails, True, choice.mark)  # only judged if the file asks for it
     return result
 
 
@@ -248,7 +250,7 @@ def _outcome(
 
 
 def _is_asked(choice: LessonChoice, failure: FailedCheck) -> bool:
-    """Whether a failed check is one that the choice speaks of."""
+    """Return whether a failed check concerns the choice."""
     if choice.fails:
         return failure.check in CHECKS if choice.fails == NOTHING else failure.check == choice.fails
     return failure.check in set(_checks(choice.expect))
@@ -263,7 +265,7 @@ def _checks(expect: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _waits(question: LessonQuestion, choice: LessonChoice, runs: Runs) -> Iterator[FailedCheck]:
-    """Where one choice says for whom a step waits, another one that does not says that it does not wait."""
+    """Yield failures for steps that waited although the choice, unlike another one, names no holder."""
     waiting = {name for each in question.choices for name in _blocked(each)}
     for name in choice.expect.get("steps", ()):
         blocked = runs.of(name).blocked
@@ -276,7 +278,7 @@ def _waits(question: LessonQuestion, choice: LessonChoice, runs: Runs) -> Iterat
 
 
 def _blocked(choice: LessonChoice) -> set[str]:
-    """The steps of which a choice says for whom they wait."""
+    """Return the steps for which a choice names a holder."""
     steps = choice.expect.get("steps")
     if not isinstance(steps, Map):
         return set()
@@ -299,7 +301,7 @@ def _of_value(
     value: LessonValue,
     records: Sequence[HistoryRecord],
 ) -> LessonAnswer:
-    """A value that is read from the run."""
+    """Return the answer to a question that asks for a value."""
     fold = Fold(records)
     if value.step:
         rows = [

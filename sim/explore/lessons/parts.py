@@ -1,4 +1,4 @@
-"""What a lesson consists of, as values: nothing here reads a file or plays anything."""
+"""Parts of a lesson, as values: this module reads no file and plays nothing."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ class LessonFile:
 
     name: str
     language: str
-    """Of the block, as ``yaml``."""
+    """Language of the block, such as ``yaml``."""
     text: str
     mark: Mark
-    """Where its first line stands in the source."""
+    """Place of the first line in the source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LessonChange:
-    """Changed lines of a file that was saved before."""
+    """A change of a file that was saved before."""
 
     name: str
     diff: str
-    """Lines that begin with ``-`` and those behind them, with ``+``, that take their place."""
+    """Lines with ``-``, each group followed by the lines with ``+`` that replace it."""
     text: str
-    """The whole file after it."""
+    """The whole file after the change."""
     mark: Mark
-    """Where the first line of the diff stands in the source."""
+    """Place of the diff's first line in the source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,61 +50,61 @@ class LessonCommands:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LessonChoice:
-    """One answer that may be chosen. Which is right, only the run knows."""
+    """One choice of a question. The run determines whether it is right."""
 
     text: str
     expect: Map
-    """What a run must come to for it to be right, as in a scenario's `expect`."""
+    """Expectation that a run meets if the choice is right, as in a scenario's `expect`."""
     fails: str = ""
-    """Right if this invariant fails; ``nothing``: if none does."""
+    """Invariant that fails if the choice is right; ``nothing``: none fails."""
     sometimes: bool = False
-    """Of generated orders: right if the expectation holds in some of them, and not in all."""
+    """For generated orders: whether the expectation must hold in some of them and not in all."""
     mark: Mark
-    """Where it stands in the source."""
+    """Place in the source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LessonValue:
-    """A value of the run: of the rows that a step gave, or of a table's at the end."""
+    """A value of the run: from the rows that a step returned, or from the final rows of a table."""
 
     column: str
     step: str = ""
     table: str = ""
     at: str = ""
-    """Of a table: the node."""
+    """Node of the table."""
     row: tuple[tuple[str, str], ...] = ()
-    """Of a table: columns and values that say which row."""
+    """Columns and values that identify the table's row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LessonQuestion:
-    """What is asked before a run shows the outcome."""
+    """A question that is asked before a run shows the outcome."""
 
     number: int
-    """Within its lesson, from 1."""
+    """Number within the lesson, from 1."""
     ask: str
     """The question, as Markdown."""
     file: str
     text: str
-    """What the file holds at this place of the lesson."""
+    """Content of the file at this place of the lesson."""
     order: str
-    """The name of an order of the file; empty: `items` is played."""
+    """Name of an order of the file; empty: `items` are played."""
     items: MarkedList
-    """The items of an order that the file does not have."""
+    """Items of an order that the file does not have."""
     without: tuple[str, ...] = ()
-    """The protections that are switched off."""
+    """Protections that are switched off."""
     choices: tuple[LessonChoice, ...] = ()
     value: LessonValue | None = None
-    """What is asked for instead of a choice."""
+    """The value that the question asks for; None: it has choices."""
     why: str = ""
-    """What the run cannot say of the reason, as Markdown."""
+    """Further reasons, which do not follow from the run, as Markdown."""
     mark: Mark
-    """Where it stands in the source."""
+    """Place in the source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LessonExercise:
-    """The answer of what the reader shall try alone; it is folded."""
+    """The folded answer to an exercise that the reader tries alone."""
 
     parts: tuple[LessonPart, ...]
 
@@ -116,26 +116,26 @@ LessonPart = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
-    """One lesson, as its source says it."""
+    """One lesson, parsed from its source."""
 
     path: str
-    """The source, as messages call it."""
+    """Path of the source for messages."""
     number: int
     name: str
-    """``01_lost_update``."""
+    """Name such as ``01_lost_update``."""
     title: str
     minutes: int
-    """How long it takes, at most."""
+    """Maximum duration."""
     teaches: str
-    """What the reader knows afterwards, in one sentence."""
+    """Learning objective, in one sentence."""
     needs: str
     """What the reader must have done before, as Markdown."""
     parts: tuple[LessonPart, ...]
     lines: tuple[str, ...]
-    """The source."""
+    """Lines of the source."""
 
     def walk(self) -> Iterator[LessonPart]:
-        """Every part in its sequence, those of exercises too."""
+        """Yield every part in its sequence, including those of exercises."""
         for part in self.parts:
             yield part
             if isinstance(part, LessonExercise):
@@ -143,5 +143,5 @@ class Lesson:
 
     @property
     def questions(self) -> tuple[LessonQuestion, ...]:
-        """Everything that is asked."""
+        """All questions of the lesson."""
         return tuple(part for part in self.walk() if isinstance(part, LessonQuestion))

@@ -1,4 +1,4 @@
-"""Reads the source of a lesson; every mistake is told with its file, line and column."""
+"""Parser of lesson sources; every error is reported with file, line and column."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from twopc.sim.scenario.text import Document, Map, Mark
 from twopc.sim.scenario.text import Sequence as MarkedList
 
 FOLDER = Path(__file__).parent
-#: No lesson takes longer.
+#: Maximum duration of a lesson.
 MINUTES_MAX = 10
 
 _NAME = re.compile(r"(?P<number>\d\d)_[a-z_]+")
 _MARK = re.compile(r"<!-- (?P<kind>file|change|question)(?:: (?P<name>\S+))? -->\n?")
 _FOLD, _UNFOLD = "<details><summary>Answer</summary>", "</details>"
-#: By kind of mark: of which language its block is; None: of any.
+#: Language of the block by kind of mark; None: any language.
 _LANGUAGES = {"file": None, "change": "diff", "question": "yaml"}
 _HEAD = ("title", "minutes", "teaches", "needs")
 _QUESTION = ("ask", "file", "order", "without", "choices", "value", "why")
@@ -44,10 +44,10 @@ _OF_STEP, _OF_TABLE = ("step", "column"), ("table", "at", "row", "column")
 
 @cache
 def lessons(folder: Path = FOLDER) -> tuple[Lesson, ...]:
-    """All lessons of a folder, in their sequence.
+    """Return all lessons of a folder, in their sequence.
 
     Raises:
-        ScenarioError: what is wrong with any of them, of all that are.
+        ScenarioError: a lesson is invalid; the message lists the errors of all lessons.
     """
     results, wrong = [], []
     for path in sorted(folder.glob("[0-9]*.md")):
@@ -61,10 +61,10 @@ def lessons(folder: Path = FOLDER) -> tuple[Lesson, ...]:
 
 
 def lesson(number: int) -> Lesson:
-    """One of the lessons that are shipped.
+    """Return one of the shipped lessons.
 
     Raises:
-        ScenarioError: there is none of this number.
+        ScenarioError: there is no lesson with this number.
     """
     every = lessons()
     for each in every:
@@ -74,16 +74,16 @@ def lesson(number: int) -> Lesson:
 
 
 def read(path: Path) -> Lesson:
-    """The lesson in a file.
+    """Return the lesson in a file.
 
     Raises:
-        ScenarioError: every mistake, with its place.
+        ScenarioError: the source is invalid; the message lists every error with its place.
     """
     return parse(scenario_files.content(path), str(path))
 
 
 def parse(source: str, path: str) -> Lesson:
-    """As `read`, of text; `path` is what messages call it."""
+    """Return the lesson in a text; see `read`. `path` is the name for messages."""
     name = _NAME.fullmatch(Path(path).stem)
     if name is None:
         raise ScenarioError(
@@ -111,7 +111,7 @@ def parse(source: str, path: str) -> Lesson:
 
 
 def _end_of_head(document: Document) -> int:
-    """The line of the second ``---``, from 0; 0 if there is none."""
+    """Return the line of the second ``---``, from 0; 0 if there is none."""
     ends = [at for at, line in enumerate(document.lines) if line == "---"]
     if len(ends) < 2 or ends[0] != 0:
         document.error(
@@ -137,7 +137,7 @@ def _head(document: Document, end: int) -> dict[str, str]:
 
 
 def _yaml(document: Document, line: int, lines: list[str], *, foreign: bool = False) -> Map | None:
-    """A mapping that stands in the source from a line on, with its marks there; None: it is none."""
+    """Return a YAML mapping that begins at a line of the source, with its marks there; None if it is no mapping."""
     inner = text.parse("\n" * line + "\n".join(lines), document.path, foreign=foreign)
     for problem in inner.problems:
         document.note(problem)
@@ -165,22 +165,22 @@ def _text(document: Document, values: Map, key: str, *, needed: bool = True) -> 
 
 
 class _Parts:
-    """Divides the Markdown of a lesson into its parts."""
+    """Splits the Markdown of a lesson into its parts."""
 
     def __init__(self, document: Document, end: int) -> None:
         self._document = document
         self._lines = document.lines
         self._begin = end + 1
         self._files: dict[str, str] = {}
-        """What each file holds by now."""
+        """Present content of each file."""
         self._last = ""
         """The file that was saved or changed last."""
         self._mark: tuple[str, str, Mark] | None = None
-        """What the next block is: kind, name, and where that is said."""
+        """Mark for the next block: kind, name, and place."""
         self._asked = 0
 
     def all(self) -> Iterator[LessonPart]:
-        """Every part of the lesson."""
+        """Yield every part of the lesson."""
         blank = "\n" * self._begin
         body = blank + "\n".join(self._lines[self._begin :]) + "\n"
         tokens = [
@@ -205,7 +205,7 @@ class _Parts:
             self._document.error(Mark(len(self._lines), 1), f"'{_UNFOLD}' is missing")
 
     def _merged(self, tokens: list[Token]) -> Iterator[LessonPart | str]:
-        """Parts, and where the answer of an exercise begins and ends; neighbouring texts are one."""
+        """Yield the parts, with the begin and end of an exercise's answer; adjacent texts are merged."""
         begin: int | None = None
         last = 0
         for token in tokens:
@@ -236,7 +236,7 @@ class _Parts:
         return LessonText(markdown="\n".join(self._lines[begin:after]).strip() + "\n")
 
     def _no_mark(self) -> None:
-        """What a mark stands before must be a block."""
+        """Report a mark that no block follows."""
         if self._mark is not None:
             self._document.error(self._mark[2], f"no block follows this '{self._mark[0]}'")
             self._mark = None
@@ -262,7 +262,7 @@ class _Parts:
             self._mark = (mark["kind"], mark["name"] or "", Mark(line + 1, 1))
 
     def _block(self, token: Token, line: int) -> LessonPart | None:
-        """What a fenced block stands for."""
+        """Return the part of a fenced block."""
         language = token.info.strip()
         at = Mark(line + 2, 1)
         if self._mark is None:

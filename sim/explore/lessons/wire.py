@@ -1,6 +1,6 @@
-"""The lessons as the explorer's page gets them: values of JSON.
+"""The lessons as JSON values for the explorer's page.
 
-The outcome is not among what a page gets first: `answer_json` is asked once somebody has answered.
+Outcomes are not included: `answer_json` is requested after the reader has answered.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class LessonPartJson(TypedDict):
 
     kind: Literal["text", "file", "change", "run", "terminal", "question", "exercise"]
     html: NotRequired[str]
-    """Without scripts, styles, images and links to other hosts; ``#lesson=2`` leads to another lesson."""
+    """HTML without scripts, styles, images and links to other hosts; ``#lesson=2`` links to another lesson."""
     name: NotRequired[str]
     text: NotRequired[str]
     diff: NotRequired[str]
@@ -71,7 +71,7 @@ class LessonJson(TypedDict):
 
 
 class ChoiceJson(TypedDict):
-    """What the run says of one choice."""
+    """Result of judging one choice by the run."""
 
     holds: bool
     message: str
@@ -80,24 +80,24 @@ class ChoiceJson(TypedDict):
 
 
 class AnswerJson(TypedDict):
-    """What the run says of a question."""
+    """Answer to a question, from the run."""
 
     right: int | None
-    """Which choice it is, from 0; null where a value is typed."""
+    """Number of the right choice, from 0; null if a value is typed."""
     value: str | None
     choices: list[ChoiceJson]
-    """In the sequence of the question's: why a wrong one is wrong."""
+    """Outcomes in the sequence of the question's choices: why a wrong one is wrong."""
     because: str
     however: str
     why: str
-    """HTML: what the run cannot say of the reason."""
+    """Further reasons, which do not follow from the run, as HTML."""
 
 
 def lessons_json() -> list[LessonJson]:
-    """Every lesson, without its answers.
+    """Return every lesson, without its answers.
 
     Raises:
-        ScenarioError: a source is wrong; with every place.
+        ScenarioError: a source is invalid; the message lists every error with its place.
     """
     return [
         {
@@ -115,7 +115,7 @@ def lessons_json() -> list[LessonJson]:
 
 @cache
 def answer_json(number: int, question: int) -> AnswerJson:
-    """The answer of a lesson's question, both by number from 1. Plays the order on the model.
+    """Return the answer to a lesson's question, both by number from 1. Plays the order on the model.
 
     Must not be called on a running event loop.
 
@@ -151,7 +151,7 @@ def _answer(question: LessonQuestion, result: LessonAnswer) -> AnswerJson:
 
 
 def _parts(parts: tuple[LessonPart, ...], files: dict[str, str]) -> list[LessonPartJson]:
-    """The parts; `files` has what each file holds by then."""
+    """Return the parts; `files` has the content of each file up to this place."""
     results: list[LessonPartJson] = []
     for part in parts:
         match part:
@@ -175,7 +175,7 @@ def _parts(parts: tuple[LessonPart, ...], files: dict[str, str]) -> list[LessonP
 
 
 def _commands(part: LessonCommands, files: dict[str, str]) -> list[LessonPartJson]:
-    """A run of a file is played by the page; what else there is, in a terminal."""
+    """Return a part for each command: the page plays runs of a file, and shows others as commands for a terminal."""
     results: list[LessonPartJson] = []
     for command in part.commands:
         words = shlex.split(command)
@@ -208,7 +208,7 @@ def _question(question: LessonQuestion) -> LessonPartJson:
 
 
 def _html(markdown: str) -> str:
-    """As HTML; a link to a page that the explorer does not have is its text."""
+    """Return Markdown as HTML; a link to a page that the explorer does not have becomes text."""
     return _LINK.sub(_link, _MARKDOWN.render(markdown))
 
 

@@ -1,18 +1,18 @@
-"""What the explorer's page and its server say to each other: JSON, by path and method.
+"""Protocol between the explorer's page and its server: JSON, by path and method.
 
-Every request carries the link's token in the header `TOKEN_HEADER`; what is no ``2xx`` has a `Refusal` as its body; 400 the
-request has another shape.
+Every request has the link's token in the header `TOKEN_HEADER`. Every answer other than ``2xx`` has a `Refusal` as its
+body; 400: the request has another shape.
 
 =====  =================  =======================  ===========================================================
-GET    /api/files         ``?checked=1``           `FileListing`; without ``checked`` as a glance at the files tells,
-                                                   at once: it has an `error` only where it cannot be read
+GET    /api/files         ``?checked=1``           `FileListing`; without ``checked`` from a quick scan of the files,
+                                                   with an `error` only for files that cannot be read
 GET    /api/file          ``?path=``               `FileContent`; 404 there is no such file
 POST   /api/check         `CheckRequest`           `FileContent` of a text that is not saved
 PUT    /api/file          `SaveRequest`            `SavedFile`; 409 the file has changed meanwhile,
-                                                   413 it would be too long to be read
-POST   /api/play          `PlayRequest`            `PlayAnswer`; 422 the text has errors, or a switch cannot be so
-POST   /api/orders        `OrdersRequest`          server-sent events, each an `OrdersEvent`; ends by itself
-                                                   and when whoever asked goes away
+                                                   413 the text is too long to be read again
+POST   /api/play          `PlayRequest`            `PlayAnswer`; 422 the text has errors, or a switch is not possible
+POST   /api/orders        `OrdersRequest`          server-sent events, each an `OrdersEvent`; the search
+                                                   stops if the client disconnects
 POST   /api/postgres      `PlayRequest`            `PostgresAnswer`
 POST   /api/export        `ExportRequest`          `ExportedText`
 GET    /api/schema                                 the JSON schema of scenario files
@@ -21,9 +21,9 @@ GET    /api/lessons                                a list of `twopc.sim.explore.
 GET    /api/lessons/answer `LessonQuery`             `twopc.sim.explore.lessons.wire.AnswerJson`
 =====  =================  =======================  ===========================================================
 
-`twopc explore --export DIR` writes the same as files: see `StaticIndex`.
+`twopc explore --export DIR` writes the answers as files: see `StaticIndex`.
 
-Values only: nothing here plays, reads or serves.
+This package only defines types.
 """
 
 from __future__ import annotations
@@ -123,5 +123,5 @@ __all__ = [
     "WireSwitch",
 ]
 
-#: The header that carries the token of the link.
+#: Header with the token of the link.
 TOKEN_HEADER = "X-Twopc-Token"

@@ -1,77 +1,77 @@
-"""Files, and what they say, as a page and its server tell each other of them: see `twopc.sim.explore.wire`."""
+"""Types for files and their contents in the protocol between page and server: see `twopc.sim.explore.wire`."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
-from typing_extensions import TypedDict  # by which pydantic reads requests
+from typing_extensions import TypedDict  # as pydantic requires
 
-#: One entry of an order: the name of a step, or what an order's item may be besides, as in a file:
+#: One entry of an order: the name of a step, or another kind of item as in a file:
 #: ``{"sync": ["sub2"]}``, ``{"cut": "sub1"}``, ``{"fault": "lost"}``.
 WireItem = str | dict[str, Any]
-#: A number that a request has: of arrivals, of orders that are played, of lessons.
+#: A number in a request: of an arrival, of orders to play, or of a lesson.
 RequestNumber = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class WireProblem(TypedDict):
-    """A mistake in a file, as `twopc check` finds it."""
+    """An error or warning in a file, as `twopc check` reports it."""
 
     line: int
-    """From 1, as `column`."""
+    """Number from 1, like `column`."""
     column: int
     length: int
-    """Of what is marked, in characters; at least 1."""
+    """Length of the marked text in characters; at least 1."""
     message: str
     remedy: str
-    """What would mend it, where the message says so; else empty."""
+    """The remedy, if the message contains one; else empty."""
     severity: Literal["error", "warning"]
     path: str
-    """The file, if it is another one, which this one takes something from; else empty."""
+    """Path of the included file that has the problem; empty: the file itself."""
 
 
 class Refusal(TypedDict):
-    """Why a request was not done; nothing is changed."""
+    """The reason why a request was not done; nothing is changed."""
 
     error: str
-    """In words, with what would help."""
+    """The reason in words, with a remedy."""
     kind: Literal[
         "token", "origin", "request", "path", "missing", "changed", "scenario", "switch", "stopped",
         "died", "server",
     ]  # fmt: skip
-    """``stopped``: somebody has stopped it; ``died``: what worked on it has died, and another one has taken its place."""
+    """``stopped``: the job was stopped; ``died``: the worker died, and another one has replaced it."""
     errors: NotRequired[list[WireProblem]]
-    """With ``scenario``: what is wrong with the text."""
+    """Errors of the text, for ``scenario``."""
     version: NotRequired[str]
-    """With ``changed``: of what is in the file now."""
+    """Version of the present file, for ``changed``."""
 
 
 class ListedFile(TypedDict):
     """A scenario file of the folder."""
 
     path: str
-    """Within the folder, with ``/``."""
+    """Path within the folder, with ``/``."""
     name: str
     about: str
     steps: int
-    """Of the longest listed order; 0 of a file that has none, or that was not checked."""
+    """Number of steps of the longest listed order; 0 if there is none, or the file was not checked."""
     orders: list[str]
     error: WireProblem | None
-    """The first, of a file that cannot be played."""
+    """The first error of a file that cannot be played."""
     why_not: str
-    """Why it cannot be explored though it is right: it is a load."""
+    """Why a valid file cannot be explored: it is a load."""
 
 
 class FileListing(TypedDict):
-    """What `twopc explore` was opened with."""
+    """The folder that `twopc explore` has opened."""
 
     root: str
-    """The folder's name."""
+    """Name of the folder."""
     files: list[ListedFile]
     present: bool
-    """Large type, and keys for next and back."""
+    """Whether the page is for a presentation: large type, and keys for next and back."""
     read_only: bool
-    """Nothing can be saved: the folder is the installed one, or a static export."""
+    """Whether nothing can be saved: the folder is the installed one, or a static export."""
 
 
 class WireNode(TypedDict):
@@ -80,74 +80,74 @@ class WireNode(TypedDict):
     name: str
     role: Literal["publisher", "subscriber", "republisher"]
     publisher: str
-    """Of a Subscriber: where it subscribes; else empty."""
+    """Publisher of a Subscriber; else empty."""
 
 
 class WireSession(TypedDict):
-    """A client: a lane."""
+    """A client, shown as a lane."""
 
     name: str
     node: str
     also: list[str]
-    """Further Subscribers at which its transactions work."""
+    """Further Subscribers at which the session's transactions work."""
     way: Literal["coordinator", "any client", "plain"]
 
 
 class WireStep(TypedDict):
-    """A step: a card."""
+    """A step, shown as a card."""
 
     name: str
     session: str
     action: str
     """``sql``, ``begin``, ``commit``, ``rollback``, ``sync``, …"""
     text: str
-    """What it does, as it is shown: SQL, or the action's word."""
+    """Text of the card: SQL, or the name of the action."""
 
 
 class ListedOrder(TypedDict):
-    """An order of the file, in a cell of its matrix; what is not said of it, others may share, its steps included."""
+    """An order of the file, in a cell of its matrix; only its name is unique, as orders may share their steps."""
 
     name: str
-    """By which it is asked for, with the cell: ``alice first [serializable]``."""
+    """Name for requests, with the cell: ``alice first [serializable]``."""
     about: str
     steps: list[WireItem]
-    """Of a generated order those of the first that it stands for."""
+    """Steps; for a generated order those of its first course."""
     generated: bool
     faults: list[str]
-    """Armed from its beginning: of `WireScenario.faults`."""
+    """Faults armed from the beginning, of `WireScenario.faults`."""
     switches: dict[str, str]
-    """What it has otherwise than `WireSwitch.value`: its own isolation, or its cell's."""
+    """Values that differ from `WireSwitch.value`: the order's own isolation, or values of its cell."""
 
 
 class WireSwitch(TypedDict):
-    """Something that may be otherwise than in the file, until the page is left."""
+    """A property that can be changed while the page is open, without changing the file."""
 
     name: str
     """``isolation``, ``commit``, ``shipping``, ``any_client``, ``agents``, ``protection.version_check``."""
     label: str
     kind: Literal["choice", "on_off"]
     values: list[str]
-    """Of a choice; of the others ``on`` and ``off``."""
+    """Values of a choice; otherwise ``on`` and ``off``."""
     value: str
-    """As the file has it, for orders that do not say otherwise."""
+    """Value of the file, for orders without one of their own."""
     about: str
-    """What it changes; of a protection also what goes wrong without it."""
+    """What the switch changes; for a protection also what goes wrong without it."""
     of_twin: bool
-    """A protection that a twin of the file switches off: what the file is about."""
+    """Whether a twin of the file switches this protection off, so that the file is about it."""
 
 
 class WirePoint(TypedDict):
-    """Where a fault may be placed, and what may happen there."""
+    """A point at which a fault can be placed, and the actions that are possible there."""
 
     point: str
     """``coordinator.before_commit(pub)``"""
     about: str
     deeds: list[str]
-    """What can be put into `WireFault.do` here."""
+    """Values for `WireFault.do` at this point."""
 
 
 class WireScenario(TypedDict):
-    """A scenario, as far as a page needs it."""
+    """The parts of a scenario that a page needs."""
 
     name: str
     about: str
@@ -159,37 +159,37 @@ class WireScenario(TypedDict):
     switches: list[WireSwitch]
     fault_points: list[WirePoint]
     faults: dict[str, str]
-    """The file's own, which an order may arm as ``{"fault": "lost"}``, with what each does."""
+    """The file's faults, which an order can arm as ``{"fault": "lost"}``, and what each does."""
 
 
 class FileContent(TypedDict):
-    """A file and what it says."""
+    """A file with its scenario and its errors."""
 
     path: str
     text: str
     version: str
-    """Changes with the text: what `SaveRequest.base_version` is compared with."""
+    """Digest of the text, with which `SaveRequest.base_version` is compared."""
     errors: list[WireProblem]
     scenario: WireScenario | None
-    """None: it has errors, or is a load."""
+    """None: the file has errors, or is a load."""
     why_not: str
     """Why there is no scenario, if there are no errors."""
 
 
 class CheckRequest(TypedDict):
-    """A text to be looked at."""
+    """A text to be checked."""
 
     path: str
     text: str
 
 
 class SaveRequest(TypedDict):
-    """A text to be written into a file of the folder."""
+    """A text to be written to a file of the folder."""
 
     path: str
     text: str
     base_version: str
-    """The version that it was made from; empty: the file is new."""
+    """Version of the text that was edited; empty: the file is new."""
 
 
 class SavedFile(TypedDict):
@@ -200,14 +200,14 @@ class SavedFile(TypedDict):
 
 
 class LessonQuery(TypedDict):
-    """Of which question the answer is asked for; both numbers count from 1."""
+    """The question whose answer is requested; both numbers count from 1."""
 
     lesson: RequestNumber
     question: RequestNumber
 
 
 class ScenarioTemplate(TypedDict):
-    """A file to begin with."""
+    """A template for a new file."""
 
     name: str
     about: str
@@ -215,7 +215,7 @@ class ScenarioTemplate(TypedDict):
 
 
 class TemplateListing(TypedDict):
-    """What a new file may begin with."""
+    """The templates for new files."""
 
     templates: list[ScenarioTemplate]
 
@@ -225,7 +225,7 @@ class StaticOrder(TypedDict):
 
     name: str
     play: str
-    """The file with its `PlayAnswer`, relative to the index."""
+    """File with the order's `PlayAnswer`, relative to the index."""
 
 
 class StaticFile(TypedDict):
@@ -233,19 +233,19 @@ class StaticFile(TypedDict):
 
     path: str
     file: str
-    """The file with its `FileContent`, relative to the index."""
+    """File with the `FileContent`, relative to the index."""
     orders: list[StaticOrder]
 
 
 class StaticIndex(TypedDict):
-    """``data/index.json`` of a static export: read-only, for a plain file server.
+    """Content of ``data/index.json`` in a static export, which is read-only and needs only a plain file server.
 
-    A page that finds it beside itself asks no server: `listing` is what ``GET /api/files`` would answer.
+    A page that finds this file beside itself sends no requests: `listing` is the answer to ``GET /api/files``.
     """
 
     listing: FileListing
     files: list[StaticFile]
     lessons: str
-    """The file with what ``GET /api/lessons`` would answer, relative to the index."""
+    """File with the answer to ``GET /api/lessons``, relative to the index."""
     answers: dict[str, str]
-    """By ``lesson.question``, as ``1.2``, the file with the answer."""
+    """Files with answers by ``lesson.question``, such as ``1.2``."""

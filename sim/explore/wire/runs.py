@@ -1,10 +1,10 @@
-"""Orders that are played, as a page and its server tell each other of them: see `twopc.sim.explore.wire`."""
+"""Types for plays in the protocol between page and server: see `twopc.sim.explore.wire`."""
 
 from __future__ import annotations
 
 from typing import Any, Literal, NotRequired
 
-from typing_extensions import TypedDict  # by which pydantic reads requests
+from typing_extensions import TypedDict  # as pydantic requires
 
 from twopc.sim.explore.wire.files import RequestNumber, WireItem
 
@@ -13,87 +13,90 @@ StateDelta = dict[str, dict[str, Any] | None]
 
 
 class WireFault(TypedDict):
-    """A fault that is placed by hand, armed from the beginning."""
+    """A fault placed by hand, armed from the beginning."""
 
     at: str
     """A `WirePoint.point`."""
     do: str
     nth: NotRequired[RequestNumber]
-    """At which arrival, from 1."""
+    """Number of the arrival at which the fault strikes, from 1."""
     session: NotRequired[str]
-    """Only at arrivals of this session's transactions."""
+    """Only arrivals of this session's transactions count."""
 
 
 class PlayVariant(TypedDict):
-    """What is played, besides the text."""
+    """What is played, apart from the text."""
 
     order: list[WireItem]
     listed: NotRequired[str]
-    """The `ListedOrder` that it is, or that it was made of: of that are its cell of the matrix, the faults that it arms
-    and its isolation. Without it: the first cell's, no faults, and isolation as the topology says."""
+    """Name of the `ListedOrder` that is played, or from which the order was made: it provides the cell, the armed
+    faults and the isolation. Default: the first cell, no faults, and the topology's isolation.
+    """
     switches: NotRequired[dict[str, str]]
-    """By `WireSwitch.name`; those that are as in the order may be left out."""
+    """Values by `WireSwitch.name`; unchanged ones may be omitted."""
     faults: NotRequired[list[WireFault]]
 
 
 class PlayRequest(PlayVariant):
-    """An order to be played."""
+    """A request to play an order."""
 
     path: str
     text: NotRequired[str | None]
-    """Without it: as the file is saved."""
+    """Default: the text of the saved file."""
     before: NotRequired[PlayVariant | None]
-    """What was shown before: told is what has become otherwise."""
+    """The variant shown before, with which the run is compared."""
 
 
 class OrdersRequest(TypedDict):
-    """All feasible orders to be played."""
+    """A request to play all feasible orders."""
 
     path: str
     text: NotRequired[str | None]
     sessions: NotRequired[list[str]]
-    """Those that take part; all."""
+    """Sessions that take part; default: all."""
     listed: NotRequired[str]
-    """As of `PlayVariant`."""
+    """See `PlayVariant.listed`."""
     switches: NotRequired[dict[str, str]]
     faults: NotRequired[list[WireFault]]
     limit: NotRequired[RequestNumber]
-    """At most so many are played."""
+    """Maximum number of orders that are played."""
 
 
 class WireCard(TypedDict):
-    """A step, or a sync of the order's own, as it was played."""
+    """A step, or a sync of the order, as it was played."""
 
     step: str
     session: str
-    """Empty: the agents'."""
+    """Session of the step; empty: a sync."""
     item: int
-    """Its place in the order, from 0; -1: the delivery after the last step."""
+    """Place in the order, from 0; -1: the delivery after the last step."""
     state: Literal["ok", "waited", "refused", "failed", "skipped", "waiting", "not_played"]
-    """``waited``: it waited and was done; ``refused``: a conflict, or what it brought about, ``failed``: another error;
-    ``waiting``: it still waited when the order ended; ``not_played``: the order did not come so far."""
+    """State of the step. ``waited``: done after a wait; ``refused``: by a conflict, or as a consequence of one;
+    ``failed``: another error; ``waiting``: still waiting when the order ended; ``not_played``: the order ended
+    before.
+    """
     text: str
-    """What it does."""
+    """What the step does."""
     began_ms: float | None
-    """Since the order began; None: it was not sent."""
+    """Time since the order began; None: the step was not sent."""
     ended_ms: float | None
     moment: int
-    """At which it was sent; -1: never."""
+    """Moment at which the step was sent; -1: never."""
     end_moment: int
-    """At which it had ended; -1: never."""
+    """Moment at which the step had ended; -1: never."""
     waits_for: str
-    """``alice (a_write)``; empty if it did not wait."""
+    """``alice (a_write)``; empty if the step did not wait."""
     result: str
-    """What it returned or was refused with, in short."""
+    """Short form of the result or of the refusal."""
     because: str
     however: str
 
 
 class WireAgent(TypedDict):
-    """Something that an agent or recovery did."""
+    """An action of an agent or of recovery."""
 
     at_ms: float
-    """Since the order began."""
+    """Time since the order began."""
     moment: int
     node: str
     kind: Literal["deliver", "suppress", "skip", "echo", "settled", "merge_session", "merge_conflict"]  # fmt: skip
@@ -113,7 +116,7 @@ class WireMessage(TypedDict):
 
 
 class WireMoment(TypedDict):
-    """Something happened."""
+    """An event of the run."""
 
     at_ms: float
     event: str
@@ -121,26 +124,26 @@ class WireMoment(TypedDict):
     ``fault``, ``end``, …"""
     text: str
     step: str
-    """That it belongs to; empty if to none."""
+    """Step to which the event belongs; empty if there is none."""
     changed: list[str]
-    """The keys of `WireRun.states` that are otherwise than before."""
+    """Keys of `WireRun.states` that have changed."""
 
 
 class WireInvariant(TypedDict):
-    """Something that must always hold."""
+    """An invariant of the order."""
 
     name: str
     holds: bool
     means: str
     """What must hold."""
     text: str
-    """What is broken; empty if nothing is."""
+    """What is broken; empty if the invariant holds."""
     because: str
     however: str
 
 
 class WireFailure(TypedDict):
-    """An expectation of the file that was not met."""
+    """An unmet expectation of the file."""
 
     check: str
     message: str
@@ -149,15 +152,15 @@ class WireFailure(TypedDict):
 
 
 class Infeasible(TypedDict):
-    """Where an order stops being possible."""
+    """The place at which an order is not possible."""
 
     at: int
-    """The entry of the order, from 0."""
+    """Number of the order's entry, from 0."""
     reason: str
 
 
 class WireArrival(TypedDict):
-    """Somebody came by a point of the protocol: here a fault can be placed."""
+    """The arrival of a process at a point of the protocol, where a fault can be placed."""
 
     point: str
     nth: int
@@ -167,7 +170,7 @@ class WireArrival(TypedDict):
 
 
 class WireRun(TypedDict):
-    """An order as it was played."""
+    """A played order."""
 
     on: Literal["model", "postgres"]
     order: list[WireItem]
@@ -176,88 +179,88 @@ class WireRun(TypedDict):
     agents: list[WireAgent]
     moments: list[WireMoment]
     states: list[StateDelta]
-    """As many as moments: at each, what is otherwise, by key; None: it is gone. The first has everything. Keys:
+    """One delta per moment: the states that have changed, by key; None: removed. The first one is complete. Keys:
 
     ``session/alice``           {node, text, style}
     ``node/sub1``               {up, reached}
     ``row/pub/account/id=1``    {exists, values: {column: text}, version, label, uncommitted: [{values, version, label,
-                                by, state, gone}], locked_by: [{by, mode}], waiting: [session], stale}; `exists`: it is
-                                committed; `state`: ``open`` or ``prepared``; `stale`: not as at the Publisher
-    ``lock/pub/alice/…``        {session, what, mode, granted, waits_for: [...]}; of tables, and all that wait
+                                by, state, gone}], locked_by: [{by, mode}], waiting: [session], stale}; `exists`: whether
+                                committed; `state`: ``open`` or ``prepared``; `stale`: differs from the Publisher's
+    ``lock/pub/alice/…``        {session, what, mode, granted, waits_for: [...]}; table locks, and all waits
     ``prepared/pub/gid``        {gid, by}
     ``marker/pub/gid``          {gid, by, fence, participants}
     ``decision/gid``            {gid, by, decision, participants}
-    ``reader``                  {read, behind}; in transactions, as those of agents
-    ``stored/1``                {number, origin, commands}; `commands`: how many
+    ``reader``                  {read, behind}; both in transactions, as for agents
+    ``stored/1``                {number, origin, commands}; `commands`: their number
     ``agent/sub1``              {delivered, behind, state}
-    ``message/1``               `WireMessage`, while it is on its way
-    ``generation/anna/1``       {number, rows, upto}; where changes are merged
-    ``metadata/anna/t/id=1``    {lineage: {replica: version}, writer, gone}; likewise
-    ``neighbour/anna/pub``      {sent, received, coming}; likewise
+    ``message/1``               `WireMessage`, while it is in transit
+    ``generation/anna/1``       {number, rows, upto}; this and the following only in merge replication
+    ``metadata/anna/t/id=1``    {lineage: {replica: version}, writer, gone}
+    ``neighbour/anna/pub``      {sent, received, coming}
     """
     messages: list[WireMessage]
-    """All of them."""
+    """All messages."""
     arrivals: list[WireArrival]
     invariants: list[WireInvariant]
     failures: list[WireFailure]
     story: list[str]
-    """In sentences."""
+    """Sentences about the run."""
     outcomes: dict[str, str]
-    """By session: ``committed``, ``rolled back``, ``in doubt``."""
+    """Outcomes by session: ``committed``, ``rolled back``, ``in doubt``."""
     outcome: str
-    """All of it in one sentence."""
+    """All outcomes in one sentence."""
     behaviour: str
-    """The same for orders that came to the same."""
+    """Digest of the behaviour, equal for orders with the same behaviour."""
     elapsed_ms: float
-    """That it took to play it, in the world's time."""
+    """Duration of the play in real time."""
 
 
 class PlayAnswer(TypedDict):
-    """An order that was played, and what it differs in."""
+    """A played order, and how it differs from the one before."""
 
     run: WireRun
     listed: str
-    """The `ListedOrder` that it was: of its steps, faults and isolation; empty: none."""
+    """Name of the `ListedOrder` with the same steps, faults and isolation; empty: there is none."""
     compared: str | None
-    """What has become otherwise than before, in one sentence; None: there is nothing to compare with."""
+    """The differences from the variant before, in one sentence; None: there was none."""
 
 
 class WireDifference(TypedDict):
-    """The first in which two plays differ."""
+    """The first difference between two plays."""
 
     about: str
     model: str
     postgres: str
     text: str
     step: str
-    """The card that it is about; empty if it is about none."""
+    """Step of the card concerned; empty if there is none."""
 
 
 class PostgresAnswer(TypedDict):
-    """An order on real servers, beside the same on the model."""
+    """An order on real servers, and the same order on the model."""
 
     run: WireRun
     model: WireRun
     first_difference: WireDifference | None
     differences: int
     chosen: str
-    """What PostgreSQL may choose, and has chosen otherwise: then nothing else is compared; else empty."""
+    """A permitted choice that PostgreSQL made differently, so that nothing else is compared; else empty."""
 
 
 class WireBehaviour(TypedDict):
-    """Orders that came to the same."""
+    """Orders with the same behaviour."""
 
     id: str
     order: list[WireItem]
-    """The first of them."""
+    """The first of these orders."""
     count: int
-    """Of those that were played."""
+    """Number of these orders among those played."""
     outcomes: dict[str, str]
     text: str
     holds: bool
-    """All invariants."""
+    """Whether all invariants hold."""
     broken: list[str]
-    """Those that do not hold."""
+    """Invariants that do not hold."""
     waits: list[str]
     """``b_write waits for alice (a_write) at pub``"""
     refused: list[str]
@@ -265,35 +268,35 @@ class WireBehaviour(TypedDict):
 
 
 class OrdersEvent(TypedDict):
-    """The data of one event of `/api/orders`."""
+    """Data of one event of `/api/orders`."""
 
     event: Literal["progress", "behaviour", "done", "failed"]
-    """The event's name, too; ``behaviour``: a new one, or more of one that is known."""
+    """Name of the event; ``behaviour``: a new behaviour, or further orders of a known one."""
     orders: int
-    """That there are, by the sequence of each session's own steps."""
+    """Number of all orders that keep the sequence of each session's steps."""
     run: int
     infeasible: int
     left_out: int
     behaviour: NotRequired[WireBehaviour]
     why: NotRequired[str]
-    """With ``done``: why some are left out, or ``stopped``; with ``failed``: what is wrong."""
+    """With ``done``: why orders are left out, or ``stopped``; with ``failed``: the error."""
 
 
 class ExportRequest(PlayVariant):
-    """What is shown, to be kept."""
+    """A request to export the order that is shown."""
 
     path: str
     text: NotRequired[str | None]
     kind: Literal["scenario", "pytest", "html", "link"]
     name: NotRequired[str]
-    """Of the new order."""
+    """Name of the new order."""
 
 
 class ExportedText(TypedDict):
-    """A file to be kept wherever somebody likes: the server writes nothing."""
+    """A file for the user to save: the server writes nothing."""
 
     filename: str
     media_type: str
     text: str
     remarks: list[str]
-    """What could not be kept: a fault placed by hand in a pytest, for instance."""
+    """What the file lacks, such as a fault placed by hand in a pytest."""
