@@ -110,8 +110,8 @@ def _play(loaded: LoadedScenario, options: RunOptions, commits: tuple[str, ...])
 def _derived(
     loaded: LoadedScenario, setup: MatrixSetup, pool: ProcessPool, part: str
 ) -> list[MatrixCell]:
-    """Return every cell whose name contains `part`; cells that need a server each are last, so that those before
-    share one.
+    """Return every cell whose name contains `part`; cells that need a server each are last, so that others share
+    one.
     """
     orders = [case.name for case in cases(loaded, setup.selection, setup.commits)]
     derived = {job.order: cells for job, cells in pool.results(Derive(name) for name in orders)}

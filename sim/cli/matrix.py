@@ -84,9 +84,7 @@ async def _played(chosen: Sequence[LoadedScenario]) -> list[MatrixRow]:
 
 
 async def rows(loaded: LoadedScenario, theatre: Theatre) -> list[MatrixRow]:
-    """Return the outcomes of a scenario's listed orders at each of `LEVELS`, without orders with a level of their
-    own.
-    """
+    """Return a scenario's outcomes at each of `LEVELS`, for listed orders without a level of their own."""
     scenario = loaded.scenario
     return [
         MatrixRow(

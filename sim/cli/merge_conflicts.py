@@ -76,9 +76,7 @@ def conflict_lines(node: str, conflict: MergeConflict) -> list[str]:
 
 
 async def _recorded(topology: MergeTopology, table: str | None) -> list[tuple[str, MergeConflict]]:
-    """Return node and conflict of all recorded conflicts, oldest first; raise `MergeError` if the Publisher is
-    unreachable.
-    """
+    """Return node and conflict, oldest first, of all recorded conflicts; the Publisher must be reachable."""
     from twopc.errors import MergeError
 
     recorded = [

@@ -68,9 +68,7 @@ def doctor(
 
 
 def _roles_of(name: str, dsn: str) -> list[RoleOfNode]:
-    """Return the roles for which a node is examined: its name if that is a role, else the roles that its database
-    has.
-    """
+    """Return the roles for which a node is examined: its name if that is a role, else those that it already has."""
     import asyncio
 
     import psycopg

@@ -85,9 +85,7 @@ def _on_postgres(options: ReplayOptions) -> PostgresOptions:
 
 
 def _on_the_model(options: ReplayOptions) -> Callable[..., ModelOptions]:
-    """Return a constructor of the options of a simulation; run and scenario, which depend on the archive, are still
-    missing.
-    """
+    """Return a constructor of simulation options; run and scenario, which depend on the archive, are still missing."""
     from twopc.sim.spark.replay.simulation import ModelOptions
 
     return partial(

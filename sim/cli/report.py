@@ -118,9 +118,7 @@ def find(run: str) -> Path:
 
 
 def _text(form: str, records: list[HistoryRecord], out: Path | None) -> str:
-    """Return the report in a form; if it is meant for a terminal and no file is given, print it with colours
-    instead.
-    """
+    """Return the report in a form; forms for a terminal are printed with colours instead if no file is given."""
     import io
 
     from twopc.sim.report import terminal

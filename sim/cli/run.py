@@ -61,7 +61,7 @@ def run(options: RunOptions) -> None:
 def _ahead(
     loaded: Sequence[LoadedScenario], options: RunOptions
 ) -> AbstractContextManager[ServerAhead | None]:
-    """Start the shared server in advance if one will be started for all scenarios."""
+    """Return a context that starts the shared server in advance, or does nothing if none will be started."""
     settings = options.settings
     starts = settings.on == "postgres" and settings.servers == "one" and not options.nodes
     if not starts or not any(_shares(each.scenario) for each in loaded):

@@ -243,7 +243,7 @@ def _scenario(
     names = ["converged" if name == "same_rows" else name for name in broken.invariants]
     twin = [name for name in off if name in SUPPORTED]
     right = played(script, Wiring(), budget, ReplayChooser(broken.choices)).run if twin else run
-    report = right.evidence.outcomes  # type: ignore[attr-defined] # likewise
+    report = right.evidence.outcomes  # type: ignore[attr-defined] # of a script
     text = found_text(loaded, launched, faults, twin, names, expected_of(report))
     if len(faults) < len(struck):
         return text, " (its steps; what went wrong has no name there)"

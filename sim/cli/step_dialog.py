@@ -52,9 +52,7 @@ class StepDialog:
 
     @property
     def _following(self) -> str:
-        """Next item, with a note if its session is blocked: its step is then queued, or not possible in a generated
-        order.
-        """
+        """Next item, with a note if its session is blocked: the step is queued, or impossible in a generated order."""
         walk = self._walk
         if walk.following is None:
             return walk.end

@@ -200,8 +200,6 @@ def _timeless(value: Any) -> Any:
 
 
 def _took(before: WireRun, after: WireRun) -> str:
-    """Return a text about a different duration in virtual time; runs on servers have no moments and are not
-    compared.
-    """
+    """Return a text about another duration in virtual time; empty for runs on servers, which have no moments."""
     old, new = (run["moments"][-1]["at_ms"] if run["moments"] else 0.0 for run in (before, after))
     return f", but that it is over after {new:.1f} ms (before: {old:.1f} ms)" if old != new else ""

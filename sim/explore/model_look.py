@@ -354,9 +354,7 @@ def _rows_of(states: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], str
 
 
 def _is_distributed(transaction: CommittedTransaction) -> bool:
-    """Return whether a transaction changes tables or calls procedures; other transactions are internal to
-    replication.
-    """
+    """Return whether a transaction changes tables or calls procedures; others are internal to replication."""
     return any(
         each.table in _CALLS or not each.table.startswith("msrepl.") for each in transaction.changes
     )

@@ -1,5 +1,4 @@
-"""Expectations of an exported scenario: the results of its order, except those that depend on the clock or on
-chance.
+"""Expectations of an exported scenario: the results of its order that depend on neither clock nor chance.
 
 Pure functions of two plays of the same order, at different times and with different seeds.
 """

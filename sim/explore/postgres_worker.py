@@ -122,9 +122,7 @@ class PostgresBench:
 
 
 def _other_waits(model: WireRun, run: WireRun) -> Iterator[Disagreement]:
-    """Yield steps whose cards show a wait on one side only, and for no session, so that no other comparison sees
-    it.
-    """
+    """Yield steps whose cards show a wait on one side only, for no session: other comparisons do not see it."""
     for one, other in zip(model["cards"], run["cards"], strict=False):
         if one["state"] != other["state"]:
             yield Disagreement(

@@ -1,6 +1,4 @@
-"""Decoding of requests as defined in `twopc.sim.explore.wire`; invalid ones are refused with the place of the
-error.
-"""
+"""Decoding of requests as defined in `twopc.sim.explore.wire`; a refusal names the place of the error."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""The data pipeline: recorded workloads are accumulated, replayed, audited and swept by Spark."""
+"""The data pipeline: Spark accumulates recorded workloads, replays and audits them, and sweeps scenarios."""
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Calls of published routines among the commands: whether their rows are stored, and which tables the others
-change.
+"""Calls of published routines among the commands: which have stored rows, and which tables the others change.
 
 A call represents the changes of a routine. Where a Subscriber needs the rows, they are stored beside the call,
 under the number of their table plus 10,000,000; then the rows of all calls of that transaction are stored

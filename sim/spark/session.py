@@ -237,9 +237,7 @@ def _connected(builder: Any, master: str, settings: Mapping[str, str]) -> SparkS
 
 
 def _reachable(master: str) -> None:
-    """Raise `SparkMissingError` if no standalone master, or no Connect server, at the given address accepts
-    connections.
-    """
+    """Raise `SparkMissingError` if no standalone master or Connect server at the address accepts connections."""
     scheme, _, rest = master.partition("://")
     default = {"spark": 7077, "sc": 15002}.get(scheme)
     if default is None:

@@ -120,8 +120,8 @@ STATE = shape(
     commands bigint, complete boolean
     """
 )
-"""seqno, command_id: the row's last command (seqno -1: unchanged since the base); complete false: the first update
-met no row.
+"""seqno, command_id: the row's last command (seqno -1: none since the base); complete false: no row before an
+update.
 """
 
 DECODED = shape(
@@ -143,16 +143,12 @@ ROUTINES = shape(
     article_id int, source_schema string, source_object string, identity string, writes array<string>
     """
 )
-"""Published routines; identity: name with argument types; writes: table names as in messages, null: undeclared, so
-any.
-"""
+"""Published routines; identity: name with argument types; writes: table names as in messages, null: any."""
 
 ROUTINE_CALLS = shape(
     "seqno bigint, command_id int, article_id int, command string, has_rows boolean, failed boolean"
 )
-"""Calls of routines; has_rows: the changed rows are stored too; failed: the call failed at the Publisher and
-changed nothing.
-"""
+"""Calls of routines; has_rows: the changed rows are stored too; failed: at the Publisher, so nothing was changed."""
 
 HISTORY = shape(
     """

@@ -31,12 +31,13 @@ _LESSON = re.compile(r"(\d\d)_\w+\.md")
 
 
 class LessonPartJson(TypedDict):
-    """One part of a lesson; which keys it has besides `kind`, its kind says.
+    """One part of a lesson, whose `kind` determines its other keys.
 
-    ``text``: `html`. ``file``: `name`, `text`. ``change``: `name`, `diff`, and in `text` the whole file
-    after it. ``run``: `command`, `file`, `text` if the lesson has the file, and `order` if one is named.
-    ``terminal``: `commands`. ``question``: `number`, `html`, `file`, `text`, `order` or, if that is
-    empty, the `steps` of an order that the file does not have, `without`, and `choices`, each HTML without blocks; none: a value is typed. ``exercise``: `parts`, folded at first.
+    ``text``: `html`. ``file``: `name`, `text`. ``change``: `name`, `diff`, and as `text` the whole file after
+    the change. ``run``: `command`, `file`, `text` if the lesson has the file, and `order` if one is named.
+    ``terminal``: `commands`. ``question``: `number`, `html`, `file`, `text`, `order` or, if that is empty, the
+    `steps` of an order that the file does not have, `without`, and `choices`, each as inline HTML; if there are
+    none, a value is typed. ``exercise``: `parts`, folded at first.
     """
 
     kind: Literal["text", "file", "change", "run", "terminal", "question", "exercise"]

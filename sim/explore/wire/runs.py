@@ -210,7 +210,7 @@ class WireRun(TypedDict):
     outcome: str
     """All outcomes in one sentence."""
     behaviour: str
-    """Digest of the behaviour, equal for orders with the same behaviour."""
+    """Fingerprint of the behaviour, equal for orders with the same behaviour."""
     elapsed_ms: float
     """Duration of the play in real time."""
 

@@ -1,3 +1,3 @@
-"""Audits: what an archive says was done, held against what the nodes have."""
+"""Audits: comparison of an archive with the rows and deliveries at the nodes."""
 
 from __future__ import annotations

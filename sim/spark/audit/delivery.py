@@ -1,5 +1,4 @@
-"""Checks of delivery: no command returns to its originator; every other Subscriber gets each command once and in
-order.
+"""Checks of delivery: no command returns to its originator; others get each command once and in order.
 
 The checks rely on a witness: a trigger at the Subscriber that notes what agents actually do there. The distribution
 database only shows what they had to do.
@@ -16,9 +15,7 @@ _DEED = ("subscriber", "article_id", "key", "operation", "version")
 
 
 def echo(frames: Frames, names: Names) -> DataFrame:
-    """Return `FINDINGS` of class ``echo``: an agent repeated at a Subscriber a change that the Subscriber made
-    itself.
-    """
+    """Return `FINDINGS` of class ``echo``: an agent repeated at a Subscriber a change that was made there."""
     own = frames.changes.where("origin is not null")
     versions = own.where("new_version is not null").select(
         F.col("origin").alias("subscriber"), "article_id",
@@ -59,9 +56,7 @@ def echo(frames: Frames, names: Names) -> DataFrame:
 
 
 def delivered(frames: Frames, names: Names) -> DataFrame:
-    """Return `FINDINGS` of class ``delivered``: a command is missing at a Subscriber, came twice, or was never
-    sent.
-    """
+    """Return `FINDINGS` of class ``delivered``: a command is missing at a Subscriber, came twice, or was not sent."""
     due = _due(frames).groupBy(*_DEED).agg(
         F.count("*").alias("due"), F.max("seqno").alias("seqno"), F.max_by("gid", "seqno").alias("gid")
     )  # fmt: skip
@@ -138,9 +133,7 @@ def witnessed(frames: Frames) -> DataFrame:
 
 
 def stretches(frames: Frames) -> DataFrame:
-    """Return the range of the log to examine for each subscription: `subscriber article_id loopback_detection upto
-    after`.
-    """
+    """Return the range of the log to examine: `subscriber article_id loopback_detection upto after`."""
     return (
         frames.subscriptions.where("status = 2")
         .join(frames.watched, on=["subscriber", "article_id"], how="inner")
@@ -152,7 +145,7 @@ def stretches(frames: Frames) -> DataFrame:
 
 
 def _due(frames: Frames) -> DataFrame:
-    """Return what each watched Subscriber had to get: `subscriber article_id key operation version seqno command_id
+    """Return the commands due at watched Subscribers: `subscriber article_id key operation version seqno command_id
     gid`.
     """
     is_own = F.col("origin").eqNullSafe(F.col("subscriber")) & F.col("loopback_detection")

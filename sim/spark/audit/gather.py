@@ -1,5 +1,4 @@
-"""Reads the input of an audit: the archive, the distribution database and live tables, while work on them
-continues.
+"""Reads the input of an audit: the archive, the distribution database and live tables, while these are in use.
 
 The order of reading makes the audit sound. Rows and witnesses are read first, then the log's end: so the command of
 every change that was seen is among those examined. Rows that differ between two places are validated again by
@@ -220,9 +219,7 @@ class AuditInput:
         )
 
     def _rows_of(self, commands: DataFrame, routines: Mapping[int, Any]) -> DataFrame:
-        """Return the commands without calls, which have their own checks; with no known routine calls cannot be
-        separated.
-        """
+        """Return the commands without calls, which have checks of their own; calls stay if no routine is known."""
         return without_calls(commands) if routines else commands
 
     def _called(

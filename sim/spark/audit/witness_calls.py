@@ -71,8 +71,7 @@ def texts(taker: str, agents: Iterable[str]) -> str:
 
 
 def install(connection: Connection, subscriber: str) -> None:
-    """Start noting calls, and mark the position from which none is missed; functions that note calls already are
-    kept.
+    """Start noting calls, and mark the position from which none is missed; functions that note calls are kept.
 
     The witness's table must exist. Calls in progress may still use the original function: the mark is set only
     after they have ended, so that every call after the mark is noted.

@@ -1,6 +1,4 @@
-"""Replay of an archive's transactions on a live topology, window by window, with each window carried out by Spark's
-tasks.
-"""
+"""Replay of an archive's transactions on a live topology, window by window, by Spark's tasks."""
 
 from __future__ import annotations
 
@@ -150,13 +148,11 @@ class _Replay:
         self.longest = 0
         """Total length of the longest lane of each window: the transactions that are carried out in sequence."""
         self.largest = 0
-        """Total size of the largest unit of each window: the transactions that no number of tasks would carry out
-        in parallel.
-        """
+        """Total size of the largest unit of each window: transactions that cannot run in parallel."""
         self.seconds = 0.0
 
     def _begin(self) -> int:
-        """Return the first position that every base includes, and at which every article existed."""
+        """Return the position after everything that any base includes, at which every article exists."""
         manifest = self._archive.manifest
         bases = [
             ArticleBase(article_id=e.article_id, shape=e.shape, snapshot=e.snapshot, seqno=e.seqno)

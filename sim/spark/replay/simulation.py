@@ -63,9 +63,7 @@ class ModelOptions:
     order: str = ""
     """The load to simulate, if the run has several."""
     subscribers: int = 0
-    """Number of Subscribers that replace the recorded ones; sessions are assigned to them in turn. 0: the recorded
-    ones.
-    """
+    """Number of Subscribers, to which sessions are assigned in turn. 0: the recorded ones."""
     speed: float = 1.0
     """Multiple of the recorded pace."""
     seeds: Sequence[int] = ()

@@ -167,8 +167,6 @@ class ReplayTopology:
 
 
 async def _identity(topology: Topology) -> str:
-    """Return the identity of the Publisher's database from its distribution database; empty if it is not entered
-    there.
-    """
+    """Return the identity of the Publisher's database from its distribution database; empty if it has none."""
     rows = await topology.execute(topology.distribution, _IDENTITY, (topology.publisher,))
     return str(rows[0][0]) if rows else ""

@@ -1,3 +1,3 @@
-"""Sweeps: a scenario on the model over a grid of values and seeds, spread over Spark's cores."""
+"""Sweeps: a scenario on the model over a grid of values and seeds, distributed over Spark's cores."""
 
 from __future__ import annotations

@@ -208,9 +208,7 @@ def extending(document: Document, settings: Sequence[tuple[str, str]], *, base: 
 
 
 def _take(own: Map, changed: Map, path: list[str]) -> None:
-    """Copy the value at a path of `changed` into `own`; a list on the path is copied as a whole, as `extends`
-    replaces it.
-    """
+    """Copy the value at a path of `changed` into `own`; a list is copied as a whole, as `extends` replaces it."""
     here, there = own, changed
     for part in path[:-1]:
         if not isinstance(there[part], Map):

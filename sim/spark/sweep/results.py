@@ -164,9 +164,7 @@ class Results:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Replace a file atomically and durably: a reader sees the old content or the new one, even after a power
-    failure.
-    """
+    """Replace a file atomically and durably, so that a power failure leaves the old content or the new one."""
     new = path.with_name(f".{path.name}.new")
     with new.open("wb") as file:
         file.write(content)
