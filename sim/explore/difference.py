@@ -29,7 +29,7 @@ from twopc.sim.report.sentences import listed
 
 Aspect = Callable[[WireRun, WireRun], Iterable[str]]
 #: Aspects of a run's results: steps and outcomes first, as they cause the others.
-_CAME_TO: tuple[Aspect, ...] = (
+_RESULTS: tuple[Aspect, ...] = (
     steps,
     outcomes,
     checks,
@@ -62,15 +62,15 @@ def compared(before: WireRun, was: PlayVariant, after: WireRun, now: PlayVariant
     if before["possible"] != after["possible"]:
         came_to = [_possible(after)]
     else:
-        came_to = [*_few(_CAME_TO, before, after)]
-    parts += came_to or _by_the_way(before, after)
+        came_to = [*_first_of_each(_RESULTS, before, after)]
+    parts += came_to or _course_differences(before, after)
     if not parts:
-        return f"{lead}nothing is otherwise{_took(before, after)}: {_lower(after['outcome'])}"
+        return f"{lead}nothing is otherwise{_duration(before, after)}: {_lower(after['outcome'])}"
     text = "; ".join(parts)
     return f"{lead}{text}." if lead else f"{text[:1].upper()}{text[1:]}."
 
 
-def _few(aspects: Iterable[Aspect], before: WireRun, after: WireRun) -> Iterator[str]:
+def _first_of_each(aspects: Iterable[Aspect], before: WireRun, after: WireRun) -> Iterator[str]:
     """Yield the first differences of each aspect."""
     for aspect in aspects:
         every = [*aspect(before, after)]
@@ -110,11 +110,11 @@ def _possible(after: WireRun) -> str:
 # -- on the way --------------------------------------------------------------------------------------
 
 
-def _by_the_way(before: WireRun, after: WireRun) -> list[str]:
+def _course_differences(before: WireRun, after: WireRun) -> list[str]:
     """Return the differences between runs with the same results."""
-    parts = [*_few((_agents, _messages, remaining_state), before, after)]
+    parts = [*_first_of_each((_agents, _messages, remaining_state), before, after)]
     if not parts:
-        parts = [*_few((_moments,), before, after)] or [*_anything(before, after)]
+        parts = [*_first_of_each((_moments,), before, after)] or [*_other_parts(before, after)]
     results = []
     if parts:
         same = "every step, check and row comes to the same"
@@ -163,7 +163,7 @@ def _more_and_less(does: str, old: Iterable[str], new: Iterable[str]) -> Iterato
 # -- everything --------------------------------------------------------------------------------------
 
 
-def _anything(before: WireRun, after: WireRun) -> Iterator[str]:
+def _other_parts(before: WireRun, after: WireRun) -> Iterator[str]:
     """Yield the other parts of a page that differ."""
     names = {each["name"] for each in before["invariants"]}
     names &= {each["name"] for each in after["invariants"]}
@@ -199,7 +199,7 @@ def _timeless(value: Any) -> Any:
     return [_timeless(each) for each in value] if isinstance(value, list) else value
 
 
-def _took(before: WireRun, after: WireRun) -> str:
+def _duration(before: WireRun, after: WireRun) -> str:
     """Return a text about another duration in virtual time; empty for runs on servers, which have no moments."""
     old, new = (run["moments"][-1]["at_ms"] if run["moments"] else 0.0 for run in (before, after))
     return f", but that it is over after {new:.1f} ms (before: {old:.1f} ms)" if old != new else ""

@@ -30,7 +30,7 @@ _WITH_SETTINGS = ("sum", "sql", "commands", "diverged")
 #: Checks that `false` disables.
 _INVARIANTS = frozenset((*DEFAULTS, *ASKED_FOR)) - {*_WITH_SETTINGS}
 #: Values of `allow` by the text of the failed check.
-_LAPSES = {"not reached": "fault_not_reached", "no effect": "fault_without_effect"}
+_ALLOWANCES = {"not reached": "fault_not_reached", "no effect": "fault_without_effect"}
 
 
 @dataclass(kw_only=True)
@@ -76,7 +76,7 @@ class ScenarioDraft:
         if failure.check in _INVARIANTS and expect.get(failure.check) is not False:
             expect[failure.check] = False
             return True
-        lapse = _LAPSES.get(failure.actual_text) if failure.check == "faults" else None
+        lapse = _ALLOWANCES.get(failure.actual_text) if failure.check == "faults" else None
         if lapse is not None:
             allowed = expect.setdefault("allow", [])
             self.remarks.append(f"Allowed: {failure.message.partition('. Correct')[0]}.")

@@ -109,7 +109,7 @@ def _bundled() -> Path | None:
     return Path(JAVA)
 
 
-def _asked(java: Path, option: str) -> str:
+def _output_of(java: Path, option: str) -> str:
     """Return the output of a Java on both streams; empty if it does not run."""
     try:
         answer = subprocess.run(
@@ -122,7 +122,7 @@ def _asked(java: Path, option: str) -> str:
 
 def _version(java: Path) -> int | None:
     """Return the major version: ``17`` of ``17.0.15``, and ``8`` of ``1.8.0_412``."""
-    match = re.search(r'version "(?:1\.)?(\d+)', _asked(java, "-version"))
+    match = re.search(r'version "(?:1\.)?(\d+)', _output_of(java, "-version"))
     return None if match is None else int(match[1])
 
 

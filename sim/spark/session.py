@@ -41,7 +41,7 @@ _DEFAULTS = {
     "spark.sql.ansi.enabled": "true",
 }
 #: Memory that the driver needs in addition to its heap, in bytes.
-_BESIDE_HEAP = 512 << 20
+_NON_HEAP = 512 << 20
 _UNITS = {"": 1 << 20, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
@@ -89,11 +89,11 @@ def session(options: SparkOptions | None = None) -> Iterator[SparkSession]:
                 yield running
                 return
             with translated():
-                spark = _begun(options, settings)
+                spark = _create(options, settings)
             try:
                 if not is_local(options.where):
                     with translated():
-                        _fit(spark)
+                        _check_executors(spark)
                 yield spark
             finally:
                 spark.stop()
@@ -109,10 +109,10 @@ def _settings(options: SparkOptions, folder: Path) -> dict[str, str]:
     if is_local(master) or master.startswith("spark://127."):
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     if is_local(master) or master.startswith("spark://"):
-        settings["spark.driver.extraJavaOptions"] = _quiet(folder)
+        settings["spark.driver.extraJavaOptions"] = _error_log_option(folder)
         # a relative path would depend on the process's working directory
         settings["spark.sql.warehouse.dir"] = str(folder / "warehouse")
-    settings |= _beside_ours(settings, options.conf)
+    settings |= _merged_settings(settings, options.conf)
     if options.package is not None:
         settings["spark.submit.pyFiles"] = str(options.package)
     elif not is_local(master):
@@ -120,14 +120,14 @@ def _settings(options: SparkOptions, folder: Path) -> dict[str, str]:
     return settings
 
 
-def _beside_ours(own: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+def _merged_settings(own: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
     """Return the given settings; Java options are appended to the pipeline's own."""
     name = "spark.driver.extraJavaOptions"
     both = " ".join(each[name] for each in (own, given) if name in each)
     return {**given, name: both} if both else dict(given)
 
 
-def _quiet(folder: Path) -> str:
+def _error_log_option(folder: Path) -> str:
     """Return a Java option that limits logging to errors from the first line on."""
     path = folder / "log4j2.properties"
     path.write_text(
@@ -197,30 +197,30 @@ def _running(options: SparkOptions, settings: Mapping[str, str]) -> SparkSession
     return active
 
 
-def _begun(options: SparkOptions, settings: Mapping[str, str]) -> SparkSession:
+def _create(options: SparkOptions, settings: Mapping[str, str]) -> SparkSession:
     """Create a session."""
     from pyspark.sql import SparkSession
 
     master = options.where
-    _reachable(master)
+    _check_reachable(master)
     if is_local(master):
-        _enough_memory(settings["spark.driver.memory"])
+        _check_memory(settings["spark.driver.memory"])
     builder: Any = SparkSession.builder
     # a new builder, without the options of earlier sessions of this process
     builder = type(builder)()
     if master.startswith("sc://"):
-        return _connected(builder, master, settings)
+        return _connect(builder, master, settings)
     builder = builder.master(master).appName(options.name)
     for name, value in settings.items():
         builder = builder.config(name, value)
     made: SparkSession = builder.getOrCreate()
     heap = settings.get("spark.driver.memory")
     if is_local(master) and heap and "spark.driver.memory" in options.conf:
-        _has_heap(made, heap)
+        _check_heap(made, heap)
     return made
 
 
-def _connected(builder: Any, master: str, settings: Mapping[str, str]) -> SparkSession:
+def _connect(builder: Any, master: str, settings: Mapping[str, str]) -> SparkSession:
     """Create a session through Spark Connect; settings that are fixed when its server starts are skipped."""
     try:
         builder = builder.remote(master)
@@ -236,7 +236,7 @@ def _connected(builder: Any, master: str, settings: Mapping[str, str]) -> SparkS
     return made
 
 
-def _reachable(master: str) -> None:
+def _check_reachable(master: str) -> None:
     """Raise `SparkMissingError` if no standalone master or Connect server at the address accepts connections."""
     scheme, _, rest = master.partition("://")
     default = {"spark": 7077, "sc": 15002}.get(scheme)
@@ -264,16 +264,16 @@ def _bytes(text: str) -> int:
     return int(match[1]) * _UNITS[match[2]]
 
 
-def _enough_memory(heap: str) -> None:
+def _check_memory(heap: str) -> None:
     free = psutil.virtual_memory().available
-    if free < _bytes(heap) + _BESIDE_HEAP:
+    if free < _bytes(heap) + _NON_HEAP:
         raise SparkMissingError(
             f"too little memory for Spark: {free / (1 << 30):.1f} GiB are free, and the driver is given "
             f"{heap}; give less by --conf spark.driver.memory=1g"
         )
 
 
-def _has_heap(spark: SparkSession, heap: str) -> None:
+def _check_heap(spark: SparkSession, heap: str) -> None:
     """Raise `PipelineError` if a JVM started earlier keeps another heap, which Spark does not report."""
     has = spark.conf.get("spark.driver.memory", "")
     if has != heap:
@@ -284,7 +284,7 @@ def _has_heap(spark: SparkSession, heap: str) -> None:
         )
 
 
-def _fit(spark: SparkSession) -> None:
+def _check_executors(spark: SparkSession) -> None:
     """Raise `SparkMissingError` unless executors run this version of Python and can import what tasks need."""
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     frame = spark.range(1, numPartitions=1).mapInArrow(_versions, "python string, missing string")
@@ -362,13 +362,13 @@ def translated() -> Iterator[None]:
     except PipelineError:
         raise
     except Exception as error:
-        better = _better(error)
+        better = _known_error(error)
         if better is None:
             raise
         raise better from error
 
 
-def _better(error: Exception) -> PipelineError | None:
+def _known_error(error: Exception) -> PipelineError | None:
     """Return the error that replaces an exception of Spark; None if the exception is not a known one."""
     module = type(error).__module__
     if not module.startswith(("pyspark.", "py4j.")):

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual alias
 
 from twopc.sim.spark.audit.frames import Frames, Names, article_name, findings, lsn, newest_articles
 
-_DEED = ("subscriber", "article_id", "key", "operation", "version")
+_CHANGE = ("subscriber", "article_id", "key", "operation", "version")
 
 
 def echo(frames: Frames, names: Names) -> DataFrame:
@@ -57,10 +57,10 @@ def echo(frames: Frames, names: Names) -> DataFrame:
 
 def delivered(frames: Frames, names: Names) -> DataFrame:
     """Return `FINDINGS` of class ``delivered``: a command is missing at a Subscriber, came twice, or was not sent."""
-    due = _due(frames).groupBy(*_DEED).agg(
+    due = _due(frames).groupBy(*_CHANGE).agg(
         F.count("*").alias("due"), F.max("seqno").alias("seqno"), F.max_by("gid", "seqno").alias("gid")
     )  # fmt: skip
-    done = witnessed(frames).groupBy(*_DEED).agg(F.count("*").alias("done"))
+    done = witnessed(frames).groupBy(*_CHANGE).agg(F.count("*").alias("done"))
     articles = newest_articles(frames.articles).select("article_id", "article")
     frame = (
         _null_safe(due, done)
@@ -97,11 +97,11 @@ def order(frames: Frames, names: Names) -> DataFrame:
     sent = (
         _due(frames)
         .where("version is not null")
-        .groupBy(*_DEED)
+        .groupBy(*_CHANGE)
         .agg(F.min(F.struct("seqno", "command_id", "gid")).alias("sent"))
     )
-    seen = witnessed(frames).select(*_DEED, "article", "id")
-    joined = seen.join(sent, on=[*_DEED], how="inner")
+    seen = witnessed(frames).select(*_CHANGE, "article", "id")
+    joined = seen.join(sent, on=[*_CHANGE], how="inner")
     per_row = Window.partitionBy("subscriber", "article_id", "key").orderBy("id")
     late = joined.withColumn("before", F.lag("sent").over(per_row)).where("before > sent")
     return findings(
@@ -170,12 +170,12 @@ def _own(frames: Frames) -> DataFrame:
 
 
 def _null_safe(due: DataFrame, done: DataFrame) -> DataFrame:
-    """Join both sides on `_DEED`, with null versions equal."""
+    """Join both sides on `_CHANGE`, with null versions equal."""
     left, right = due.alias("l"), done.alias("r")
-    on = [F.col(f"l.{name}").eqNullSafe(F.col(f"r.{name}")) for name in _DEED]
+    on = [F.col(f"l.{name}").eqNullSafe(F.col(f"r.{name}")) for name in _CHANGE]
     joined = left.join(right, on=on, how="full")
     return joined.select(
-        *(F.coalesce(f"l.{name}", f"r.{name}").alias(name) for name in _DEED),
+        *(F.coalesce(f"l.{name}", f"r.{name}").alias(name) for name in _CHANGE),
         "due", "done", "seqno", "gid",
     )  # fmt: skip
 

@@ -21,7 +21,7 @@ from twopc.sql.render import render
 _COMMENT = "Notes a call for an audit, then makes it"
 _ASIDE = "_witnessed"
 #: Timeout for transactions that began before calls were witnessed.
-_OVER_WITHIN_S = 60.0
+_END_TIMEOUT_S = 60.0
 _TAKERS = """
 select p.proname, array(
     select pg_get_userbyid(x.grantee)::text from aclexplode(p.proacl) x where x.grantee not in (0, p.proowner) order by 1)
@@ -91,14 +91,14 @@ def install(connection: Connection, subscriber: str) -> None:
             connection.execute(texts(taker, agents).encode())
     if not rows:
         return
-    _others_are_over(connection, subscriber)
+    _await_transactions(connection, subscriber)
     with connection.transaction():
         connection.execute("set transaction isolation level repeatable read")
         for taker, _ in rows:
             connection.execute(_MARK, {"taker": taker})
 
 
-def _others_are_over(connection: Connection, subscriber: str) -> None:
+def _await_transactions(connection: Connection, subscriber: str) -> None:
     """Wait until every transaction now in progress has ended, as it may use the previous functions."""
     row = connection.execute("select clock_timestamp()").fetchone()
     assert row is not None
@@ -107,7 +107,7 @@ def _others_are_over(connection: Connection, subscriber: str) -> None:
         wait_for(
             lambda: connection.execute(_OLDER, since).fetchone() == (0,),
             what=f"transactions at {subscriber} that began before calls were witnessed, or while they were, to end",
-            timeout_s=_OVER_WITHIN_S,
+            timeout_s=_END_TIMEOUT_S,
         )
     except TimeoutError as error:
         raise PipelineError(f"{error}: end them, remove the witness and begin again") from error
@@ -132,7 +132,7 @@ def put_back(connection: Connection, subscriber: str) -> None:
             text = sql.SQL("comment on function {}(text) is {}")
             connection.execute(text.format(function, sql.Literal(comment)))
     if rows:
-        _others_are_over(connection, subscriber)
+        _await_transactions(connection, subscriber)
 
 
 def remove(connection: Connection) -> None:

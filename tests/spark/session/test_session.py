@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from twopc.sim.spark.errors import PipelineError, SparkMissingError
-from twopc.sim.spark.session import SparkOptions, _reachable, _settings, session
+from twopc.sim.spark.session import SparkOptions, _check_reachable, _settings, session
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -55,7 +55,7 @@ def test_a_second_session_is_the_same_or_refused(spark: SparkSession) -> None:
 def test_nobody_listens(master: str) -> None:
     """Said at once, by its address."""
     with pytest.raises(SparkMissingError, match=f"the master {master} cannot be reached"):
-        _reachable(master)
+        _check_reachable(master)
 
 
 def test_java_options_of_the_caller(tmp_path: Path) -> None:
