@@ -32,7 +32,7 @@ needs `ResultLostError` as well.
 from __future__ import annotations
 
 import json
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 #: Normalised kinds of a refusal, with the SQLSTATE that carries them and the original's number.
 KINDS: dict[str, tuple[str, int]] = {
@@ -78,17 +78,15 @@ class StoredMeanwhileError(ServerError):
 
 
 class OutdatedError(ServerError):
-    """The distribution database was installed by an earlier version.
-
-    Args:
-        missing: the server's message, which names a table, column or function that is missing.
-    """
+    """The distribution database was installed by an earlier version."""
 
     SQLSTATES: ClassVar[frozenset[str]] = frozenset({"42883", "42703", "42P01"})
-    """Of such messages."""
+    """SQLSTATEs of errors about a missing table, column or function."""
 
-    def __init__(self, missing: str) -> None:
-        super().__init__(
+    @classmethod
+    def lacking(cls, missing: str) -> Self:
+        """Return the error for a server's message that names a missing table, column or function."""
+        return cls(
             f"the distribution database was installed by an earlier version ({missing}): `twopc regenerate` a "
             "published table, which adds what is missing, and start the agents again"
         )

@@ -313,7 +313,7 @@ class LogReaderEngine:
             raise ServerError(
                 f"transactions of Publisher {self.publisher!r} are stored up to {lsn_text(self._store.read_to)}, "
                 f"and its log ends at {lsn_text(end)}: it is not the one that they were read from. Was it "
-                "restored from a backup? Unsubscribe everybody, and subscribe again"
+                "restored from a backup? Unsubscribe all Subscribers, and subscribe them again"
             )
         planned = 0 if self._planned is None else self._planned.end_lsn
         return end, end - max(confirmed, self.position, planned)
@@ -411,7 +411,7 @@ class LogReaderEngine:
             batch = planner.take()
             if batch.unknown:
                 _log.warning(
-                    "transactions are marked by somebody who is not registered",
+                    "transactions are marked by roles that are not registered",
                     publisher=self.publisher,
                     roles=sorted(batch.unknown),
                 )

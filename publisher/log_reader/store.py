@@ -111,14 +111,14 @@ class ServerStore:
             row = await cursor.fetchone()
             if row is None:
                 raise SubscriptionError(
-                    f"the distribution database does not know Publisher {publisher!r}: subscribe somebody "
-                    "to it first"
+                    f"the distribution database does not know Publisher {publisher!r}: create a "
+                    "subscription first"
                 )
             return cls(CopyChannel(connection), row[0], row[1], points)
         except BaseException as error:
             await connection.close()
             if isinstance(error, psycopg.Error) and error.sqlstate in OutdatedError.SQLSTATES:
-                raise OutdatedError(str(error.diag.message_primary)) from error
+                raise OutdatedError.lacking(str(error.diag.message_primary)) from error
             raise
 
     @property

@@ -187,5 +187,5 @@ def no_rows(records: Sequence[HistoryRecord], settings: Settings = NONE) -> list
             broken.append(f"at {node} it returns {row_text(record.rows[0])}{more}")
     was_over = any(moment == "final" for moment, *_ in states(records))
     if was_over and not answers:
-        broken.append(f"nobody asked: {settings['text']}")
+        broken.append(f"not queried: {settings['text']}")
     return broken

@@ -29,7 +29,7 @@ def refuse_to_accept(paths: Sequence[Path], environment: Mapping[str, str]) -> N
     """
     if environment.get("CI", "").lower() not in _NOT_CI:
         raise typer.BadParameter(
-            "not where CI is set: what is expected is changed by somebody who looks at it",
+            "refused where CI is set: expectations are changed where a person sees the difference",
             param_hint="--accept",
         )
     for path in paths:

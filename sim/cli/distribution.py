@@ -95,7 +95,7 @@ def _show_reader(result: DistributionStatus) -> None:
     reader, slot = result.reader, result.slot
     if reader is None:
         if not result.unreachable:
-            print("nobody subscribes: there is nothing to distribute")
+            print("no subscription: there is nothing to distribute")
         return
     print(f"log reader of {reader.publisher}: read to {reader.read_to}", end="")
     print(f", last commit {reader.last_commit:%Y-%m-%d %H:%M:%S}" if reader.last_commit else "")
@@ -105,7 +105,7 @@ def _show_reader(result: DistributionStatus) -> None:
     elif slot is None:
         print(f"  slot {reader.slot}: it is gone; every subscription must be initialised anew")
     else:
-        reads = f"read by pid {slot.active_pid}" if slot.active else "nobody reads it"
+        reads = f"read by pid {slot.active_pid}" if slot.active else "not in use"
         print(
             f"  slot {slot.name}: {reads}, {slot.lag_bytes} bytes not read, {slot.retained_bytes} kept"
             f" ({slot.wal_status})"
@@ -117,7 +117,7 @@ def _show_reader(result: DistributionStatus) -> None:
 
 
 def _show_stray(slot: SlotState) -> None:
-    reads = f"read by pid {slot.active_pid}" if slot.active else "nobody reads it"
+    reads = f"read by pid {slot.active_pid}" if slot.active else "not in use"
     print(
         f"slot {slot.name}: registered nowhere in this distribution database, {reads}, "
         f"{slot.retained_bytes} bytes of log kept for it"

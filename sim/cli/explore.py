@@ -104,4 +104,4 @@ def _check_server(pg: str) -> None:
     from twopc.server.choice import choose, kind_of
 
     if pg and kind_of(pg) == "url" and not choose(pg).is_running():
-        raise ServerError("the server that --pg names does not answer, or lets nobody in")
+        raise ServerError("the server that --pg names does not answer, or refuses connections")

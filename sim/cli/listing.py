@@ -223,7 +223,7 @@ def _orders(
         whole = _whole_ms(loaded)
         lines += f"; {whole / 1000:.1f} s with all that it takes to set up" if whole else ""
     else:
-        lines = "it has not been run from this folder, so nobody knows how long it takes"
+        lines = "it has not been run from this folder, so its duration is not known"
     out.print(Text(f"  cost  {lines}", style="dim"), soft_wrap=True)
 
 

@@ -56,10 +56,10 @@ def partitions(
                 for name, value in (("host name", each.host_name), ("login", each.login))
                 if value is not None
             ]
-            whose = ", ".join(each.subscribers) or "nobody subscribes"
+            whose = ", ".join(each.subscribers) or "no Subscriber"
             print(f"{each.number}  {', '.join(values) or 'all'}: {whose}")
         if not shown:
-            print("no partition: nothing is filtered, or nobody subscribes")
+            print("no partition: nothing is filtered, or there is no subscription")
         for mapping in wrong[:_NAMED_MAX]:
             number = "" if mapping.partition is None else f", partition {mapping.partition}"
             where = f"{mapping.table} {mapping.rowguid}{number}"

@@ -76,7 +76,10 @@ def regenerate(nodes: MergeNodes = None, folder: Folder = None) -> None:
 
 def retention(
     days: Annotated[
-        int, typer.Argument(min=0, help="Days; 0: metadata is kept for ever, and nobody expires.")
+        int,
+        typer.Argument(
+            min=0, help="Days; 0: metadata is kept for ever, and no subscription expires."
+        ),
     ],
     nodes: MergeNodes = None,
     folder: Folder = None,

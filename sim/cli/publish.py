@@ -160,7 +160,7 @@ def show(
         if known.row_filter is not None:
             print(f"  rows: {known.row_filter}")
         print(f"  travels: {_text(each.propagation.as_json())}")
-        print(f"  goes to: {', '.join(subscribers) or 'nobody'}")
+        print(f"  goes to: {', '.join(subscribers) or 'no Subscriber'}")
     if not result:
         print("no table is published: twopc publish TABLE")
 

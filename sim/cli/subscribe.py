@@ -136,4 +136,4 @@ def refresh(
         print(f"{name}: {', '.join(got) or 'has everything'}")
     tell_left_out(left_out)
     if not done and not left_out:
-        print("nobody subscribes: twopc subscribe SUBSCRIBER")
+        print("no subscription: twopc subscribe SUBSCRIBER")

@@ -259,7 +259,7 @@ async def _while_wanted(
         return await asking
     except asyncio.CancelledError:
         asking.cancel()
-        raise WorkerError({"error": "whoever has asked is gone", "kind": "stopped"}) from None
+        raise WorkerError({"error": "the client has disconnected", "kind": "stopped"}) from None
     finally:
         looking.cancel()
 

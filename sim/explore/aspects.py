@@ -108,7 +108,7 @@ def _card(old: WireCard, card: WireCard) -> Iterator[str]:
         now, was = heads if heads[0] != heads[1] else (card["result"], old["result"])
         yield f"{name} ends with {now} (before: {was})"
     elif stable(old["waits_for"]) != stable(card["waits_for"]):
-        now, was = (f"for {each}" if each else "for nobody" for each in _waits(card, old))
+        now, was = (f"for {each}" if each else "for no session" for each in _waits(card, old))
         yield f"{name} waits {now} (before: {was})"
     elif stable(old["because"]) != stable(card["because"]) and card["state"] in (
         "refused",

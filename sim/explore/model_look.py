@@ -25,7 +25,7 @@ from twopc.sim.scenario.model_stage import ModelStage
 
 State = dict[str, dict[str, Any]]
 _ROW_MODES = {1: "key share", 2: "share", 3: "no key update", 4: "update"}
-_NOBODY = "nobody known"
+_UNKNOWN = "an unknown session"
 #: Internal tables whose rows are distributed, as they represent calls.
 _CALLS = ("msrepl.call_marker", "msrepl.log_message")
 #: Processes whose sessions are not those of clients, by the prefix of their names.
@@ -305,7 +305,7 @@ class ModelLook:
             return self._of_branch(top.gid)
         session = top.session
         if session is None:
-            return _NOBODY
+            return _UNKNOWN
         return self._of_process(node, session.pid, session.application_name)
 
     def _of_branch(self, gid: str) -> str:

@@ -63,7 +63,7 @@ class RemoteSession(PostgresSession):
         process = await self._living()
         if process is None:
             raise RejectedError(
-                "there is no coordinator: it has crashed, and nobody has started it again",
+                "there is no coordinator: it has crashed, and was not started again",
                 node=self.node, sqlstate="08006",
             )  # fmt: skip
         self._process = process
@@ -94,7 +94,7 @@ class RemoteSession(PostgresSession):
             self._committed = True
         except DeadError:
             raise InDoubtError(
-                "the coordinator has died while it was committing: nobody has told how it ended",
+                "the coordinator has died while it was committing: the outcome was not reported",
                 gid=self.gid, node=self.node,
             ) from None  # fmt: skip
         finally:

@@ -130,7 +130,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
                 return True
             if not moved:
                 self._kernels.clear()
-                raise HungError("nothing can happen any more, and somebody still waits")
+                raise HungError("nothing can happen any more, and a task still waits")
         return True
 
 

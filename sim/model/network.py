@@ -167,7 +167,7 @@ class Network:
         self.troubled = True
         for wire in [*self.wires]:
             if wire.there == name:
-                wire.break_(f"{name} lets nobody in")
+                wire.break_(f"{name} refuses connections")
 
     def open(self, name: str) -> None:
         """Accept connections to a node again; idempotent."""

@@ -68,7 +68,7 @@ KINDS = {
     "backup": "a node is backed up, or put back to what it was then: `data.restored`",
     "paused": "an agent is paused, or resumed: `data.on`",
     "fault": "a planned fault has happened: `data` has its id, where and what",
-    "drew": "what was drawn, or settled where nobody has said anything: `data` has every parameter",
+    "drew": "what was drawn, or decided by default: `data` has every parameter",
     "load": "what a load came to: `data` has its counts, latencies and thresholds",
     "query": "the scenario's own question about the data: `data.check`, and the rows it returned",
 }

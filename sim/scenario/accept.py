@@ -62,7 +62,7 @@ def refusals(failures: Sequence[FailedCheck]) -> list[str]:
 
 def _why_not(failure: FailedCheck) -> str:
     if failure.kind == "unknown":
-        return "something is in doubt, so nobody knows yet what to expect"
+        return "something is in doubt, so what to expect is not known yet"
     if failure.kind == "liveness":
         return "something hangs, which is not to be expected"
     if failure.check == "twin" or failure.path[:1] == ("twin",):

@@ -23,7 +23,7 @@ def cells(document: Document) -> list[tuple[Cell, Map]]:
     Errors of the matrix as a whole are recorded in the document.
     """
     root = document.root
-    assert root is not None, "somebody has seen that there is a scenario"
+    assert root is not None, "the file was checked before"
     axes = _axes(document, root)
     if not axes:
         return [(Cell(), root)]

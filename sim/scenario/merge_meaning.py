@@ -182,7 +182,7 @@ def _identity(document: Document, name: str, table: ScenarioTable) -> None:
         if counting[0] in row:
             document.error(
                 document.mark(("tables", name, "rows", place, counting[0]), key=True),
-                f"the values of '{counting[0]}' are drawn, and nobody has drawn this one: leave the column out",
+                f"the values of '{counting[0]}' are drawn, and this one was not: leave the column out",
             )
 
 
@@ -236,7 +236,7 @@ def _faults(document: Document, scenario: Scenario) -> None:
         elif fault.at.startswith("merge_delivery.") and scenario.topology.snapshot == "none":
             document.error(
                 document.mark((*at, "at")),
-                f"no snapshot is delivered, so '{fault.at}' is reached by nobody: topology: {{snapshot: before}}",
+                f"no snapshot is delivered, so '{fault.at}' is never reached: topology: {{snapshot: before}}",
             )
         elif is_merge:
             _of_agent(document, at, fault.at.partition("(")[2].rstrip(")"), fault.do)

@@ -273,7 +273,7 @@ class _OrderWalk:
         if self._scenario.topology.snapshot != "none":
             self._error(
                 (*at, word),
-                "a snapshot that was made before has not these columns, and nobody could begin with it",
+                "a snapshot that was made before has not these columns, and no Subscriber could begin with it",
             )
         self._refuse_open(at, word, publisher)
         self._columns.change(change)

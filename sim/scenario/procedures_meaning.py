@@ -101,7 +101,7 @@ def _procedure(document: Document, scenario: Scenario, name: str, procedure: Pro
     ):
         document.error(
             document.mark((*at, "at_subscribers"), key=True),
-            "calls reach only those that are read only, and nobody is: subscribers: {sub1: {update: read only}}",
+            "calls reach only read-only Subscribers, and there is none: subscribers: {sub1: {update: read only}}",
         )
     if procedure.type == "proc schema only" and procedure.xact_abort == "off":
         document.error(

@@ -105,11 +105,13 @@ def _joins_later(
     elif scenario.lets_any_client(str(name)):
         why = "any client may work there only from the beginning"
     elif scenario.procedures:
-        why = "where routines are published everybody subscribes before the first step"
+        why = "where routines are published all Subscribers subscribe before the first step"
     elif scenario.workload is not None:
         why = "a load has no step by which it could"
     elif not others:
-        why = "somebody subscribes before the first step: the log is read from then on"
+        why = (
+            "at least one Subscriber subscribes before the first step: the log is read from then on"
+        )
     if why:
         document.error(document.mark(at), f"'{name}' cannot join later: {why}")
 

@@ -286,7 +286,7 @@ class Bed:
                 raise ConfigurationError(
                     f"2PC commits for real: use the twopc fixture's own databases. Session {pid} ({who}) at "
                     f"{node} has released a savepoint and keeps its outer transaction open, as fixtures of "
-                    "SQLAlchemy and Django do that roll back after each test: nobody else sees what it "
+                    "SQLAlchemy and Django do that roll back after each test: no other session sees what it "
                     "'committed'. Let the application commit; the databases are put back to what they were"
                 )
 

@@ -116,7 +116,7 @@ class TestFaults:
     @staticmethod
     def _why_not(place: FaultPlace, deed: FaultAction) -> str:
         if deed.what == "agent":
-            return "the agents of a test work in its own process; a scenario file gets processes of theirs"
+            return "the agents of a test work in its own process; a scenario file gets its own processes"
         if deed.verb in _OF_SERVERS:
             return "the server is that of other tests, too; a scenario file gets one of its own"
         if place.name in capabilities.GATED:

@@ -371,7 +371,7 @@ class _Play:
     def _stuck(self, waits: Sequence[Wait], timeout_s: float) -> str:
         running = ", ".join(self._steps[name] for name in self._running)
         why = "; ".join(
-            f"somebody waits at {each.node} for {each.holder} ({each.lock})" for each in waits
+            f"a session waits at {each.node} for {each.holder} ({each.lock})" for each in waits
         )
         return (
             f"{running} has not ended after {timeout_s:g} s"

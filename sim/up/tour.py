@@ -201,7 +201,7 @@ class Tour:
     def _committed_late(self) -> Hint:
         return (
             lambda _, now: bool(now.windows[self.first].open and now.held),
-            "window 1 is in a transaction, so nobody else can see it yet: commit;",
+            "window 1 is in a transaction, so no other session can see it yet: commit;",
         )
 
     def _steps(self, commands: dict[int, str]) -> tuple[TourStep, ...]:
@@ -247,7 +247,7 @@ class Tour:
                     ),
                     _failed(one, 1),
                 ),
-                explains=f"Your session's link has the row locked at {pub}; nobody sees the change: {{now}}.",
+                explains=f"Your session's link has the row locked at {pub}; no other session sees the change: {{now}}.",
             ),
             TourStep(
                 title=f"Meanwhile Bob, at {two}, wants to change the same row.",

@@ -427,6 +427,6 @@ def test_what_is_logged(twopc, monkeypatch, arguments, level):
 
 def test_a_run_that_hangs_has_its_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     """It is no internal error, and has no traceback."""
-    error = HungError("nothing can happen any more, and somebody still waits")
+    error = HungError("nothing can happen any more, and a task still waits")
     assert exits.exit_code(error) == exits.LIVENESS
     assert capsys.readouterr().err == f"error: {error}\n"

@@ -197,7 +197,7 @@ async def test_partitions_on_the_command_line(server: EmbeddedServer) -> None:
         assert (code, numbers) == (
             0,
             "N  host name 'north': anna, ben\nN  host name 'south': cleo\n"
-            "N  host name 'east': nobody subscribes\nthe mappings are what the filters say\n",
+            "N  host name 'east': no Subscriber\nthe mappings are what the filters say\n",
         )
         await topology.execute(
             "pub",

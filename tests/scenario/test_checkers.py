@@ -389,7 +389,7 @@ def test_no_rows(at, told, broken):
 
 def test_a_query_that_nobody_asked_is_not_fulfilled():
     story = final(Story(), "pub")
-    assert no_rows(story.records, {"text": "select 1"}) == ["nobody asked: select 1"]
+    assert no_rows(story.records, {"text": "select 1"}) == ["not queried: select 1"]
     assert no_rows([], {"text": "select 1"}) == []  # the order did not get so far
 
 

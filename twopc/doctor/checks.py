@@ -186,7 +186,7 @@ def prepared_transactions(node: ExaminedNode) -> Iterator[Finding]:
             state=f"{'; '.join(shown)}: no replication slot can be made before they end",
             remedy="twopc indoubt\ntwopc recover"
             if own
-            else "\n".join(["ask whoever prepared them", *finish]),
+            else "\n".join(["ask the owners of these transactions", *finish]),
         )
 
 

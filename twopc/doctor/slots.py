@@ -70,7 +70,7 @@ def _unregistered(node: ExaminedNode) -> Iterator[Finding]:
             yield Finding(
                 level="warning",
                 what=f"slot {name}",
-                state=f"nobody reads it now, {kept}",
+                state=f"not in use now, {kept}",
                 remedy="add --node distribution=DSN to see whether it is registered there; if it is"
                 f" not:\n{drop}",
             )

@@ -56,7 +56,7 @@ async def record_found(
 ) -> None:
     """Record that a branch ended against the decision, or without one. A warning is logged in any case."""
     text = f"decided: {decided}" if decided is not None else "nothing was decided"
-    reason = f"{text}; found {outcome}: somebody finished it by hand"
+    reason = f"{text}; found {outcome}: it was finished by hand"
     _log.warning("heuristic outcome", gid=gid, node=node, outcome=str(outcome), reason=reason)
     damage = decided is not None and decided is not outcome
     with suppress(psycopg.Error):  # recovery finds the branch again as long as the decision is kept

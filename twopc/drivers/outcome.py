@@ -29,8 +29,8 @@ def raise_unless_committed(transaction: Transaction, driver: Driver) -> None:
     gid, failure, damage = transaction.gid, driver.failure, driver.damage
     if damage is not None:
         raise HeuristicError(
-            f"{gid}: decided {damage.decided}, but {damage.participant} is {damage.actual}: somebody"
-            " finished that branch by hand",
+            f"{gid}: decided {damage.decided}, but {damage.participant} is {damage.actual}: that"
+            " branch was finished by hand",
             gid=gid,
             node=node_of(damage.participant),
         )

@@ -120,7 +120,7 @@ class Coordinator(Finishing, table=COORDINATOR):
             return NOTHING  # the log holds less than the machine knew before the crash
         branch = self._branches.get(event.participant)
         if branch is None or branch is BranchProgress.WORKING:
-            raise self._refusal(event, "is from nobody who was asked")
+            raise self._refusal(event, "is from a site that was not asked")
         vote = _VOTE_OF[type(event)]
         if {branch, vote} == {BranchProgress.YES, BranchProgress.NO} and self.outcome is None:
             raise self._refusal(event, "contradicts its earlier vote")

@@ -188,7 +188,7 @@ class Finishing(Machine):
         name = event.participant
         branch = self._branches.get(name)
         if branch is None:
-            raise self._refusal(event, "is from nobody of this transaction")
+            raise self._refusal(event, "is from no participant of this transaction")
         if branch is not BranchProgress.TOLD and branch is not BranchProgress.YES:
             return NOTHING
         self._damaged = True
@@ -229,7 +229,7 @@ class Finishing(Machine):
     def _ack_lost(self, event: e.AckLost, now: float) -> _Effects:
         assert self.outcome is not None
         if event.participant not in self._branches:
-            raise self._refusal(event, "is about nobody of this transaction")
+            raise self._refusal(event, "is about no participant of this transaction")
         return self._answer(self.outcome, self.reason)
 
     def _commit_again(self, event: e.TimerFired, now: float) -> _Effects:
@@ -251,7 +251,7 @@ class Finishing(Machine):
 
     def _undecided(self, event: e.Inquired, now: float) -> _Effects:
         if event.participant not in self._branches:
-            raise self._refusal(event, "is from nobody of this transaction")
+            raise self._refusal(event, "is from no participant of this transaction")
         return NOTHING
 
     def _inquired(self, event: e.Inquired, now: float) -> _Effects:
@@ -262,7 +262,7 @@ class Finishing(Machine):
     def _late_ack(self, event: e.BranchCommitted | e.BranchAborted, now: float) -> _Effects:
         branch = self._branches.get(event.participant)
         if branch is None:
-            raise self._refusal(event, "is from nobody of this transaction")
+            raise self._refusal(event, "is from no participant of this transaction")
         result = Outcome.COMMITTED if type(event) is e.BranchCommitted else Outcome.ABORTED
         if result is self.outcome or self._damaged or branch is BranchProgress.READ_ONLY:
             return NOTHING

@@ -40,7 +40,7 @@ class _Flag:
 
     async def wait(self) -> None:
         """Raise AssertionError: in virtual time agents wait for a time instead."""
-        raise AssertionError("nobody sets this")
+        raise AssertionError("not used in virtual time")
 
 
 _NEWS, _STOP = _Flag(), _Flag()

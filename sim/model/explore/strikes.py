@@ -21,12 +21,12 @@ FAULTS: Mapping[str, str] = {
     "publisher away": "the Publisher goes down, and stays down until nothing else happens",
     "subscriber away": "a Subscriber likewise",
     "log": "the server of the decision log likewise",
-    "connection": "a connection over which somebody waits for an answer breaks",
+    "connection": "a connection breaks while a client waits for an answer over it",
     "machine": "power failure where the coordinator and the decision log are; both come back",
     "another": "another process of the coordinator starts while the first is alive",
-    "hand": "somebody finishes a prepared branch otherwise than the coordinator will",
-    "agent": "kill -9 of an agent; whoever needs it starts another",
-    "log reader": "kill -9 of the log reader; whoever needs it starts another",
+    "hand": "a prepared branch is finished by hand, against the coordinator's decision",
+    "agent": "kill -9 of an agent; the next delivery starts another",
+    "log reader": "kill -9 of the log reader; the next delivery starts another",
     "backend": "a session that is idle in a transaction is ended by its server",
 }
 
@@ -207,7 +207,7 @@ def _others(run: ScriptRun) -> list[Strike]:
 def _by_hand(run: ScriptRun) -> list[Strike]:
     return [
         Strike(
-            f"somebody rolls {gid} back by hand",
+            f"{gid} is rolled back by hand",
             lambda one=name, branch=gid: run.finished_by_hand(one, branch),  # type: ignore[misc]
             (f"node {name}",),
         )
@@ -246,7 +246,7 @@ def _backends(run: ScriptRun) -> list[Strike]:
     for name, node in run.system.nodes.items():
         for session in node.sessions.values():
             if session.tx is not None and not session.busy and session.dead is None:
-                who = session.application_name or "somebody"
+                who = session.application_name or "a session"
                 results.append(
                     Strike(
                         f"{name} ends the idle session of {who}",

@@ -60,7 +60,7 @@ class SiteMergeEnd(SiteRanges, ModelMergeEnd):
     async def open(self, *, alone: bool) -> None:
         """See `MergeEndPort`."""
         if self.name in self._shut:
-            raise psycopg.OperationalError(f"{self.name} lets nobody in")
+            raise psycopg.OperationalError(f"{self.name} refuses connections")
         await super().open(alone=alone)
 
     def _refuse_if_lost(self) -> None:

@@ -250,8 +250,8 @@ PLANTS = (
     ),
     PlantedBug(
         name="position_finished_last",
-        why="whoever finds parts prepared goes by the position, so that it must be the first to be there",
-        source="presumed abort: the decision is durable before anybody is told",
+        why="a restart that finds parts prepared relies on the position, which must therefore be prepared first",
+        source="presumed abort: the decision is durable before any participant learns it",
         plant=made_of(streams=FinishesFirstLast),
         program="deliver over two streams",
         budget=_AGENT,
@@ -260,7 +260,7 @@ PLANTS = (
     PlantedBug(
         name="position_elsewhere",
         why="a position that another stream moves does not say that the batch is there",
-        source="presumed abort: the decision is durable before anybody is told",
+        source="presumed abort: the decision is durable before any participant learns it",
         plant=made_of(streams=PositionElsewhere),
         program="deliver over two streams",
         budget=_AGENT,

@@ -325,7 +325,7 @@ PLANTS = (
     ),
     PlantedBug(
         name="error_is_success",
-        why="a COMMIT PREPARED that failed is to be done again, by whoever knows the decision",
+        why="a COMMIT PREPARED that failed is retried by a process that knows the decision",
         source="SPQR #2563",
         plant=driven_by(TakesErrorForDone),
         program="transfer",
@@ -334,7 +334,7 @@ PLANTS = (
     ),
     PlantedBug(
         name="decision_before_finish",
-        why="whoever is told before the decision is durable may be the only one who ever is",
+        why="a participant that learns a decision before it is durable may be the only one that ever does",
         source="J. Gray, A. Reuter, Transaction Processing, 10.4",
         plant=driven_by(FinishesFirst),
         program="transfer",
@@ -397,7 +397,7 @@ PLANTS = (
     ),
     PlantedBug(
         name="heuristic_is_done",
-        why="whoever finishes a branch by hand and guesses wrong must be found out",
+        why="a branch that was finished by hand against the decision must be detected",
         source="X/Open XA, heuristic outcomes",
         plant=decided_by(SaysNothingOfDamage),
         program="transfer",

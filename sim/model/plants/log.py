@@ -127,7 +127,7 @@ PLANTS = (
     ),
     PlantedBug(
         name="decision_expires",
-        why="a decision has no time to live: somebody may still have to be told",
+        why="a decision does not expire: a participant may still need it",
         source="coordinators that keep decisions in a cache",
         plant=kept_by(ExpiringSession),
         program="transfer",

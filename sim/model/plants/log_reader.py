@@ -93,7 +93,7 @@ _LOST = Budget(of=("connection",), deviations=0)
 PLANTS = (
     PlantedBug(
         name="mark_ignored",
-        why="without its mark nobody knows where a transaction came from",
+        why="without its mark the origin of a transaction is not known",
         source="Microsoft, immediate updating subscriptions: loopback detection at the distributor",
         plant=read_by(planned_by(IgnoresMarks)),
         program="write and deliver",
@@ -120,7 +120,7 @@ PLANTS = (
     ),
     PlantedBug(
         name="confirmed_before_stored",
-        why="what the slot has let go of nobody can read again",
+        why="a position that the slot has passed cannot be read again",
         source="Debezium DBZ-1040 and its likes: an offset that is flushed before its records",
         plant=read_by(MovesFirst),
         program="write and deliver",

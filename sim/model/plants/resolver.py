@@ -59,7 +59,7 @@ class SleepsOver(ResolverLoop):
 PLANTS = (
     PlantedBug(
         name="sleeps_over_commit",
-        why="a client that commits between the last look and the lock notifies nobody",
+        why="a client that commits between the last look and the lock sends no notification",
         source="PostgreSQL's documentation of LISTEN: look after it, for what was done before",
         plant=lambda wiring: replace(wiring, resolver=NeverSweeps, resolver_loop=SleepsOver),
         program="any client",
@@ -77,7 +77,7 @@ PLANTS = (
     ),
     PlantedBug(
         name="slow_is_dead",
-        why="whoever decides may take any time, and nobody else may decide for him",
+        why="a decision may take any time, and only its owner makes it",
         source="P. Bernstein, V. Hadzilacos, N. Goodman, 7.4: uncertainty",
         plant=resolved_by(TakesSlowForDead),
         program="any client",

@@ -32,7 +32,7 @@ class ReadsLast(Synchronisation):
 PLANTS = (
     PlantedBug(
         name="read_after_delivery",
-        why="whoever asks for what is committed by now gets what was committed when somebody asked before",
+        why="a request for what is committed by now is answered as of an earlier request",
         source="Microsoft, log reader agent and distribution agent: the order of the two jobs",
         plant=driven_by(ReadsLast),
         program="a Subscriber's change, and the Publisher's",

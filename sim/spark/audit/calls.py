@@ -25,7 +25,7 @@ def delivered(frames: Frames, names: Names) -> DataFrame:
     )
     lines = (
         F.when(F.col("done").isNull(), F.lit("missing: call"))
-        .when(F.col("due").isNull(), F.lit("strange: nobody sent this call"))
+        .when(F.col("due").isNull(), F.lit("strange: call"))
         .otherwise(
             F.concat(
                 F.lit("call came "), F.col("done"), F.lit(" times, and was sent "), F.col("due"), F.lit(" times"),

@@ -71,7 +71,7 @@ def delivered(frames: Frames, names: Names) -> DataFrame:
     )
     lines = (
         F.when(F.col("done").isNull(), F.concat(F.lit("missing: "), _word(F.col("operation"))))
-        .when(F.col("due").isNull(), F.concat(F.lit("strange: nobody sent this "), _word(F.col("operation"))))
+        .when(F.col("due").isNull(), F.concat(F.lit("strange: "), _word(F.col("operation"))))
         .otherwise(
             F.concat(
                 _word(F.col("operation")), F.lit(" came "), F.col("done"), F.lit(" times, and was sent "),

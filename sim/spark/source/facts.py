@@ -95,7 +95,7 @@ class Facts:
             raise GapError(
                 f"clean-up has removed what follows {lsn_text(after)}: the distribution database begins after "
                 f"{lsn_text(self.removed_to)}. Begin a new archive with a base; clean-up waits for it, unless "
-                "nobody appends to it for longer than its --archive-hours",
+                "nothing is appended to it for longer than its --archive-hours",
                 after=after,
                 upto=self.removed_to,
                 where=where,

@@ -100,7 +100,7 @@ def read(path: str) -> Document:
 
 def whole(document: Document) -> Document:
     """Return a copy of a document that needs no other file, and without its recorded problems."""
-    assert document.root is not None, "somebody has seen that there is a scenario"
+    assert document.root is not None, "the file was checked before"
     root = Map(document.root.mark, flow=document.root.flow)
     for key in document.root:
         if key not in _READ:
@@ -128,7 +128,7 @@ def apply_settings(
 
 def with_settings(document: Document, settings: Iterable[tuple[str, str]]) -> LoadedScenario:
     """Return the scenario of a whole document with other values; see `apply_settings`."""
-    assert document.root is not None, "somebody has seen that there is a scenario"
+    assert document.root is not None, "the file was checked before"
     lines = [f"{key}: {value}" for key, value in settings]
     given = text.parse("\n".join(lines), GIVEN, foreign=True) if lines else None
     changed = dataclasses.replace(

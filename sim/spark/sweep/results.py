@@ -48,7 +48,7 @@ class SweepRequest:
 
 def asked(document: Document, points: Sequence[Point], order: str) -> SweepRequest:
     """Return the request for a whole document."""
-    assert document.root is not None, "somebody has seen that there is a scenario"
+    assert document.root is not None, "the file was checked before"
     text = hashlib.sha256(document.text.encode())
     for path in sorted(document.sources):
         text.update("\n".join([path, *document.sources[path]]).encode())

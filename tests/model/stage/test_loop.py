@@ -125,7 +125,7 @@ def test_who_waits_for_nothing_is_told():
     async def play(kernel):
         await asyncio.Event().wait()
 
-    with pytest.raises(HungError, match="somebody still waits"):
+    with pytest.raises(HungError, match="a task still waits"):
         in_virtual_time(play)
 
 

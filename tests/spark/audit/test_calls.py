@@ -46,7 +46,7 @@ def test_delivered(spark: SparkSession) -> None:
     found = calls.delivered(world.frames(spark), NAMES)
     assert sorted((row["article"], row["node"], row["detail"]) for row in found.collect()) == [
         ("public.pay(integer)", "south", "call came 2 times, and was sent 1 times, command 0/10"),
-        ("public.pay(integer)", "south", "strange: nobody sent this call"),
+        ("public.pay(integer)", "south", "strange: call"),
     ]
     world.calls_made = world.calls_made[1:3]
     found = calls.delivered(world.frames(spark), NAMES)

@@ -145,7 +145,7 @@ def test_delivered(spark: SparkSession) -> None:
     assert told(delivery.delivered(world.frames(spark), NAMES)) == [
         ("2", "north", "insert came 2 times, and was sent 1 times, command 0/B"),
         ("2", "north", "missing: update, command 0/D"),
-        ("9", "north", "strange: nobody sent this update"),
+        ("9", "north", "strange: update"),
     ]
 
 

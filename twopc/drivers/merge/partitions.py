@@ -185,7 +185,7 @@ async def find_partition(connection: Connection, number: int) -> MergePartition:
             return each
     raise MergeError(
         f"partition {number} is not in msrepl.msmerge_partition_groups of {connection.info.dbname!r} (20629): "
-        "unsubscribe whoever has it, and subscribe again",
+        "unsubscribe its Subscribers, and subscribe again",
         number=20629,
     )
 
