@@ -12,8 +12,24 @@ from twopc.sim.checkers import CHECKS, LAST_SYNC, defaults
 from twopc.sim.explore.watch import end_text
 from twopc.sim.explore.wire import WireAgent, WireCard, WireFailure, WireInvariant, WireItem
 from twopc.sim.report.causes import because_of
+from twopc.sim.report.events import (
+    AgentDelivery,
+    AgentWork,
+    AuthorNote,
+    BranchSettlement,
+    ConflictNote,
+    EchoDelivery,
+    HistoryEvent,
+    MergeSessionEnd,
+    PassedTransaction,
+    SkippedTransaction,
+    StepEnd,
+    StepRefusal,
+    StepRollback,
+    StepSuccess,
+    UnsentStep,
+)
 from twopc.sim.report.fold import Fold, PlayedStep
-from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.merge_sessions import conflict_text, generations
 from twopc.sim.report.phrases import holder
 from twopc.sim.report.sentences import listed
@@ -27,14 +43,13 @@ State = Literal["ok", "waited", "refused", "failed", "skipped", "waiting", "not_
 #: Invariants that are checked only without a protection, or if the file asks for them.
 _ASKED_FOR = ("no_lost_update", "each_change_applied_once")
 _OF_DISTRIBUTION = ("converged", "echoed", "each_change_applied_once")
-_ENDED: Mapping[str, State] = {
-    "ok": "ok",
-    "explain": "ok",
-    "rejected": "refused",
-    "rolled_back": "refused",
-    "skipped": "skipped",
+_ENDED: Mapping[type[StepEnd], State] = {
+    StepSuccess: "ok",
+    AuthorNote: "ok",
+    StepRefusal: "refused",
+    StepRollback: "refused",
+    UnsentStep: "skipped",
 }
-_AGENTS_RECORDS = ("deliver", "suppress", "skip", "settled", "merge_session", "merge_conflict")
 
 
 def cards(
@@ -98,7 +113,7 @@ def _card(
         "ended_ms": ended.t_us / 1000 if ended is not None else None,
         "moment": moment.get(step.invoked.seq, -1) if step is not None else -1,
         "end_moment": moment.get(ended.seq, -1) if ended is not None else -1,
-        "waits_for": holder(wait.wait or {}) if wait is not None else "",
+        "waits_for": holder(wait.wait) if wait is not None else "",
         "result": end_text(ended) if ended is not None else "",
         "because": because,
         "however": however,
@@ -110,50 +125,48 @@ def _state(step: PlayedStep | None, *, waited: bool) -> State:
         return "not_played"
     if step.ended is None:
         return "waiting"
-    state = _ENDED.get(step.ended.kind, "failed")
+    state = _ENDED.get(type(step.ended), "failed")
     return "waited" if state == "ok" and waited else state
 
 
 def agents(fold: Fold, moment: Mapping[int, int]) -> list[WireAgent]:
     """Return the actions of agents and recovery, in their sequence."""
     results: list[WireAgent] = []
-    for record in fold.records:
-        if record.kind not in _AGENTS_RECORDS:
-            continue
-        kind, text = record.kind, _agent_text(fold, record)
-        done = fold.deliveries.get(record.seq)
-        if done is not None:
-            kind = done.kind
+    for event in fold.events:
+        done = fold.deliveries.get(event.seq, event)
+        text = _agent_text(done)
         if text:
             results.append(
                 {
-                    "at_ms": record.t_us / 1000,
-                    "moment": moment.get(record.seq, -1),
-                    "node": record.node,
-                    "kind": kind,  # type: ignore[typeddict-item] # one of those of the records
+                    "at_ms": done.t_us / 1000,
+                    "moment": moment.get(done.seq, -1),
+                    "node": done.node,
+                    "kind": done.kind,  # type: ignore[typeddict-item] # one of those of agents
                     "text": text,
                 }
             )
     return results
 
 
-def _agent_text(fold: Fold, record: HistoryRecord) -> str:
-    done = fold.deliveries.get(record.seq)
-    if done is not None:
-        verb = {
-            "deliver": f"delivered to {record.node}",
-            "suppress": f"not sent back to {record.node}, which made it",
-            "skip": f"left out at {record.node}",
-            "echo": f"came back to {record.node}, which had made it",
-        }[done.kind]
-        return f"{verb}: {done.commands}"
-    if record.kind == "settled":
-        outcome = (record.data or {}).get("outcome")
-        return f"recovery finished the branch at {record.node}: {outcome}, {record.message}"
-    if record.kind == "merge_conflict":
-        return conflict_text(record.data or {})
-    moved = [each.sentence for each in generations(record) if each.is_any]
-    return "; ".join(moved)
+def _agent_text(done: HistoryEvent) -> str:
+    """What agents or recovery did; empty if it is of somebody else."""
+    match done:
+        case AgentWork():
+            verb = {
+                AgentDelivery: f"delivered to {done.node}",
+                PassedTransaction: f"not sent back to {done.node}, which made it",
+                SkippedTransaction: f"left out at {done.node}",
+                EchoDelivery: f"came back to {done.node}, which had made it",
+            }[type(done)]
+            return f"{verb}: {done.text}"
+        case BranchSettlement():
+            how = f"{done.outcome}, {done.message}"
+            return f"recovery finished the branch at {done.node}: {how}"
+        case ConflictNote():
+            return conflict_text(done)
+        case MergeSessionEnd():
+            return "; ".join(moved.sentence for moved in generations(done))
+    return ""
 
 
 # -- what must hold ----------------------------------------------------------------------------------

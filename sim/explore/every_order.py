@@ -64,9 +64,7 @@ class OrderMap:
             "text": cards.outcome_text(fold, broken),
             "holds": not broken,
             "broken": broken,
-            "waits": [
-                f"{step} waits for {holder(each.wait or {})}" for step, each in fold.waits.items()
-            ],
+            "waits": [f"{step} waits for {holder(each.wait)}" for step, each in fold.waits.items()],
             "refused": [each.step for each in fold.refusals() if each.step],
         }
 

@@ -11,6 +11,8 @@ from typing import Any
 
 from twopc.names import VERSION_COLUMN
 from twopc.sim.explore.plays import OrderPlay
+from twopc.sim.report.event_records import event_of, select
+from twopc.sim.report.events import DoubtfulStep, TableLook
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.scenario.accept import step_expectation
@@ -77,7 +79,7 @@ def _steps(done: OrderPlay) -> dict[str, Any]:
         if item.step is None or ended is None:
             continue
         actual = step_expectation(case, runs.of(item.step), ended)
-        if ended.kind == "in_doubt":
+        if isinstance(event_of(ended), DoubtfulStep):
             actual = "in_doubt"
         if actual is not None and actual != "ok" and (ended.rows is None or "blocked_by" in actual):
             results[item.step] = actual
@@ -95,15 +97,14 @@ def _final(
     """Return the final rows by table and node, and the tables that have too many at some node."""
     final: dict[str, dict[str, list[dict[str, Any]]]] = {}
     long: dict[str, None] = {}
-    for record in records:
-        data = record.data or {}
-        if record.kind != "state" or data.get("moment") != "final":
+    for look in select(records, TableLook):
+        if look.moment != "final":
             continue
-        table, rows = str(data["table"]), record.rows or ()
-        if (record.rowcount or 0) > _ROWS_MAX:
+        table, rows = look.table, look.rows
+        if look.rowcount > _ROWS_MAX:
             long[table] = None
         columns = [name for name in rows[0] if name != VERSION_COLUMN] if rows else None
-        final.setdefault(table, {})[record.node] = as_rows(rows, columns)
+        final.setdefault(table, {})[look.node] = as_rows(rows, columns)
     return {table: nodes for table, nodes in final.items() if table not in long}, [*long]
 
 

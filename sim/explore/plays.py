@@ -19,6 +19,8 @@ from twopc.sim.explore.watch import Watch, WatchedHistory, WatchedKernel, Watche
 from twopc.sim.explore.wire import Infeasible, PlayVariant, WireItem, WireRun
 from twopc.sim.model.system import LOG
 from twopc.sim.model.values import BEGAN_S
+from twopc.sim.report.event_records import select
+from twopc.sim.report.events import InfeasibleOrder
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import History, HistoryRecord
 from twopc.sim.report.story import story
@@ -186,7 +188,7 @@ def _infeasible(
     made: ChosenCase, own: Sequence[HistoryRecord], lesson: CaseLesson
 ) -> Infeasible | None:
     if lesson.infeasible_at is not None:
-        why = next((each.message for each in own if each.kind == "infeasible"), "")
+        why = next((each.message for each in select(own, InfeasibleOrder)), "")
         return {"at": lesson.infeasible_at, "reason": why}
     if made.stops_at is not None:
         return {"at": made.stops_at, "reason": made.reason}

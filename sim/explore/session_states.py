@@ -1,19 +1,27 @@
-"""Present state of each session of an order, from its records."""
+"""Present state of each session of an order, from its events."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from twopc.sim.report.history import HistoryRecord
+from twopc.sim.report.events import (
+    AuthorNote,
+    HistoryEvent,
+    SessionOutcome,
+    StepEnd,
+    StepStart,
+    StepSuccess,
+    UnsentStep,
+    WaitEnd,
+    WaitStart,
+)
 from twopc.sim.report.phrases import WORDS, holder, refusal
 from twopc.sim.report.transactions import WRITES
 
-_FAILED = ("rejected", "error", "timed_out", "rolled_back", "in_doubt")
-
 
 class SessionStates:
-    """State of the sessions of one order, updated record by record.
+    """State of the sessions of one order, updated event by event.
 
     Args:
         nodes: node of each session.
@@ -26,43 +34,47 @@ class SessionStates:
         """Sessions with an open transaction, and whether it has changed rows."""
         self._rolls_to_savepoint: set[str] = set()
 
-    def see(self, record: HistoryRecord) -> None:
-        """Take one more record."""
-        name, kind = record.session, record.kind
+    def see(self, event: HistoryEvent) -> None:
+        """Take one more event."""
+        name = event.session
         if name not in self._shown:
             return
-        if kind in ("invoke", "unblocked"):
-            if kind == "invoke":
-                self._note(record)
-            what = record.sql if record.sql in WORDS else record.step
-            self._shown[name] = (f"runs {what}", "")
-        elif kind == "blocked":
-            self._shown[name] = (f"{record.step} waits for {holder(record.wait or {})}", "wait")
-        elif kind in _FAILED:
-            self._shown[name] = (refusal(record), "bad")
-        elif kind == "ok":
-            self._shown[name] = self._done(record)
-        elif kind == "outcome" and record.message in ("committed", "in doubt"):
-            style = "good" if record.message == "committed" else "bad"
-            self._shown[name] = (record.message, style)
+        match event:
+            case StepStart():
+                self._note(event)
+                self._shown[name] = (f"runs {event.sql if event.sql in WORDS else event.step}", "")
+            case WaitEnd():
+                self._shown[name] = (f"runs {event.step}", "")
+            case WaitStart():
+                self._shown[name] = (f"{event.step} waits for {holder(event.wait)}", "wait")
+            case StepSuccess():
+                self._shown[name] = self._done(event)
+            case UnsentStep() | AuthorNote():
+                pass
+            case StepEnd():
+                self._shown[name] = (refusal(event), "bad")
+            case SessionOutcome(message="committed"):
+                self._shown[name] = (event.message, "good")
+            case SessionOutcome(message="in doubt"):
+                self._shown[name] = (event.message, "bad")
 
-    def _note(self, record: HistoryRecord) -> None:
-        if "to" in record.sql.lower().split():
-            self._rolls_to_savepoint.add(record.session)
+    def _note(self, sent: StepStart) -> None:
+        if "to" in sent.sql.lower().split():
+            self._rolls_to_savepoint.add(sent.session)
         else:
-            self._rolls_to_savepoint.discard(record.session)
+            self._rolls_to_savepoint.discard(sent.session)
 
-    def _done(self, record: HistoryRecord) -> tuple[str, str]:
-        name, tag = record.session, record.tag
+    def _done(self, done: StepSuccess) -> tuple[str, str]:
+        name, tag = done.session, done.tag
         if tag == "BEGIN":
             self._open[name] = False
         elif tag == "ROLLBACK" and name not in self._rolls_to_savepoint:
             self._open.pop(name, None)
             return "rolled back", ""
-        elif tag == "COMMIT" or (record.data or {}).get("committed"):
+        elif tag == "COMMIT" or done.has_committed:
             self._open.pop(name, None)
             return "committed", "good"
-        elif name in self._open and tag.startswith(WRITES) and record.rowcount:
+        elif name in self._open and tag.startswith(WRITES) and done.rowcount:
             self._open[name] = True
         if name not in self._open:
             return "idle", ""

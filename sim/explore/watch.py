@@ -18,38 +18,65 @@ from twopc.sim.explore.wire import StateDelta, WireArrival, WireMessage, WireMom
 from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.system import LOG
 from twopc.sim.model.values import Cause, Delay, Label
-from twopc.sim.report.fold import Fold
-from twopc.sim.report.history import ENDS, History, HistoryRecord, OrderHistory
-from twopc.sim.report.merge_sessions import conflict_text
-from twopc.sim.report.phrases import (
-    HAPPENINGS,
-    because,
-    done_text,
-    happening,
-    holder,
-    notices,
-    refusal,
+from twopc.sim.report.event_records import event_of
+from twopc.sim.report.events import (
+    AgentDelivery,
+    AgentWork,
+    AuthorNote,
+    BranchMarkers,
+    BranchSettlement,
+    ConflictNote,
+    HistoryEvent,
+    InfeasibleOrder,
+    MergeSessionEnd,
+    NodeIncident,
+    NoticeArrival,
+    OrderEnd,
+    OrderJudgement,
+    OrderStart,
+    PassedTransaction,
+    PreparedBranches,
+    QueryAnswer,
+    Remark,
+    SessionOutcome,
+    SkippedTransaction,
+    Standstill,
+    StepEnd,
+    StepStart,
+    StepSuccess,
+    TableLook,
+    UncommittedRows,
+    WaitEnd,
+    WaitStart,
 )
+from twopc.sim.report.fold import Fold
+from twopc.sim.report.history import History, HistoryRecord, OrderHistory
+from twopc.sim.report.merge_sessions import conflict_text
+from twopc.sim.report.phrases import done_text, happening, holder, notices, refusal, why
 
 #: What a run may have of moments; a longer one is watched to this moment, and then only at its end.
 MOMENTS_MAX = 1_500
 _TEXT_MAX = 160
 _TRAVELS = {Cause.MESSAGE: "message", Cause.REPLY: "reply"}
-#: Records that are no moments: looks, and what is told elsewhere.
-_SILENT = frozenset(
-    {
-        "order",
-        "state",
-        "uncommitted",
-        "prepared",
-        "markers",
-        "query",
-        "outcome",
-        "verdict",
-        "info",
-        "end",
-    }
+#: Events that are no moments: looks, and what is told elsewhere.
+_SILENT = (
+    OrderStart,
+    TableLook,
+    UncommittedRows,
+    PreparedBranches,
+    BranchMarkers,
+    QueryAnswer,
+    SessionOutcome,
+    OrderJudgement,
+    Remark,
+    OrderEnd,
 )
+#: What an agent does with a transaction.
+_VERBS: Mapping[type[AgentWork], str] = {
+    AgentDelivery: "delivers",
+    PassedTransaction: "passes over",
+    SkippedTransaction: "leaves out",
+}
 #: Actors that look now and then whether there is anything to do.
 _BACKGROUND = (":recovery", ":deadlocks")
 #: What connections and processes need for themselves.
@@ -229,10 +256,10 @@ class Watch:
 
     def record(self, record: HistoryRecord) -> None:
         """Something was recorded."""
-        self.sessions.see(record)
-        text = None if record.kind in _SILENT else _text_of(record)
-        if text is not None:
-            self._moment(*text, record.step, always=True)
+        event = event_of(record)
+        self.sessions.see(event)
+        if not isinstance(event, _SILENT):
+            self._moment(*_text_of(event), event.step, always=True)
         self.at_record[record.seq] = len(self.moments) - 1
 
     def end(self) -> None:
@@ -273,45 +300,42 @@ class Watch:
         )
 
 
-def _text_of(record: HistoryRecord) -> tuple[str, str] | None:
-    """What a record's moment is called, and how it is told."""
-    who = record.session or "the agents"
-    what = record.step or record.kind
-    if record.kind == "invoke":
-        sql = " ".join(record.sql.split())
-        return "sent", f"{who} sends {what}" + (f": {_short(sql)}" if sql != what else "")
-    if record.kind == "blocked":
-        return "waits", f"{what} waits for {holder(record.wait or {})}"
-    if record.kind in ENDS:
-        return "ended", f"{what} {end_text(record)}".strip()
-    if record.kind in HAPPENINGS:
-        return record.kind, happening(record)
-    if record.kind in ("deliver", "suppress", "skip"):
-        verb = {"deliver": "delivers", "suppress": "passes over", "skip": "leaves out"}[record.kind]
-        commands = "; ".join((record.data or {}).get("commands", ())) or "nothing"
-        return record.kind, f"the agent of {record.node} {verb}: {_short(commands)}"
-    if record.kind == "merge_session":
-        return "merge_session", f"the merge session of {record.node} is over"
-    if record.kind == "merge_conflict":
-        return "merge_conflict", conflict_text(record.data or {})
-    if record.kind == "settled":
-        outcome = (record.data or {}).get("outcome")
-        return "settled", f"recovery finishes a branch at {record.node}: {outcome}"
-    if record.kind == "notice":
-        return "notice", f"{who} receives {notices(record)}"
-    if record.kind == "unblocked":
-        return "unblocked", f"{what} waits no longer"
-    if record.kind in ("infeasible", "stuck"):  # the message names the step
-        return record.kind, record.message
-    return record.kind, f"{what} {record.message}".strip()
+def _text_of(event: HistoryEvent) -> tuple[str, str]:
+    """What an event's moment is called, and how it is told."""
+    who, what, node = event.session or "the agents", event.step or event.kind, event.node
+    match event:
+        case StepStart():
+            sql = " ".join(event.sql.split())
+            return "sent", f"{who} sends {what}" + (f": {_short(sql)}" if sql != what else "")
+        case WaitStart():
+            return "waits", f"{what} waits for {holder(event.wait)}"
+        case StepEnd():
+            return "ended", f"{what} {end_text(event)}".strip()
+        case NodeIncident():
+            return event.kind, happening(event)
+        case AgentWork():
+            commands = "; ".join(event.commands) or "nothing"
+            return event.kind, f"the agent of {node} {_VERBS[type(event)]}: {_short(commands)}"
+        case MergeSessionEnd():
+            return event.kind, f"the merge session of {node} is over"
+        case ConflictNote():
+            return event.kind, conflict_text(event)
+        case BranchSettlement():
+            return event.kind, f"recovery finishes a branch at {node}: {event.outcome}"
+        case NoticeArrival():
+            return event.kind, f"{who} receives {notices(event)}"
+        case WaitEnd():
+            return event.kind, f"{what} waits no longer"
+        case InfeasibleOrder() | Standstill():  # the message names the step
+            return event.kind, event.message
+    return event.kind, f"{what} {event.message}".strip()
 
 
-def end_text(record: HistoryRecord) -> str:
+def end_text(ended: StepEnd) -> str:
     """How a step ended, in short."""
-    if record.kind in ("ok", "explain"):
-        return done_text(record, {}) or "✓"
-    why = because(record) if record.kind in ("rejected", "error") else record.message
-    return f"{refusal(record)}: {_short(why)}" if why else refusal(record)
+    if isinstance(ended, (StepSuccess, AuthorNote)):
+        return done_text(ended, {}) or "✓"
+    return f"{refusal(ended)}: {_short(why(ended))}" if why(ended) else refusal(ended)
 
 
 def moment_of(watch: Watch | None, fold: Fold, seq: int) -> int:

@@ -4,15 +4,16 @@ A look at a node tells the transaction id of each row's writer, and the branches
 the look before, by their markers, which belong to the same snapshot. A row whose writer is a branch's
 transaction is that branch's. On servers a row may be written by a subtransaction, which has an id of its own, and
 a transaction of the Publisher's own sessions has no marker: then the writer is one of those that became visible
-between the two looks, and it is named if there is only one. A pure function of one order's records.
+between the two looks, and it is named if there is only one. A pure function of one order's events.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from twopc.names import BranchId
-from twopc.sim.report.history import HistoryRecord
+from twopc.sim.report.events import AgentDelivery, HistoryEvent, TableLook
 from twopc.sim.report.transactions import Author, by_gid
 
 
@@ -22,27 +23,28 @@ class Attribution:
     Args:
         authors: the order's transactions.
         effects: where each global transaction took effect: all that an old history tells of branches.
+        twin: `Fold.twin`.
     """
 
     def __init__(
         self,
-        records: Sequence[HistoryRecord],
+        events: Sequence[HistoryEvent],
         authors: Sequence[Author],
         effects: Mapping[str, Sequence[str]],
+        twin: Mapping[str, Any],
     ) -> None:
         self._authors = authors
         self._effects = effects
         self._by_gid = by_gid(authors)
         self._claimed: dict[tuple[Author, str], int] = {}
         """Those of which something was seen at a node, with the look that has shown it first."""
-        twin = next((r.data or {} for r in records if r.kind == "order"), {}).get("twin") or {}
-        self._publisher = next((r.node for r in records if r.kind == "state"), "")
+        self._publisher = next((each.node for each in events if isinstance(each, TableLook)), "")
         self._marked = "marker" not in twin.get("protections", ())
         self._applied: dict[str, list[int]] = {}
-        """By node, the records that say that an agent has worked there."""
-        for record in records:
-            if record.kind == "deliver":
-                self._applied.setdefault(record.node, []).append(record.seq)
+        """By node, when an agent has worked there."""
+        for event in events:
+            if isinstance(event, AgentDelivery):
+                self._applied.setdefault(event.node, []).append(event.seq)
         self._writers: dict[str, dict[str, Author]] = {}
         """By node and id, the transactions whose ids are known."""
         for one in authors:
@@ -53,23 +55,23 @@ class Attribution:
         self._tells_branches = True
         self._node = ""
         self._now = self._previous = -1
-        """The records with which this look, and the one before it at the same node, begin."""
+        """The events with which this look, and the one before it at the same node, begin."""
         self._looks: dict[str, int] = {}
 
-    def look(self, record: HistoryRecord, *, begins: bool) -> None:
-        """A record of a table's rows; `begins`: the first of a node's tables."""
+    def look(self, look: TableLook, *, begins: bool) -> None:
+        """A look at a table; `begins`: the first of a node's tables."""
         if not begins:
             return
-        node, branches = record.node, (record.data or {}).get("branches")
+        node, branches = look.node, look.branches
         self._node = node
         self._previous = self._looks.get(node, -1)
-        self._now = self._looks[node] = record.seq
+        self._now = self._looks[node] = look.seq
         self._tells_branches = branches is not None
         self._new = {}
         for gid, xid in (branches or {}).items():
             branch = BranchId.parse(gid)
             if branch is not None:
-                self._new[xid] = self._of_branch(str(branch.global_id), record)
+                self._new[xid] = self._of_branch(str(branch.global_id), look)
         self._writers.setdefault(node, {}).update(self._new)
 
     def of(self, node: str, xid: str) -> list[Author]:
@@ -84,7 +86,7 @@ class Attribution:
             self._claimed.setdefault((results[0], node), self._now)
         return results
 
-    def _of_branch(self, gid: str, record: HistoryRecord) -> Author:
+    def _of_branch(self, gid: str, look: TableLook) -> Author:
         """The transaction of a branch; one of a session that does not know its id, if it can be no other."""
         known = self._by_gid.get(gid)
         if known is not None:
@@ -92,7 +94,7 @@ class Attribution:
         others = [one for one in self._unmarked() if one.steps and one.node != self._publisher]
         if len(others) == 1:
             return others[0]
-        at = record.seq
+        at = look.seq
         return Author(session="", node="", gid=gid, outcome="committed", begun=at, sent=at, seq=at)
 
     def _candidates(self, node: str, xid: str) -> list[Author]:

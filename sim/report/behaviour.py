@@ -2,7 +2,7 @@
 
 How each step ended, who waited for whom, how each session ended, and the rows at the end. What differs
 from run to run though nothing is different is left out: times, gids, processes, row versions. A pure
-function of the records.
+function of the events.
 """
 
 from __future__ import annotations
@@ -10,11 +10,23 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from twopc.names import PREFIX, VERSION_COLUMN
-from twopc.sim.report.history import ENDS, HistoryRecord
+from twopc.sim.report.event_records import event_of, is_load
+from twopc.sim.report.events import (
+    AuthorNote,
+    HistoryEvent,
+    SessionOutcome,
+    StepEnd,
+    StepError,
+    StepRefusal,
+    StepSuccess,
+    TableLook,
+    WaitStart,
+)
+from twopc.sim.report.history import HistoryRecord
 
 #: Values that are new in every run, and what stands for them.
 _FRESH = (
@@ -32,9 +44,9 @@ def behaviour(records: Sequence[HistoryRecord]) -> tuple[str, ...]:
 
     Of a load only that it was one: no two of them go the same way.
     """
-    if any(record.kind == "load" for record in reversed(records)):
+    if is_load(records):
         return ("load",)
-    return tuple(sorted({text for _, text in events(records)}))
+    return tuple(sorted({text for _, text in in_words(map(event_of, records))}))
 
 
 def fingerprint(records: Sequence[HistoryRecord]) -> str:
@@ -42,23 +54,23 @@ def fingerprint(records: Sequence[HistoryRecord]) -> str:
     return hashlib.sha256("\n".join(behaviour(records)).encode()).hexdigest()[:12]
 
 
-def events(records: Sequence[HistoryRecord]) -> Iterator[tuple[HistoryRecord, str]]:
-    """Each record that belongs to the behaviour, in words that are the same in every run."""
+def in_words(events: Iterable[HistoryEvent]) -> Iterator[tuple[HistoryEvent, str]]:
+    """Each event that belongs to the behaviour, in words that are the same in every run."""
     waited: set[tuple[str, str]] = set()
-    for record in records:
-        who = (record.session, record.step)
-        if record.kind == "blocked":
-            if who not in waited and (record.wait or {}).get("session"):
-                waited.add(who)  # who holds the lock later depends on when one looks
-                yield record, _wait(record)
-        elif record.kind in ENDS and record.step and record.kind != "explain":
-            yield record, f"{record.session or 'agents'} {record.step}: {_end(record)}"
-        elif record.kind == "outcome":
-            yield record, f"{record.session}: {record.message}"
-        elif record.kind == "state" and (record.data or {}).get("moment") == "final":
-            content = _content(record.rows or ())
-            table = (record.data or {}).get("table")
-            yield record, f"{table} at {record.node}: {record.rowcount} {content}"
+    for event in events:
+        who = (event.session, event.step)
+        match event:
+            case WaitStart():
+                if who not in waited and event.holder:
+                    waited.add(who)  # who holds the lock later depends on when one looks
+                    yield event, _wait(event)
+            case StepEnd() if event.step and not isinstance(event, AuthorNote):
+                yield event, f"{event.session or 'agents'} {event.step}: {_end(event)}"
+            case SessionOutcome():
+                yield event, f"{event.session}: {event.message}"
+            case TableLook(moment="final"):
+                content = _content(event.rows)
+                yield event, f"{event.table} at {event.node}: {event.rowcount} {content}"
 
 
 def stable(text: str) -> str:
@@ -68,23 +80,23 @@ def stable(text: str) -> str:
     return text
 
 
-def _end(record: HistoryRecord) -> str:
+def _end(ended: StepEnd) -> str:
     """How a step ended."""
-    if record.kind == "rejected":
-        return f"rejected {(record.conflict or {}).get('kind')}"
-    if record.kind == "error":
-        return f"error {record.sqlstate}".rstrip()
-    if record.kind != "ok":
-        return record.kind
-    if record.rows is not None:
-        return f"ok {record.rowcount} {_content(record.rows)}"
-    return f"ok {record.rowcount}" if record.rowcount is not None and record.rowcount >= 0 else "ok"
+    if isinstance(ended, StepRefusal):
+        return f"rejected {ended.conflict.get('kind')}"
+    if isinstance(ended, StepError):
+        return f"error {ended.sqlstate}".rstrip()
+    if not isinstance(ended, StepSuccess):
+        return ended.kind
+    if ended.rows is not None:
+        return f"ok {ended.rowcount} {_content(ended.rows)}"
+    return f"ok {ended.rowcount}" if ended.rowcount is not None and ended.rowcount >= 0 else "ok"
 
 
-def _wait(record: HistoryRecord) -> str:
-    wait = record.wait or {}
+def _wait(event: WaitStart) -> str:
+    wait = event.wait
     holder = f"{wait.get('session')} {wait.get('step', '')}".rstrip()
-    return f"{record.session or 'agents'} {record.step} waits for {holder} at {wait.get('node')}"
+    return f"{event.session or 'agents'} {event.step} waits for {holder} at {wait.get('node')}"
 
 
 def _content(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from twopc.names import BranchId
 from twopc.sim.report.changes import changed_text
 from twopc.sim.report.dependencies import across_nodes
+from twopc.sim.report.events import AgentDelivery, QueryAnswer, StepEnd
 from twopc.sim.report.fold import Fold, StaleChange
 from twopc.sim.report.phrases import rows_text, shorten
 from twopc.sim.report.sentences import counted, listed
@@ -29,15 +30,15 @@ def behind(fold: Fold, name: str = "") -> str:
         now = row[-1]
         if name not in ("", now.table):
             continue
-        for record in final:
-            if (record.data or {}).get("table") != now.table:
+        for look in final:
+            if look.table != now.table:
                 continue
-            here = fold.changes.held(record.node, now.table, now.key)
+            here = fold.changes.held(look.node, now.table, now.key)
             if here is not None and now.row is None:
-                return f"{record.node} still has {now.name}"
+                return f"{look.node} still has {now.name}"
             if here is not None and here.version != now.version:
                 return (
-                    f"{record.node} holds {here.label} of {now.name}, and the Publisher {now.label}"
+                    f"{look.node} holds {here.label} of {now.name}, and the Publisher {now.label}"
                 )
     return ""
 
@@ -64,7 +65,7 @@ def converged(fold: Fold) -> Reasons:
     stopped = fold.stopped
     late = behind(fold)
     if stopped is not None:
-        node = str((stopped.data or {}).get("at") or stopped.node)
+        node = (stopped.at if isinstance(stopped, StepEnd) else "") or stopped.node
         message = stopped.message.removeprefix(f"{node}: ")
         text = shorten(message, _MESSAGE_MAX)
         return f"the agent of {node or 'a Subscriber'} stopped: {text}", _own(fold, node) or late
@@ -128,7 +129,7 @@ def prepared(fold: Fold) -> Reasons:
     for node, gid in fold.left_prepared:
         branch = BranchId.parse(gid)
         whose = str(branch.global_id) if branch is not None else ""
-        session = next((each.session for each in fold.records if each.gid == whose), "")
+        session = next((each.session for each in fold.events if each.gid == whose), "")
         outcome = fold.outcomes.get(session, "")
         however = f"{session} was told that it is {outcome}" if outcome else ""
         owner = f", of {session}'s transaction," if session else ""
@@ -140,11 +141,11 @@ def echoed(fold: Fold) -> Reasons:
     """A transaction that was brought to where it began."""
     at = {each.gid: each for each in fold.changes.authors if each.gid}
     for done in fold.deliveries.values():
-        author = at.get(done.record.gid) if done.record.kind == "deliver" else None
+        author = at.get(done.gid) if isinstance(done, AgentDelivery) else None
         if author is not None and author.node == done.node:
             return (
                 f"{author.session}'s transaction began at {author.node} and was committed there",
-                f"the agent brought {done.commands} back to {done.node}",
+                f"the agent brought {done.text} back to {done.node}",
             )
     return _NOTHING
 
@@ -153,19 +154,19 @@ def once(fold: Fold) -> Reasons:
     """A transaction that was brought to one Subscriber twice."""
     seen: set[tuple[str, str]] = set()
     for done in fold.deliveries.values():
-        if done.record.kind != "deliver" or not done.seqno:
+        if not isinstance(done, AgentDelivery) or not done.seqno:
             continue
         if (done.node, done.seqno) in seen:
-            return f"the agent brought {done.commands} to {done.node} twice", ""
+            return f"the agent brought {done.text} to {done.node} twice", ""
         seen.add((done.node, done.seqno))
     return _NOTHING
 
 
 def query(fold: Fold) -> Reasons:
     """The rows that a question of the scenario returned."""
-    for record in fold.records:
-        if record.kind == "query" and record.rows:
-            return f"the question returned {rows_text(record.rows)} at {record.node}", ""
+    for answer in fold.of(QueryAnswer):
+        if answer.rows:
+            return f"the question returned {rows_text(answer.rows)} at {answer.node}", ""
     return _NOTHING
 
 

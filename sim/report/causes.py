@@ -12,9 +12,18 @@ from typing import Any
 from twopc.sim.report.breaches import REASONS, Reasons, behind, lost_text, lost_update
 from twopc.sim.report.changes import changed_text
 from twopc.sim.report.dependencies import across_nodes, is_locking_read
+from twopc.sim.report.events import (
+    AgentDelivery,
+    DoubtfulStep,
+    PassedTransaction,
+    StepEnd,
+    StepError,
+    StepRefusal,
+    StepRollback,
+    StepTimeout,
+    UnsentStep,
+)
 from twopc.sim.report.fold import Fold
-from twopc.sim.report.history import HistoryRecord
-from twopc.sim.report.merge_reports import reports
 from twopc.sim.report.merge_sessions import conflict_text
 from twopc.sim.report.phrases import result_text
 from twopc.sim.report.sentences import counted, listed, refused_because, transaction_of, waited_for
@@ -67,14 +76,14 @@ def _step(fold: Fold, name: str) -> Reasons:
     ended, wait = fold.ended.get(name), fold.waits.get(name)
     if ended is None:
         return _stuck(fold)
-    if ended.kind == "rejected":
+    if isinstance(ended, StepRefusal):
         return refused_because(ended, fold), _not_synced(fold, ended)
-    if ended.kind == "skipped":
+    if isinstance(ended, UnsentStep):
         earlier = [each for each in fold.refusals(ended.session) if each.seq < ended.seq]
         why = refused_because(earlier[-1], fold) if earlier else ""
         return ended.message, why
-    if ended.kind in ("error", "in_doubt", "timed_out", "rolled_back"):
-        waited = f"{name} {waited_for(wait.wait or {})}" if wait is not None else ""
+    if isinstance(ended, (StepError, DoubtfulStep, StepTimeout, StepRollback)):
+        waited = f"{name} {waited_for(wait.wait)}" if wait is not None else ""
         return ended.message, waited
     if ended.tag == "SYNC":
         return _synced(fold, ended)
@@ -82,60 +91,60 @@ def _step(fold: Fold, name: str) -> Reasons:
     for stale in fold.stale(author) if author is not None and name in author.steps else ():
         return lost_text(fold, stale)
     if wait is not None:
-        return f"{name} {waited_for(wait.wait or {})}", _then(fold, ended)
+        return f"{name} {waited_for(wait.wait)}", _then(fold, ended)
     if ended.rows is not None:
         return _read(fold, ended)
     return _accepted(fold, ended)
 
 
-def _synced(fold: Fold, ended: HistoryRecord) -> Reasons:
+def _synced(fold: Fold, ended: StepEnd) -> Reasons:
     """What the agents delivered in one sync, and what they passed over; or what merge sessions carried."""
-    if reports(ended):
+    if ended.merge:
         return _carried(ended), ""
     begun = [each.invoked.seq for each in fold.steps if each.invoked.step == ended.step]
     during = [
         done for seq, done in fold.deliveries.items() if min(begun, default=0) < seq < ended.seq
     ]
-    brought = [each for each in during if each.record.kind == "deliver"]
+    brought = [each for each in during if isinstance(each, AgentDelivery)]
     nodes = listed(list(dict.fromkeys(each.node for each in brought)) or ["any Subscriber"])
     because = f"the agents delivered {counted(len(brought), 'transaction')} to {nodes}"
     own = dict.fromkeys(
-        transaction_of(each.record.gid, each.origin, fold.changes.authors)
+        transaction_of(each.gid, each.origin, fold.changes.authors)
         + f" came from {each.node} itself"
         for each in during
-        if each.kind == "suppress"
+        if isinstance(each, PassedTransaction)
     )
     return because, f"{listed(list(own))}, and is not sent back" if own else ""
 
 
-def _carried(ended: HistoryRecord) -> str:
+def _carried(ended: StepEnd) -> str:
     """``a_sync carried 1 row up from anna and 3 rows down``."""
     return "; ".join(
         f"{ended.step} carried {counted(each['uploaded'], 'row')} up from {each['subscriber']} "
         f"and {counted(each['downloaded'], 'row')} down"
-        for each in reports(ended)
+        for each in ended.merge
     )
 
 
-def _then(fold: Fold, ended: HistoryRecord) -> str:
+def _then(fold: Fold, ended: StepEnd) -> str:
     """How it went on after a wait."""
-    holder = fold.waits[ended.step].wait or {}
+    holder = fold.waits[ended.step].wait
     outcome = fold.outcomes.get(str(holder.get("session")), "")
     ends = f"{holder.get('session')} was {outcome}, and " if outcome == "rolled back" else ""
     return f"{ends}{ended.step} went on {result_text(ended)}".replace("→ ", "and read ")
 
 
-def _not_synced(fold: Fold, refused: HistoryRecord) -> str:
+def _not_synced(fold: Fold, refused: StepEnd) -> str:
     """A stale copy would have been refreshed by a sync."""
     kinds = ("version_mismatch", "delete_stale", "row_missing", "insert_exists")
-    if (refused.conflict or {}).get("kind") not in kinds:
+    if refused.refused_as not in kinds:
         return ""
     if fold.brought(refused.node, before=refused.seq):
         return f"what the agents delivered to {refused.node} before was older than that"
     return f"nothing had been brought to {refused.node} by then: its copy was as at first"
 
 
-def _read(fold: Fold, ended: HistoryRecord) -> Reasons:
+def _read(fold: Fold, ended: StepEnd) -> Reasons:
     """A read shows what its node held."""
     for row in fold.changes.rows():
         here = fold.changes.held(ended.node, row[0].table, row[0].key, before=ended.seq)
@@ -151,14 +160,14 @@ def _read(fold: Fold, ended: HistoryRecord) -> Reasons:
     return because, _locked_here(fold, ended)
 
 
-def _locked_here(fold: Fold, ended: HistoryRecord) -> str:
+def _locked_here(fold: Fold, ended: StepEnd) -> str:
     """A lock that a read took at a Subscriber keeps no other node's session away."""
     if ended.node in fold.nodes[:1] or not is_locking_read(fold.sql_of.get(ended.step, "")):
         return ""
     return f"its lock is on the copy at {ended.node} alone: only a change is sent to the Publisher"
 
 
-def _accepted(fold: Fold, ended: HistoryRecord) -> Reasons:
+def _accepted(fold: Fold, ended: StepEnd) -> Reasons:
     """It was done at once and on a copy that was up to date."""
     unseen = across_nodes(fold)
     if any(unseen):
@@ -207,7 +216,9 @@ def _session(fold: Fold, name: str) -> Reasons:
 def _in_doubt(fold: Fold, name: str) -> Reasons:
     """Why a session was not told the outcome, and what that was."""
     last = [
-        each for each in fold.ended.values() if each.session == name and each.kind == "in_doubt"
+        each
+        for each in fold.ended.values()
+        if each.session == name and isinstance(each, DoubtfulStep)
     ]
     if not last:
         return _NOTHING
@@ -258,9 +269,9 @@ def _merged_table(fold: Fold, name: str) -> Reasons:
         conflict_text(conflict)
         for conflicts in fold.merge_conflicts.values()
         for conflict in conflicts
-        if conflict["table"] == name
+        if conflict.table == name
     ]
-    carried = [_carried(each) for each in fold.ended.values() if each.session and reports(each)]
+    carried = [_carried(each) for each in fold.ended.values() if each.session and each.merge]
     return "; ".join(met[-_ROWS_TOLD:] or carried), ""
 
 
@@ -277,9 +288,7 @@ def _committed(fold: Fold) -> Reasons:
 
 
 def _rejected(fold: Fold, kind: str) -> Reasons:
-    of_kind = [
-        each for each in fold.refusals() if (each.conflict or {}).get("kind", each.sqlstate) == kind
-    ]
+    of_kind = [each for each in fold.refusals() if (each.refused_as or each.sqlstate) == kind]
     others = [each for each in fold.refusals() if each not in of_kind]
     if of_kind:
         steps = [f"{_who(each)} {each.step}" for each in of_kind]
@@ -288,7 +297,7 @@ def _rejected(fold: Fold, kind: str) -> Reasons:
         return because, refused_because(of_kind[-1], fold)
     if others:
         last = others[-1]
-        how = (last.conflict or {}).get("kind") or last.sqlstate
+        how = last.refused_as or last.sqlstate
         because = f"{_who(last)} {last.step} was refused as {how}"
         return because, refused_because(last, fold)
     for reasons in (lost_update(fold), across_nodes(fold)):
@@ -297,14 +306,14 @@ def _rejected(fold: Fold, kind: str) -> Reasons:
     return "no step was refused", ""
 
 
-def _who(record: HistoryRecord) -> str:
-    return f"{record.session}'s" if record.session else "the agents'"
+def _who(ended: StepEnd) -> str:
+    return f"{ended.session}'s" if ended.session else "the agents'"
 
 
 def _stuck(fold: Fold) -> Reasons:
     if fold.stuck is not None:
         return fold.stuck.message, ""
-    late = [each for each in fold.records if each.kind == "timed_out"]
+    late = fold.of(StepTimeout)
     return (late[-1].message, "") if late else _NOTHING
 
 

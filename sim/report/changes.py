@@ -1,7 +1,7 @@
 """The versions of every row, and which transaction made each.
 
 A row's versions are numbered as they were seen at the Publisher, from v1, whatever their identifiers are. A
-pure function of one order's records; it sees only rows that were looked at: before the first step, after
+pure function of one order's events; it sees only rows that were looked at: before the first step, after
 each commit and sync, and at the end.
 """
 
@@ -14,10 +14,8 @@ from typing import Any
 
 from twopc.names import VERSION_COLUMN
 from twopc.sim.report.attribution import Attribution
-from twopc.sim.report.history import HistoryRecord
+from twopc.sim.report.events import HistoryEvent, Row, TableLook
 from twopc.sim.report.transactions import Author
-
-Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +36,7 @@ class VersionChange:
     perhaps: tuple[Author, ...]
     """Those of whom one made it, where the history does not prove which."""
     seq: int
-    """The record of the look that showed it first."""
+    """The look that showed it first."""
     initial: bool
     """It was there before the first step."""
 
@@ -59,15 +57,17 @@ class Changes:
     Args:
         authors: the order's transactions.
         effects: where each global transaction took effect.
+        twin: `Fold.twin`.
     """
 
     def __init__(
         self,
-        records: Sequence[HistoryRecord],
+        events: Sequence[HistoryEvent],
         authors: Sequence[Author],
         effects: Mapping[str, Sequence[str]],
+        twin: Mapping[str, Any],
     ) -> None:
-        self._attribution = Attribution(records, authors, effects)
+        self._attribution = Attribution(events, authors, effects, twin)
         self._made: dict[Author, list[VersionChange]] = {}
         self._versions: dict[tuple[str, str], list[VersionChange]] = {}
         self._at_subscribers: dict[tuple[str, str], list[VersionChange]] = {}
@@ -75,11 +75,11 @@ class Changes:
         self._held: dict[tuple[str, str], list[tuple[int, dict[str, VersionChange]]]] = {}
         self._publisher = ""
         looked = ""
-        for record in records:
-            if record.kind == "state" and not (record.data or {}).get("part"):
-                self._attribution.look(record, begins=record.node != looked)
-                self._see(record)
-            looked = record.node if record.kind == "state" else ""
+        for event in events:
+            if isinstance(event, TableLook) and not event.part:
+                self._attribution.look(event, begins=event.node != looked)
+                self._see(event)
+            looked = event.node if isinstance(event, TableLook) else ""
         for row in self.rows():
             for change in row:
                 if change.author is not None:
@@ -109,7 +109,7 @@ class Changes:
         return self._made.get(author, [])
 
     def seen_at(self, seq: int) -> list[VersionChange]:
-        """What a look at the Publisher has shown first, by its record."""
+        """What a look at the Publisher has shown first, by its number."""
         return [each for row in self.rows() for each in row if each.seq == seq]
 
     def version(self, table: str, key: str, version: str) -> VersionChange | None:
@@ -120,51 +120,47 @@ class Changes:
     def held(
         self, node: str, table: str, key: str, *, before: int | None = None
     ) -> VersionChange | None:
-        """The version that a node held when it was looked at last, before the record `before`."""
+        """The version that a node held when it was looked at last, before the event `before`."""
         looks = self._held.get((node, table), [])
         seen = [rows for seq, rows in looks if before is None or seq < before]
         return seen[-1].get(key) if seen else None
 
-    def _see(self, record: HistoryRecord) -> None:
-        data = record.data or {}
-        table, keys = str(data.get("table")), data.get("key", ())
-        self._publisher = self._publisher or record.node  # it is always looked at first
-        looks = self._held.setdefault((record.node, table), [])
+    def _see(self, look: TableLook) -> None:
+        table, keys = look.table, look.key
+        self._publisher = self._publisher or look.node  # it is always looked at first
+        looks = self._held.setdefault((look.node, table), [])
         previous = looks[-1][1] if looks else {}
         now = {}
-        xids = data.get("xids") or ()
-        for row, xid in zip_longest(record.rows or (), xids, fillvalue=""):
+        for row, xid in zip_longest(look.rows, look.xids, fillvalue=""):
             assert not isinstance(row, str)
             key = ", ".join(f"{name}={row.get(name)}" for name in keys)
-            now[key] = self._row(record, table, key, row, xid)
-        if record.node == self._publisher and len(record.rows or ()) == record.rowcount:
+            now[key] = self._row(look, table, key, row, xid)
+        if look.node == self._publisher and len(look.rows) == look.rowcount:
             for key, gone in previous.items():
                 if key not in now and self.of(table, key)[-1].row is not None:
-                    self._add(record, table, key, None, gone.row, "")
-        looks.append((record.seq, now))
+                    self._add(look, table, key, None, gone.row, "")
+        looks.append((look.seq, now))
 
-    def _row(
-        self, record: HistoryRecord, table: str, key: str, row: Row, xid: str
-    ) -> VersionChange:
-        at_publisher = record.node == self._publisher
+    def _row(self, look: TableLook, table: str, key: str, row: Row, xid: str) -> VersionChange:
+        at_publisher = look.node == self._publisher
         known = self.version(table, key, str(row.get(VERSION_COLUMN)))
         if known is not None and (known.number or not at_publisher):
             return known
         versions = self.of(table, key) if at_publisher else []
-        return self._add(record, table, key, row, versions[-1].row if versions else None, xid)
+        return self._add(look, table, key, row, versions[-1].row if versions else None, xid)
 
     def _add(
         self,
-        record: HistoryRecord,
+        look: TableLook,
         table: str,
         key: str,
         row: Row | None,
         before: Row | None,
         xid: str,
     ) -> VersionChange:
-        at_publisher = record.node == self._publisher
-        initial = (record.data or {}).get("moment") == "initial"
-        authors = [] if initial else self._attribution.of(record.node, xid)
+        at_publisher = look.node == self._publisher
+        initial = look.moment == "initial"
+        authors = [] if initial else self._attribution.of(look.node, xid)
         change = VersionChange(
             table=table,
             key=key,
@@ -174,7 +170,7 @@ class Changes:
             before=before,
             author=authors[0] if len(authors) == 1 else None,
             perhaps=tuple(authors) if len(authors) > 1 else (),
-            seq=record.seq,
+            seq=look.seq,
             initial=initial,
         )
         seen = self._versions if at_publisher else self._at_subscribers

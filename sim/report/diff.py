@@ -11,7 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from twopc.sim.report.behaviour import events
+from twopc.sim.report.behaviour import in_words
+from twopc.sim.report.event_records import event_of
+from twopc.sim.report.events import HistoryEvent
 from twopc.sim.report.fold import causal
 from twopc.sim.report.groups import ReportGroup
 from twopc.sim.report.history import HistoryRecord, by_order
@@ -118,8 +120,8 @@ def side_by_side(
     return "\n".join(lines) + "\n"
 
 
-def _events(records: Sequence[HistoryRecord]) -> list[tuple[HistoryRecord, str]]:
-    return list(events(causal(records)))
+def _events(records: Sequence[HistoryRecord]) -> list[tuple[HistoryEvent, str]]:
+    return list(in_words(causal([event_of(record) for record in records])))
 
 
 def _rows(left: Sequence[str], right: Sequence[str]) -> list[tuple[str, str]]:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from twopc.sim.report.events import StepSuccess, TableLook
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.recorded_orders import played
@@ -69,18 +70,18 @@ class ElleOrder:
         """All of them, in the order of beginning."""
         begun = {one.begun: one for one in self._fold.transactions}
         over = {one.seq: one for one in self._fold.transactions}
-        for record in self._fold.records:
-            if record.kind == "state":
-                self._look(record)
-            elif record.seq in begun:
-                self._begin(begun[record.seq])
-            elif record.session in self._open:
-                if record.kind == "ok" and record.tag != "COMMIT":
+        for event in self._fold.events:
+            if isinstance(event, TableLook):
+                self._look(event)
+            elif event.seq in begun:
+                self._begin(begun[event.seq])
+            elif event.session in self._open:
+                if isinstance(event, StepSuccess) and event.tag != "COMMIT":
                     # a statement that has waited was done on what it found then
-                    seen = self._copies.get(record.node, {})
-                    self._open[record.session].reads.update(seen)
-                if record.seq in over:
-                    self._end(over[record.seq])
+                    seen = self._copies.get(event.node, {})
+                    self._open[event.session].reads.update(seen)
+                if event.seq in over:
+                    self._end(over[event.seq])
         return self.operations
 
     # -- transactions ------------------------------------------------------------------------------
@@ -106,35 +107,34 @@ class ElleOrder:
 
     # -- rows --------------------------------------------------------------------------------------
 
-    def _look(self, record: HistoryRecord) -> None:
+    def _look(self, look: TableLook) -> None:
         """A table's rows at a node: what was written since, or what is seen there."""
-        data = record.data or {}
-        key, table = data.get("key") or (), str(data.get("table", ""))
-        rows = [row for row in record.rows or () if VERSION in row and key]
+        key, table = look.key, look.table
+        rows = [row for row in look.rows if VERSION in row and key]
         prefix = f"{self._name}/{table}/"
         now = {}
         for row in rows:
             name = prefix + "/".join(str(row[one]) for one in key)
             now[name] = str(row[VERSION])
             self._places[name] = table, ", ".join(f"{one}={row[one]}" for one in key)
-        before = self._copies.setdefault(record.node, {})
+        before = self._copies.setdefault(look.node, {})
         gone = [one for one in before if one.startswith(prefix) and one not in now]
-        is_all = not record.rows or len(record.rows) == (record.rowcount or 0)
-        if record.node == self._publisher:
-            self._written(record, now, gone if is_all else [])
+        is_all = not look.rows or len(look.rows) == look.rowcount
+        if look.node == self._publisher:
+            self._written(look, now, gone if is_all else [])
             return
         for name, version in now.items():
             number = self._number(name, version)
             if before.get(name) != number:
                 before[name] = number
-                self._see(record, name, number)
+                self._see(look, name, number)
         for name in gone if is_all else ():
             del before[name]
 
-    def _written(self, record: HistoryRecord, now: Mapping[str, str], gone: Sequence[str]) -> None:
-        copy = self._copies[record.node]
+    def _written(self, look: TableLook, now: Mapping[str, str], gone: Sequence[str]) -> None:
+        copy = self._copies[look.node]
         makers = {
-            (each.table, each.key): each.author for each in self._fold.changes.seen_at(record.seq)
+            (each.table, each.key): each.author for each in self._fold.changes.seen_at(look.seq)
         }
         wrote: dict[str, int] = {}
         for name, version in now.items():
@@ -143,20 +143,20 @@ class ElleOrder:
                 wrote[name] = copy[name] = number
         for name in gone:
             del copy[name]
-            wrote[name] = self._number(name, f"gone at {record.seq}")
+            wrote[name] = self._number(name, f"gone at {look.seq}")
         for name, number in wrote.items():
             self.versions.setdefault(name, []).append(number)
         for name, number in wrote.items():
-            self._writer(record, makers.get(self._places[name])).writes[name] = number
+            self._writer(look, makers.get(self._places[name])).writes[name] = number
 
-    def _writer(self, record: HistoryRecord, author: Author | None) -> Operation:
+    def _writer(self, look: TableLook, author: Author | None) -> Operation:
         """Who wrote what a look shows: its transaction; else nobody of the order's, as what was there before."""
         result = self._of.get(author) if author is not None else None
         if result is None:
             last = self.operations[-1] if self.operations else None
-            if last is not None and (last.process, last.begun) == (_FIRST, record.seq):
+            if last is not None and (last.process, last.begun) == (_FIRST, look.seq):
                 return last
-            result = Operation(_FIRST, record.seq, record.seq, "ok")
+            result = Operation(_FIRST, look.seq, look.seq, "ok")
             self.operations.append(result)
         return result
 
@@ -168,9 +168,9 @@ class ElleOrder:
             self._numbers[name, version] = result
         return result
 
-    def _see(self, record: HistoryRecord, name: str, number: int) -> None:
-        process = self._process(f"copies at {record.node}")
-        made = Operation(process, record.seq, record.seq, "ok", reads={name: number})
+    def _see(self, look: TableLook, name: str, number: int) -> None:
+        process = self._process(f"copies at {look.node}")
+        made = Operation(process, look.seq, look.seq, "ok", reads={name: number})
         self.operations.append(made)
 
 

@@ -14,6 +14,8 @@ from twopc.sim.report import terminal
 from twopc.sim.report.causes import because_of
 from twopc.sim.report.diagram import diagram
 from twopc.sim.report.diff import parted
+from twopc.sim.report.event_records import is_load, select
+from twopc.sim.report.events import TableLook
 from twopc.sim.report.groups import ReportGroup, groups, skipped_twins
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.junit import junit
@@ -34,30 +36,24 @@ def as_json(records: Sequence[HistoryRecord]) -> str:
 def as_mermaid(records: Sequence[HistoryRecord]) -> str:
     """Markdown with a sequence diagram for each order; of generated orders one of each behaviour."""
     drawn = [order for group in groups(records) for order in group.drawn]
-    return markdown([order for order in drawn if not _is_load(order)])
+    return markdown([order for order in drawn if not is_load(order.records)])
 
 
 def first_diagram(records: Sequence[HistoryRecord]) -> str:
     """Mermaid of the first order that did not pass, or else of the first; empty if none was played."""
     drawn = [order for group in groups(records) for order in group.drawn]
-    shown = [order for order in drawn if not _is_load(order)]
+    shown = [order for order in drawn if not is_load(order.records)]
     failed = [order for order in shown if order.verdict["kind"]]
     return mermaid((failed or shown)[0]) if shown else ""
-
-
-def _is_load(order: PlayedOrder) -> bool:
-    """So many clients at once that no diagram can show them."""
-    return any(record.kind == "load" for record in reversed(order.records))
 
 
 def final_states(records: Sequence[HistoryRecord]) -> dict[str, dict[str, dict[str, Any]]]:
     """By node, order and table, the rows at the end."""
     results: dict[str, dict[str, dict[str, Any]]] = {}
-    for record in records:
-        data = record.data or {}
-        if record.kind == "state" and data.get("moment") == "final":
-            tables = results.setdefault(record.node, {}).setdefault(record.order, {})
-            tables[str(data["table"])] = list(record.rows or ())
+    for look in select(records, TableLook):
+        if look.moment == "final":
+            tables = results.setdefault(look.node, {}).setdefault(look.order, {})
+            tables[look.table] = list(look.rows)
     return results
 
 
@@ -133,7 +129,7 @@ def _show_order(order: PlayedOrder, console: Console, *, about: str) -> None:
         terminal.failure(console, where, failure.get("excerpt", ()), failure["message"])
         terminal.failure_story(console, *because_of(order.fold, failure))
     terminal.remark(console, about)
-    if _is_load(order):
+    if is_load(order.records):
         from twopc.sim.report import load  # loads the histograms: most runs have no load
 
         terminal.table(console, load.lines(load.of(order.records)))

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from twopc.sim.report.behaviour import fingerprint
+from twopc.sim.report.event_records import header_of, select
+from twopc.sim.report.events import GroupTally, InfeasibleOrder, SkippedTwin
 from twopc.sim.report.history import HistoryRecord, by_order
 from twopc.sim.report.judgement import Verdict, word, worst
 from twopc.sim.report.recorded_orders import PlayedOrder
@@ -194,22 +196,22 @@ class ReportGroup:
 
 def groups(records: Sequence[HistoryRecord]) -> list[ReportGroup]:
     """The groups of a run, in the order of playing."""
-    header = records[0].data or {} if records else {}
+    header = header_of(records)
     counts: dict[str, GroupCounts | None] = {}
     first: dict[str, int] = {}
-    for record in records:
-        if record.kind == "group" and (data := record.data or {}):
-            name = str(data.get("group", ""))
-            counts[name], first[name] = _counts(data), record.seq
+    for group in select(records, GroupTally):
+        if group.counts:
+            name = str(group.counts.get("group", ""))
+            counts[name], first[name] = _counts(group.counts), group.seq
     members: dict[str, list[PlayedOrder]] = {name: [] for name in counts}
     prints: dict[str, str] = {}
     in_vain: dict[str, str] = {}
     for name, of in by_order(records):
-        why = next((record.message for record in of if record.kind == "infeasible"), None)
-        if why is not None:  # it is counted, and was not played to its end
-            in_vain.setdefault(str((of[0].data or {}).get("group") or name), why)
-            continue
         order = PlayedOrder(name=name, header=header, records=of)
+        infeasible = next(select(of, InfeasibleOrder), None)
+        if infeasible is not None:  # it is counted, and was not played to its end
+            in_vain.setdefault(str(order.labels.get("group") or name), infeasible.message)
+            continue
         members.setdefault(str(order.labels.get("group") or name), []).append(order)
         prints[name] = str(order.verdict.get("behaviour") or "") or fingerprint(of)
     first |= {name: of[0].records[0].seq for name, of in members.items() if of}
@@ -242,7 +244,7 @@ def _counts(data: Mapping[str, Any]) -> GroupCounts | None:
 
 def skipped_twins(records: Sequence[HistoryRecord]) -> list[str]:
     """The twins that were not played, and why."""
-    return [record.message for record in records if record.kind == "twin_skipped"]
+    return [each.message for each in select(records, SkippedTwin)]
 
 
 def counts_text(counts: GroupCounts) -> str:

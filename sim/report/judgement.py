@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from twopc.sim.report.event_records import select
+from twopc.sim.report.events import OrderJudgement
 from twopc.sim.report.history import HistoryRecord
 
 #: What can be wrong with an order or a run, the worst first, and the exit code for it. ``unfinished``:
@@ -48,9 +50,9 @@ def worst(kinds: Sequence[str]) -> str:
 
 def order_verdict(records: Sequence[HistoryRecord]) -> Verdict:
     """The part about one order, of its records."""
-    for record in reversed(records):
-        if record.kind == "verdict":
-            return dict(record.data or {})
+    judged = next(select(reversed(records), OrderJudgement), None)
+    if judged is not None:
+        return dict(judged.verdict)
     playing = [record.t_us for record in records if record.session]
     return {
         "name": records[0].order,

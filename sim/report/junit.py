@@ -13,6 +13,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from twopc.sim.report.causes import because_of
+from twopc.sim.report.event_records import header_of, is_load
 from twopc.sim.report.groups import ReportGroup, groups
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.recorded_orders import PlayedOrder
@@ -25,7 +26,7 @@ _UNSPEAKABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff
 
 def junit(records: Sequence[HistoryRecord]) -> str:
     """The XML document."""
-    header = records[0].data or {} if records else {}
+    header = header_of(records)
     every = groups(records)
     kinds = [group.kind for group in every]
     errors = kinds.count("unfinished")
@@ -111,7 +112,7 @@ def _timeline(order: PlayedOrder, label: str) -> str:
     out = io.StringIO()
     if label:
         out.write(f"{label}\n")
-    if any(record.kind == "load" for record in reversed(order.records)):
+    if is_load(order.records):
         from twopc.sim.report import load  # loads the histograms: most runs have no load
 
         out.write("\n".join(load.lines(load.of(order.records))))

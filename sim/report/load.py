@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from twopc.sim.report.event_records import select
+from twopc.sim.report.events import LoadFigures
 from twopc.sim.report.history import HistoryRecord
 
 #: How the latencies are called for a reader.
@@ -21,10 +23,8 @@ TIMED = {
 
 def of(records: Sequence[HistoryRecord]) -> dict[str, Any]:
     """The figures of the load among the records; empty if there is none."""
-    for record in reversed(records):
-        if record.kind == "load":
-            return dict(record.data or {})
-    return {}
+    measured = next(select(reversed(records), LoadFigures), None)
+    return dict(measured.figures) if measured is not None else {}
 
 
 def in_short(report: Mapping[str, Any]) -> str:

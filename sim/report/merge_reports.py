@@ -1,14 +1,14 @@
 """What merge sessions have done, in figures: how many rows went up and down, and what was remarkable.
 
-Pure functions of records.
+Pure functions of events.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from twopc.sim.report.history import HistoryRecord
+from twopc.sim.report.events import StepEnd
 
 #: What may be remarkable about a session besides, by the field of its report that counts it, or says so.
 _REMARKS = {
@@ -21,27 +21,22 @@ _REMARKS = {
 }
 
 
-def reports(record: HistoryRecord) -> Sequence[Mapping[str, Any]]:
-    """The sessions that a sync was, one for each Subscriber; none: it was no merge session."""
-    return tuple((record.data or {}).get("merge", ()))
-
-
-def brings(record: HistoryRecord) -> bool:
+def brings(ended: StepEnd) -> bool:
     """Whether the sessions of a sync have changed anything, or met anything remarkable."""
     return any(
         value
-        for each in reports(record)
+        for each in ended.merge
         for name, value in each.items()
         if name not in ("subscriber", "publisher")
     )
 
 
-def summary(record: HistoryRecord) -> str:
+def summary(ended: StepEnd) -> str:
     """``↑1 ↓2, 1 conflict``; of several Subscribers each with its name; empty if it was no merge session."""
-    several = len(reports(record)) > 1 or not record.session
+    several = len(ended.merge) > 1 or not ended.session
     return "; ".join(
         f"{each['subscriber']} {figures(each)}" if several else figures(each)
-        for each in reports(record)
+        for each in ended.merge
     )
 
 

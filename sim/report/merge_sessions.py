@@ -1,6 +1,6 @@
 """Merge sessions in sentences, and the conflicts that they have recorded.
 
-Pure functions of records.
+Pure functions of events.
 """
 
 from __future__ import annotations
@@ -9,25 +9,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from twopc.sim.report.history import HistoryRecord
+from twopc.sim.report.events import ConflictNote, MergeSessionEnd
 from twopc.sim.report.merge_reports import figures
 from twopc.sim.report.phrases import row_text
 
 
-def conflict_text(conflict: Mapping[str, Any]) -> str:
+def conflict_text(conflict: ConflictNote) -> str:
     """``customer {id: 1}: update_update, anna has won, {phone: 3} is kept``."""
-    where = f"{conflict['table']} {row_text(conflict['key'])}: {conflict['type']}"
-    loser = conflict.get("loser")
-    if conflict.get("winner"):
-        origin = conflict["origin"]
-        if loser:
-            kept = f"{row_text(loser)} of {origin} is kept"
-        elif conflict["type"] == "update_wins":
+    where = f"{conflict.table} {row_text(conflict.key)}: {conflict.type}"
+    origin = conflict.origin
+    if conflict.winner:
+        if conflict.loser:
+            kept = f"{row_text(conflict.loser)} of {origin} is kept"
+        elif conflict.type == "update_wins":
             kept = f"{origin} had deleted it"
         else:
             kept = f"nothing of {origin} is kept"
-        return f"{where}, {conflict['winner']} has won, {kept}"
-    return f"{where} at {conflict['node']}, of {conflict['origin']} ({conflict.get('reason_code')})"
+        return f"{where}, {conflict.winner} has won, {kept}"
+    return f"{where} at {conflict.node}, of {origin} ({conflict.reason_code})"
 
 
 def sentence(report: Mapping[str, Any], who: str) -> str:
@@ -38,13 +37,13 @@ def sentence(report: Mapping[str, Any], who: str) -> str:
     return f"{text} ({', '.join(remarks)})" if remarks else text
 
 
-def lineage_text(conflict: Mapping[str, Any]) -> str:
+def lineage_text(conflict: ConflictNote) -> str:
     """What the two rows of a conflict stand on, and what follows; empty where it is not known."""
-    stood = conflict.get("stands_on")
+    stood = conflict.stands_on
     if not stood:
         return ""
     brought, held = (row_text(stood[each]) for each in ("incoming", "held"))
-    text = f"the row that {conflict['incoming']} brings stands on {brought}, that of {conflict['node']} on {held}"
+    text = f"the row that {conflict.incoming} brings stands on {brought}, that of {conflict.node} on {held}"
     if stood["incoming"] == stood["held"]:
         return (
             f"{text}: on the same changes, and yet they differ: an end was restored from a backup"
@@ -52,19 +51,18 @@ def lineage_text(conflict: Mapping[str, Any]) -> str:
     return f"{text}: neither has seen the other's change"
 
 
-def lineages_short(conflict: Mapping[str, Any]) -> str:
+def lineages_short(conflict: ConflictNote) -> str:
     """``brought: {anna: 1}, held: {ben: 1}``; empty where it is not known."""
-    stood = conflict.get("stands_on")
+    stood = conflict.stands_on
     if not stood:
         return ""
     same = ": an end was restored" if stood["incoming"] == stood["held"] else ""
     return f"brought: {row_text(stood['incoming'])}, held: {row_text(stood['held'])}{same}"
 
 
-def why_text(conflict: Mapping[str, Any]) -> str:
+def why_text(conflict: ConflictNote) -> str:
     """Why one of them has won; empty where it is not known."""
-    why = conflict.get("why")
-    return f"{conflict['winner']} wins: {why}" if why else ""
+    return f"{conflict.winner} wins: {conflict.why}" if conflict.why else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,10 +117,9 @@ class GenerationsMoved:
         return text
 
 
-def generations(record: HistoryRecord) -> list[GenerationsMoved]:
+def generations(session: MergeSessionEnd) -> list[GenerationsMoved]:
     """What a merge session did to the generations of either end; nothing of one that was left as it was."""
-    data = record.data or {}
-    return [each for way in ("up", "down") if (each := _moved(data[way])).is_any]
+    return [each for way in (session.up, session.down) if (each := _moved(way)).is_any]
 
 
 def _moved(way: Mapping[str, Any]) -> GenerationsMoved:

@@ -12,13 +12,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from twopc.sim.report.history import ENDS, HistoryRecord
+from twopc.sim.report.events import (
+    AuthorNote,
+    DoubtfulStep,
+    HistoryEvent,
+    NodeIncident,
+    Outage,
+    Pause,
+    PreparedBranches,
+    Remark,
+    Row,
+    SessionOutcome,
+    StepEnd,
+    StepStart,
+    StepSuccess,
+    TableLook,
+    UncommittedRows,
+    UnsentStep,
+    WaitEnd,
+    WaitStart,
+)
 from twopc.sim.report.phrases import WORDS, nameless, refusal
 from twopc.sim.report.recorded_orders import PlayedOrder
 from twopc.sim.report.timeline import LaneEntry, timeline
 from twopc.sim.report.transactions import WRITES
 
-_TROUBLES = {"outage": "accepts no connections", "paused": "its agent is paused"}
+_TROUBLES: Mapping[type[NodeIncident], str] = {
+    Outage: "accepts no connections",
+    Pause: "its agent is paused",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +51,7 @@ class TimelineRow:
     more: tuple[LaneEntry, ...]
     """What is written under it."""
     until: int
-    """The last record that belongs to it."""
+    """The last event that belongs to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,29 +127,29 @@ def states(order: PlayedOrder, at: Sequence[TimelineRow]) -> dict[str, list[Node
     """Of each node its state before the first moment, and at each."""
     watch = _StateFold(order)
     results: dict[str, list[NodeState]] = {node: [] for node in order.nodes}
-    records = iter(order.records)
-    waiting = next(records, None)
+    events = iter(order.fold.events)
+    waiting = next(events, None)
     first = at[0].entry.seq - 1 if at else order.records[-1].seq
     for until in (first, *(moment.until for moment in at)):
         while waiting is not None and waiting.seq <= until:
             watch.see(waiting)
-            waiting = next(records, None)
+            waiting = next(events, None)
         for node, seen in results.items():
             seen.append(watch.node(node))
     return results
 
 
 def state_at(order: PlayedOrder, seq: int) -> dict[str, NodeState]:
-    """Each node after one record: of an order that may not be over."""
+    """Each node after one event: of an order that may not be over."""
     watch = _StateFold(order)
-    for record in order.records:
-        if record.seq <= seq:
-            watch.see(record)
+    for event in order.fold.events:
+        if event.seq <= seq:
+            watch.see(event)
     return {node: watch.node(node) for node in order.nodes}
 
 
 class _StateFold:
-    """What is known after the records seen so far."""
+    """What is known after the events seen so far."""
 
     def __init__(self, order: PlayedOrder) -> None:
         self._order = order
@@ -141,100 +163,100 @@ class _StateFold:
         self._uncommitted: dict[tuple[str, str], dict[str, tuple[UncommittedRow, ...]]] = {}
         self._waits: dict[str, Mapping[str, Any]] = {}
         self._prepared: dict[str, tuple[str, ...]] = {}
-        self._troubles: dict[str, dict[str, str]] = {}
-        self._tables: dict[str, dict[str, HistoryRecord]] = {}
+        self._troubles: dict[str, dict[type[NodeIncident], str]] = {}
+        self._tables: dict[str, dict[str, TableLook]] = {}
         self._before: dict[tuple[str, str], tuple[Mapping[str, Any], ...]] = {}
-        self._partial = _partial(order.records)
+        self._partial = _partial(order.fold.of(TableLook))
         self._parts: dict[tuple[str, str], tuple[Mapping[str, Any], ...]] = {}
 
-    def see(self, record: HistoryRecord) -> None:
-        if record.kind == "state":
-            self._state(record)
-        elif record.kind == "uncommitted":
-            self._changed(record)
-        elif record.kind == "prepared":
-            self._prepared[record.node] = tuple((record.data or {}).get("gids", ()))
-        elif record.kind in _TROUBLES:
-            of_node = self._troubles.setdefault(record.node, {})
-            of_node.pop(record.kind, None)
-            if (record.data or {}).get("on"):
-                of_node[record.kind] = _TROUBLES[record.kind]
-        elif record.session in self._standings:
-            self._session(record)
+    def see(self, event: HistoryEvent) -> None:
+        match event:
+            case TableLook():
+                self._look(event)
+            case UncommittedRows():
+                self._changed(event)
+            case PreparedBranches():
+                self._prepared[event.node] = tuple(event.gids)
+            case Outage() | Pause():
+                of_node = self._troubles.setdefault(event.node, {})
+                of_node.pop(type(event), None)
+                if event.is_on:
+                    of_node[type(event)] = _TROUBLES[type(event)]
+            case _ if event.session in self._standings:
+                self._session(event)
 
-    def _state(self, record: HistoryRecord) -> None:
-        data = record.data or {}
-        tables = self._tables.setdefault(record.node, {})
-        name = str(data.get("table"))
-        if data.get("moment") == "part":
-            self._parts[str(data.get("part")), name] = record.rows or ()
+    def _look(self, look: TableLook) -> None:
+        tables = self._tables.setdefault(look.node, {})
+        if look.moment == "part":
+            self._parts[look.part, look.table] = look.rows
             return
-        last = tables.get(name)
-        if last is not None and last.rows != record.rows:
-            self._before[record.node, name] = last.rows or ()
-        tables[name] = record
+        last = tables.get(look.table)
+        if last is not None and last.rows != look.rows:
+            self._before[look.node, look.table] = last.rows
+        tables[look.table] = look
 
-    def _changed(self, record: HistoryRecord) -> None:
+    def _changed(self, seen: UncommittedRows) -> None:
         """What a session has changed at its node; with eager shipping the Publisher has it too."""
-        data, session = record.data or {}, record.session
-        table, gone = str(data.get("table")), data.get("gone", ())
-        rows = [(row, False) for row in record.rows or ()] + [(row, True) for row in gone]
+        session, table, key = seen.session, seen.table, seen.key
+        rows = [(row, False) for row in seen.rows] + [(row, True) for row in seen.gone]
         here = [UncommittedRow(session=session, row=row, gone=is_gone) for row, is_gone in rows]
-        self._uncommitted.setdefault((record.node, table), {})[session] = tuple(here)
+        self._uncommitted.setdefault((seen.node, table), {})[session] = tuple(here)
         publisher = self._order.publisher
-        if record.node == publisher or self._order.header.get("shipping", "eager") != "eager":
+        if seen.node == publisher or self._order.header.get("shipping", "eager") != "eager":
             return
-        other, key = self._tables.get(publisher, {}).get(table), data.get("key", ())
-        known = {_key(row, key): row for row in (other.rows if other else None) or ()}
+        other = self._tables.get(publisher, {}).get(table)
+        known = {_key(row, key): row for row in (other.rows if other else ())}
         there = [
             dataclasses.replace(one, row={**known.get(_key(one.row, key), {}), **one.row})
             for one in here
         ]
         self._uncommitted.setdefault((publisher, table), {})[session] = tuple(there)
 
-    def _session(self, record: HistoryRecord) -> None:
-        name, kind = record.session, record.kind
-        if kind == "invoke":
-            self._sql[name] = record.sql
-        elif kind in ENDS - {"ok", "in_doubt", "skipped", "explain"} or _ends_changes(record):
+    def _session(self, event: HistoryEvent) -> None:
+        name = event.session
+        if isinstance(event, StepStart):
+            self._sql[name] = event.sql
+        elif isinstance(event, StepEnd) and _ends_changes(event):
             for of_table in self._uncommitted.values():
                 of_table.pop(name, None)
-        if kind in ENDS or kind in ("unblocked", "blocked", "info", "outcome"):
+        if isinstance(event, (StepEnd, WaitEnd, WaitStart, Remark, SessionOutcome)):
             self._waits.pop(name, None)
-        if kind == "blocked" and record.wait:
-            self._waits[name] = record.wait
-        standing = self._standing(record)
+        if isinstance(event, WaitStart) and event.wait:
+            self._waits[name] = event.wait
+        standing = self._standing(event)
         if standing is not None:
             self._standings[name] = standing
 
-    def _standing(self, record: HistoryRecord) -> SessionState | None:
-        kind = record.kind
-        if kind == "invoke":
-            return SessionState(text=f"runs {record.sql if record.sql in WORDS else record.step}")
-        if kind == "blocked":
-            return SessionState(text=f"⧗ {record.step} waits", style="wait")
-        if kind == "unblocked":
-            return SessionState(text=f"runs {record.step}")
-        if kind in ("rejected", "error", "timed_out", "rolled_back", "in_doubt"):
-            return SessionState(text=refusal(record), style="bad")
-        if kind == "ok":
-            return self._ok(record)
-        report = self._standings[record.session].text.endswith(record.message)
-        if kind == "outcome" and record.message != "none" and not report:
-            return _outcome(record.message)
+    def _standing(self, event: HistoryEvent) -> SessionState | None:
+        match event:
+            case StepStart():
+                return SessionState(text=f"runs {event.sql if event.sql in WORDS else event.step}")
+            case WaitStart():
+                return SessionState(text=f"⧗ {event.step} waits", style="wait")
+            case WaitEnd():
+                return SessionState(text=f"runs {event.step}")
+            case StepSuccess():
+                return self._done(event)
+            case UnsentStep() | AuthorNote():
+                return None
+            case StepEnd():
+                return SessionState(text=refusal(event), style="bad")
+            case SessionOutcome() if event.message != "none":
+                is_shown = self._standings[event.session].text.endswith(event.message)
+                return None if is_shown else _outcome(event.message)
         return None
 
-    def _ok(self, record: HistoryRecord) -> SessionState:
-        name = record.session
-        if record.tag == "BEGIN":
+    def _done(self, done: StepSuccess) -> SessionState:
+        name = done.session
+        if done.tag == "BEGIN":
             self._open[name] = False
-        elif record.tag == "ROLLBACK" and "to" not in self._sql.get(name, "").lower().split():
+        elif done.tag == "ROLLBACK" and "to" not in self._sql.get(name, "").lower().split():
             self._open.pop(name, None)
             return _outcome("rolled back")
-        elif record.tag == "COMMIT" or (record.data or {}).get("committed"):
+        elif done.tag == "COMMIT" or done.has_committed:
             self._open.pop(name, None)
             return _outcome("committed")
-        elif name in self._open and record.tag.startswith(WRITES) and record.rowcount:
+        elif name in self._open and done.tag.startswith(WRITES) and done.rowcount:
             self._open[name] = True
         if name not in self._open:
             return SessionState(text="idle")
@@ -254,18 +276,16 @@ class _StateFold:
             ),
             prepared=self._prepared.get(node),
             troubles=tuple(self._troubles.get(node, {}).values()),
-            tables=tuple(
-                self._table(node, name, record)
-                for name, record in self._tables.get(node, {}).items()
-            ),
+            tables=tuple(self._table(node, look) for look in self._tables.get(node, {}).values()),
         )
 
-    def _table(self, node: str, name: str, record: HistoryRecord) -> NodeTable:
+    def _table(self, node: str, look: TableLook) -> NodeTable:
+        name = look.table
         return NodeTable(
             name=name,
-            key=tuple((record.data or {}).get("key", ())),
-            rows=record.rows or (),
-            count=record.rowcount or 0,
+            key=tuple(look.key),
+            rows=look.rows,
+            count=look.rowcount,
             before=self._before.get((node, name)),
             publisher=self._expected(node, name),
             uncommitted=tuple(
@@ -282,29 +302,29 @@ class _StateFold:
             return None
         if (node, name) in self._partial:
             return self._parts.get((node, name))
-        return other.rows or ()
+        return other.rows
 
 
 def _key(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[str, ...]:
     return tuple(str(row.get(name)) for name in columns)
 
 
-def _ends_changes(record: HistoryRecord) -> bool:
+def _ends_changes(ended: StepEnd) -> bool:
     """Its session's uncommitted changes are over, or partly taken back: what is left is looked at anew."""
-    return record.tag in ("COMMIT", "ROLLBACK") or bool((record.data or {}).get("committed"))
+    if isinstance(ended, (StepSuccess, DoubtfulStep, UnsentStep, AuthorNote)):
+        return ended.tag in ("COMMIT", "ROLLBACK") or ended.has_committed
+    return True
 
 
-def _partial(records: Sequence[HistoryRecord]) -> set[tuple[str, str]]:
+def _partial(looks: Sequence[TableLook]) -> set[tuple[str, str]]:
     """The Subscribers' tables that hold a part of the Publisher's rows or columns."""
-    final: dict[tuple[str, str], Any] = {}
+    final: dict[tuple[str, str], Sequence[Row]] = {}
     results = set()
-    for record in records:
-        data = record.data or {}
-        if record.kind == "state" and data.get("moment") == "final":
-            final[record.node, str(data["table"])] = record.rows
-        whole = final.get((record.node, str(data.get("table"))))
-        if data.get("moment") == "part" and whole != record.rows:
-            results.add((str(data.get("part")), str(data["table"])))
+    for look in looks:
+        if look.moment == "final":
+            final[look.node, look.table] = look.rows
+        elif look.moment == "part" and final.get((look.node, look.table)) != look.rows:
+            results.add((look.part, look.table))
     return results
 
 

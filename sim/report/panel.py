@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from twopc.names import VERSION_COLUMN
+from twopc.sim.report.event_records import header_of
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.moments import NodeState, NodeTable, UncommittedRow, state_at
 from twopc.sim.report.recorded_orders import PlayedOrder
@@ -37,8 +38,8 @@ def panel(
     from rich.panel import Panel
     from rich.table import Table as Grid
 
-    header = records[0].data or {} if records and records[0].kind == "header" else {}
-    of_order = [record for record in records if record.kind != "header"]
+    header = header_of(records)
+    of_order = records[1:] if header else records
     order = PlayedOrder(name=_name(of_order), header=header, records=of_order)
     last = of_order[-1].seq if of_order else 0
     states = state_at(order, last if at_seq is None else at_seq)

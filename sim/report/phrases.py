@@ -1,4 +1,4 @@
-"""Records in plain words, for whoever has never seen a replication conflict."""
+"""Events in plain words, for whoever has never seen a replication conflict."""
 
 from __future__ import annotations
 
@@ -7,9 +7,32 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from twopc.names import VERSION_COLUMN
+from twopc.sim.report.events import (
+    Backup,
+    Deadlock,
+    DoubtfulStep,
+    FaultEffect,
+    HistoryEvent,
+    InfeasibleOrder,
+    NodeIncident,
+    NoticeArrival,
+    Outage,
+    Pause,
+    QueuedStep,
+    Remark,
+    Standstill,
+    StepEnd,
+    StepError,
+    StepRefusal,
+    StepRollback,
+    StepStart,
+    StepSuccess,
+    StepTimeout,
+    UnsentStep,
+    WaitStart,
+)
 from twopc.sim.report.fold import Settlement
-from twopc.sim.report.history import HistoryRecord
-from twopc.sim.report.merge_reports import reports, summary
+from twopc.sim.report.merge_reports import summary
 
 _ROWS_SHOWN = 3
 #: Steps that are known by what they do rather than by their names.
@@ -55,19 +78,19 @@ def took_text(elapsed_us: float) -> str:
     return f"{elapsed_us / 1_000_000:,.1f} s"
 
 
-def result_text(record: HistoryRecord) -> str:
+def result_text(ended: StepEnd) -> str:
     """What a statement that did its work returned, in a few words."""
-    if record.rows is not None and record.tag.startswith("SELECT"):
-        if len(record.rows) == 1:
-            cells = [f"{name}={_cell(value)}" for name, value in record.rows[0].items()]
+    if ended.rows is not None and ended.tag.startswith("SELECT"):
+        if len(ended.rows) == 1:
+            cells = [f"{name}={_cell(value)}" for name, value in ended.rows[0].items()]
             return "→ " + ", ".join(cells)
-        return f"→ {rows_text(record.rows)}"
-    if record.rowcount is not None and record.rowcount >= 0:
-        return f"✓ {_counted(record.rowcount, 'row')}"
+        return f"→ {rows_text(ended.rows)}"
+    if ended.rowcount is not None and ended.rowcount >= 0:
+        return f"✓ {_counted(ended.rowcount, 'row')}"
     return "✓"
 
 
-def call_text(invoked: HistoryRecord) -> str:
+def call_text(invoked: StepStart) -> str:
     """A step as it is sent: its name and its SQL on one line."""
     sql = " ".join(invoked.sql.split())
     if not invoked.step or sql in WORDS:
@@ -75,42 +98,45 @@ def call_text(invoked: HistoryRecord) -> str:
     return f"{invoked.step}: {sql}" if sql else invoked.step
 
 
-def done_text(ended: HistoryRecord, nodes_of: Mapping[str, Sequence[str]]) -> str:
+def done_text(ended: StepEnd, nodes_of: Mapping[str, Sequence[str]]) -> str:
     """What a step that went well came to; a commit says where, by `played.took_effect_at`."""
     if ended.tag == "BEGIN":
         return ""
     if ended.tag == "COMMIT":
         nodes = nodes_of.get(ended.gid, ())
         return f"✓ at {' and '.join(nodes)}" if nodes else "✓"
-    if reports(ended):
+    if ended.merge:
         return f"✓ {summary(ended)}"
     return "✓" if ended.tag == "ROLLBACK" else result_text(ended)
 
 
-def style_of(ended: HistoryRecord) -> str:
+def style_of(ended: StepEnd) -> str:
     """How the end of a step is to be read: good, bad, faint or plain."""
-    if ended.kind == "ok":
+    if isinstance(ended, StepSuccess):
         return "good" if ended.tag == "COMMIT" else ""
-    return "faint" if ended.kind == "skipped" else "bad"
+    return "faint" if isinstance(ended, UnsentStep) else "bad"
 
 
-def refusal(record: HistoryRecord) -> str:
+_FAILURES: Mapping[type[StepEnd], str] = {
+    DoubtfulStep: "? in doubt",
+    StepTimeout: "✗ no end in time",
+    UnsentStep: "– not sent",
+    StepRollback: "✗ rolled back",
+}
+
+
+def refusal(ended: StepEnd) -> str:
     """How a step failed, in three words."""
-    if record.kind == "rejected":
-        return f"✗ refused: {(record.conflict or {}).get('kind')}"
-    if record.kind == "error":
-        return f"✗ error {record.sqlstate}"
-    return {
-        "in_doubt": "? in doubt",
-        "timed_out": "✗ no end in time",
-        "skipped": "– not sent",
-        "rolled_back": "✗ rolled back",
-    }.get(record.kind, record.kind)
+    if isinstance(ended, StepRefusal):
+        return f"✗ refused: {ended.conflict.get('kind')}"
+    if isinstance(ended, StepError):
+        return f"✗ error {ended.sqlstate}"
+    return _FAILURES.get(type(ended), ended.kind)
 
 
-def because(record: HistoryRecord) -> str:
+def because(ended: StepEnd) -> str:
     """Why a step was refused; empty if there is nothing to add to `refusal`."""
-    facts = record.conflict or {}
+    facts = ended.conflict
     what = f"{_article(facts)} {_key(facts)}".strip()
     now = facts.get("publisher_row")
     now_text = f"; there it is {row_text(now)}" if isinstance(now, Mapping) else ""
@@ -122,53 +148,42 @@ def because(record: HistoryRecord) -> str:
         "update_exists": f"another row at the Publisher has the new key of {what}{now_text}",
         "multiple_unique": f"{what} clashes with several rows at the Publisher",
         "not_in_partition": f"{what} is outside this Subscriber's partition",
-        "serialization_failure": _unserializable(record),
+        "serialization_failure": _unserializable(ended),
         "publisher_unreachable": "the Publisher did not answer; nothing was left there",
         "lock_timeout": "the lock was not given in time",
-        "fk_violation": record.message,
+        "fk_violation": ended.message,
     }
-    kind = str(facts.get("kind", ""))
+    kind = ended.refused_as
     if kind == "deadlock":
-        return "; ".join((record.data or {}).get("cycle", ())) or record.message
+        return "; ".join(ended.cycle) or ended.message
     if kind in ("version_mismatch", "delete_stale", "row_missing", "insert_exists") and not what:
-        return record.message
-    return sentences.get(kind, record.message)
+        return ended.message
+    return sentences.get(kind, ended.message)
 
 
-#: What happens to a node or an agent rather than to a session.
-HAPPENINGS = frozenset({"outage", "paused", "fault", "backup"})
-
-
-def happening(record: HistoryRecord) -> str:
+def happening(event: NodeIncident) -> str:
     """What has happened to a node or an agent, with a sign if it is for the worse."""
-    data = record.data or {}
-    if record.kind == "outage":
-        return (
-            f"✗ {record.node} accepts no connections"
-            if data.get("on")
-            else f"{record.node} accepts connections again"
-        )
-    if record.kind == "paused":
-        return f"the agent of {record.node} is {'paused' if data.get('on') else 'resumed'}"
-    if record.kind == "backup":
-        return backup_text(record)
-    what = f"fault {data['id']}" if data.get("id") else "fault"
-    at = data.get("at") or record.message
-    if data.get("no_effect"):
-        return f"{what} has no effect at {at}: {data['no_effect']}"
-    return f"✗ {what} strikes at {at}"
+    node = event.node
+    match event:
+        case Outage(is_on=True):
+            return f"✗ {node} accepts no connections"
+        case Outage():
+            return f"{node} accepts connections again"
+        case Pause():
+            return f"the agent of {node} is {'paused' if event.is_on else 'resumed'}"
+        case Backup():
+            return f"{node} is {'restored from its backup' if event.is_restored else 'backed up'}"
+        case FaultEffect():
+            what, at = f"fault {event.id}" if event.id else "fault", event.at or event.message
+            if event.no_effect:
+                return f"{what} has no effect at {at}: {event.no_effect}"
+            return f"✗ {what} strikes at {at}"
+    return event.kind
 
 
-def backup_text(record: HistoryRecord) -> str:
-    """That a node is backed up, or is what it was then."""
-    if (record.data or {}).get("restored"):
-        return f"{record.node} is restored from its backup"
-    return f"{record.node} is backed up"
-
-
-def happening_style(record: HistoryRecord) -> str:
+def happening_style(event: NodeIncident) -> str:
     """How it is to be read."""
-    return "bad" if happening(record).startswith("✗") else "note"
+    return "bad" if happening(event).startswith("✗") else "note"
 
 
 def settled_text(done: Settlement) -> str:
@@ -177,35 +192,35 @@ def settled_text(done: Settlement) -> str:
     return f"✓ commits {whose}" if done.outcome == "committed" else f"rolls back {whose}"
 
 
-def remarks(record: HistoryRecord) -> list[tuple[str, str]]:
+def remarks(event: HistoryEvent) -> list[tuple[str, str]]:
     """What happened to a session besides its steps' beginnings and ends: lines, and how each is to be read."""
-    if record.kind == "blocked":
-        return [(f"⧗ waits for {holder(record.wait or {})}", "wait")]
-    if record.kind == "queued":
-        return [(f"({record.step} queued: {record.message})", "faint")]
-    if record.kind == "deadlock":
-        edges = (record.data or {}).get("cycle", ())
-        return [("✗ deadlock across nodes; cancelled", "bad"), *((edge, "faint") for edge in edges)]
-    if record.kind == "stuck":
-        return [(f"✗ stuck: {record.message}", "bad")]
-    if record.kind == "infeasible":
-        return [(f"– not playable: {record.message}", "faint")]
-    if record.kind == "notice":
-        return [(f"» {notices(record)}", "note")]
-    if record.kind == "info":
-        return [(f"{record.step} {record.message}".strip(), "faint")]
+    match event:
+        case WaitStart():
+            return [(f"⧗ waits for {holder(event.wait)}", "wait")]
+        case QueuedStep():
+            return [(f"({event.step} queued: {event.message})", "faint")]
+        case Deadlock():
+            edges = [(edge, "faint") for edge in event.cycle]
+            return [("✗ deadlock across nodes; cancelled", "bad"), *edges]
+        case Standstill():
+            return [(f"✗ stuck: {event.message}", "bad")]
+        case InfeasibleOrder():
+            return [(f"– not playable: {event.message}", "faint")]
+        case NoticeArrival():
+            return [(f"» {notices(event)}", "note")]
+        case Remark():
+            return [(f"{event.step} {event.message}".strip(), "faint")]
     return []
 
 
-def why(record: HistoryRecord) -> str:
+def why(ended: StepEnd) -> str:
     """What stands below a step that failed; empty if there is nothing to add."""
-    return because(record) if record.kind in ("rejected", "error") else record.message
+    return because(ended) if isinstance(ended, (StepRefusal, StepError)) else ended.message
 
 
-def notices(record: HistoryRecord) -> str:
+def notices(event: NoticeArrival) -> str:
     """``2 notices``, or what they said."""
-    count = int((record.data or {}).get("count") or 1)
-    return record.message or _counted(count, "notice")
+    return event.message or _counted(event.count or 1, "notice")
 
 
 def holder(wait: Mapping[str, Any]) -> str:
@@ -232,20 +247,20 @@ def is_of_dependencies(message: str) -> bool:
     return "read/write dependencies" in message
 
 
-def _unserializable(record: HistoryRecord) -> str:
-    if is_of_dependencies(record.message):
+def _unserializable(ended: StepEnd) -> str:
+    if is_of_dependencies(ended.message):
         return (
-            f"concurrent serializable transactions have read at {raised_at(record)} what others of them changed, "
+            f"concurrent serializable transactions have read at {raised_at(ended)} what others of them changed, "
             "and one after the other they might not have ended so"
         )
-    if "concurrent" in record.message:
+    if "concurrent" in ended.message:
         return "a row had changed since this transaction's view of the data"
-    return record.message
+    return ended.message
 
 
-def raised_at(record: HistoryRecord) -> str:
+def raised_at(ended: StepEnd) -> str:
     """The node that has refused: over the link it may be the Publisher."""
-    return str((record.data or {}).get("at") or record.node)
+    return ended.at or ended.node
 
 
 def _article(facts: Mapping[str, Any]) -> str:

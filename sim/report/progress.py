@@ -10,7 +10,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from twopc.sim.report.history import ENDS, HistoryRecord
+from twopc.sim.report.event_records import event_of
+from twopc.sim.report.events import (
+    AgentWork,
+    DoubtfulStep,
+    HistoryEvent,
+    OrderStart,
+    SessionOutcome,
+    StepEnd,
+    StepStart,
+    StepSuccess,
+    WaitEnd,
+    WaitStart,
+)
+from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.sentences import waits_for
 
 if TYPE_CHECKING:
@@ -40,19 +53,21 @@ def standing(records: Sequence[HistoryRecord], subscribers: Sequence[str] = ()) 
     open_branches: dict[str, str] = {}
     committed: dict[str, str] = {}
     got: dict[str, set[str]] = {name: set() for name in subscribers}
-    for record in records:
-        if record.kind == "order":
-            sessions = dict.fromkeys((record.data or {}).get("sessions", {}), "not begun")
-        elif record.session in sessions:
-            sessions[record.session] = _doing(record, sessions[record.session])
-        if record.sql == "commit" and record.kind == "invoke":
-            open_branches[record.session] = record.node
-        elif record.kind in ENDS and record.kind != "in_doubt":
-            open_branches.pop(record.session, None)
-        if (record.data or {}).get("committed"):
-            committed[record.gid or f"{record.session} {record.seq}"] = record.node
-        elif record.kind in ("deliver", "suppress", "skip"):
-            got.setdefault(record.node, set()).add(record.gid)
+    for event in map(event_of, records):
+        if isinstance(event, OrderStart):
+            sessions = dict.fromkeys(event.sessions, "not begun")
+        elif event.session in sessions:
+            sessions[event.session] = _doing(event, sessions[event.session])
+        match event:
+            case StepStart(sql="commit"):
+                open_branches[event.session] = event.node
+            case StepEnd():
+                if not isinstance(event, DoubtfulStep):
+                    open_branches.pop(event.session, None)
+                if event.has_committed:
+                    committed[event.gid or f"{event.session} {event.seq}"] = event.node
+            case AgentWork():
+                got.setdefault(event.node, set()).add(event.gid)
     return RunProgress(
         case=records[0].order if records else "",
         sessions=sessions,
@@ -64,16 +79,21 @@ def standing(records: Sequence[HistoryRecord], subscribers: Sequence[str] = ()) 
     )
 
 
-def _doing(record: HistoryRecord, before: str) -> str:
-    if record.kind == "invoke":
-        return f"runs {record.step or record.sql}"
-    if record.kind == "unblocked":
-        return f"runs {record.step}"
-    if record.kind == "blocked":
-        return f"{record.step} {waits_for(record.wait or {})}"
-    if record.kind in ENDS:
-        return "idle" if record.kind == "ok" else record.kind.replace("_", " ")
-    return record.message if record.kind == "outcome" else before
+def _doing(event: HistoryEvent, before: str) -> str:
+    match event:
+        case StepStart():
+            return f"runs {event.step or event.sql}"
+        case WaitEnd():
+            return f"runs {event.step}"
+        case WaitStart():
+            return f"{event.step} {waits_for(event.wait)}"
+        case StepSuccess():
+            return "idle"
+        case StepEnd():
+            return event.kind.replace("_", " ")
+        case SessionOutcome():
+            return event.message
+    return before
 
 
 def live(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from twopc.sim.report.event_records import header_of
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import HistoryRecord, by_order
 from twopc.sim.report.judgement import Verdict, order_verdict
@@ -51,7 +52,7 @@ class PlayedOrder:
     @property
     def labels(self) -> Mapping[str, Any]:
         """What its first record says of it: `group`, `number`, `cell`, `twin`, `repeat`, as far as known."""
-        return self._about
+        return self.fold.about.labels if self.fold.about is not None else {}
 
     @property
     def twin(self) -> Mapping[str, Any]:
@@ -61,25 +62,21 @@ class PlayedOrder:
     @property
     def cell(self) -> Mapping[str, str]:
         """The matrix' values under which it was played; empty without a matrix."""
-        return dict(self._about.get("cell") or {})
+        return dict(self.fold.about.cell if self.fold.about is not None else {})
 
     @property
     def isolation(self) -> Mapping[str, str]:
         """The isolation level of each node."""
-        return dict(self._about.get("isolation", {}))
+        return dict(self.fold.levels)
 
     @property
     def verdict(self) -> Verdict:
         """How it was judged."""
         return order_verdict(self.records)
 
-    @property
-    def _about(self) -> Mapping[str, Any]:
-        return (self.fold.about.data if self.fold.about is not None else None) or {}
-
 
 def played(records: Sequence[HistoryRecord]) -> Iterator[PlayedOrder]:
     """Each order of a run, in the order of playing."""
-    header = records[0].data or {} if records else {}
+    header = header_of(records)
     for name, of in by_order(records):
         yield PlayedOrder(name=name, header=header, records=of)

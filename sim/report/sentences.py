@@ -1,6 +1,6 @@
 """Parts of sentences: statements, rows, waits and refusals as one would tell them.
 
-Pure functions of records and of what is known about their rows.
+Pure functions of events and of what is known about their rows.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 from twopc import lexer
 from twopc.sim.report.changes import Changes, VersionChange, changed_text
 from twopc.sim.report.dependencies import refused_text
+from twopc.sim.report.events import StepEnd
 from twopc.sim.report.fold import Fold
-from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.phrases import (
     because,
     is_of_dependencies,
@@ -45,7 +45,7 @@ def one_line(sql: str) -> str:
     return " ".join(sql.split())
 
 
-def did(sql: str, ended: HistoryRecord) -> str:
+def did(sql: str, ended: StepEnd) -> str:
     """What a statement that went well did: ``changes 1 row of account``."""
     verb, table = _verb_and_table(sql)
     if verb in _WRITES and table:
@@ -129,16 +129,16 @@ def one_change(change: VersionChange) -> str:
     return f"{change.name} becomes {change.label} ({changed_text(change)})"
 
 
-def refused_because(record: HistoryRecord, fold: Fold) -> str:
+def refused_because(ended: StepEnd, fold: Fold) -> str:
     """Why a statement was refused, with the row versions that met, and who made the newer one."""
-    facts = record.conflict or {}
-    if facts.get("kind") == "serialization_failure":
-        return _of_a_snapshot(record, fold)
+    facts = ended.conflict
+    if ended.refused_as == "serialization_failure":
+        return _of_a_snapshot(ended, fold)
     other = found_change(facts, fold.changes)
     if other is None:
-        return because(record) + _parent_gone(record, fold)
+        return because(ended) + _parent_gone(ended, fold)
     maker = fold.step_of(other)
-    if facts.get("kind") in ("version_mismatch", "delete_stale"):
+    if ended.refused_as in ("version_mismatch", "delete_stale"):
         own = fold.changes.version(
             other.table, other.key, str(facts.get("subscriber_version") or "")
         )
@@ -146,12 +146,12 @@ def refused_because(record: HistoryRecord, fold: Fold) -> str:
         which = f", which {maker} had made ({changed_text(other)})" if maker else ""
         return f"this copy of {other.name} was {came} and the Publisher had {other.label}{which}"
     how = "deleted" if other.row is None else "changed" if other.before else "added"
-    return because(record) + (f": {maker} had {how} it" if maker else "")
+    return because(ended) + (f": {maker} had {how} it" if maker else "")
 
 
-def _parent_gone(record: HistoryRecord, fold: Fold) -> str:
+def _parent_gone(ended: StepEnd, fold: Fold) -> str:
     """Who deleted the row that a foreign key asks for."""
-    missing = _MISSING.search(record.message)
+    missing = _MISSING.search(ended.message)
     if missing is None:
         return ""
     for row in fold.changes.rows_of(missing["table"]):
@@ -177,25 +177,21 @@ def found_change(facts: Mapping[str, Any], changes: Changes) -> VersionChange | 
     return gone[-1] if facts.get("kind") == "row_missing" and gone else None
 
 
-def _of_a_snapshot(record: HistoryRecord, fold: Fold) -> str:
+def _of_a_snapshot(ended: StepEnd, fold: Fold) -> str:
     """A serialization failure names no row. Who changed it is known if it was waited for, or if only one can have."""
-    why = because(record)
+    why = because(ended)
     refused = next(
-        (
-            one
-            for one in fold.transactions
-            if one.seq >= record.seq and one.session == record.session
-        ),
+        (one for one in fold.transactions if one.seq >= ended.seq and one.session == ended.session),
         None,
     )
-    if is_of_dependencies(record.message):
-        unseen = refused_text(fold, refused, raised_at(record))
+    if is_of_dependencies(ended.message):
+        unseen = refused_text(fold, refused, raised_at(ended))
         return why + (f": {unseen}" if unseen else "")
     begun = refused.begun if refused is not None else 0
     changed = [one for one in fold.changes.authors if fold.changes.made_by(one)]
-    holder = fold.waited_for.get(record.step)
-    likely = [one for one in changed if one.session == holder][-1:] or [
-        one for one in changed if begun < one.seq < record.seq
+    holder = fold.waited_for.get(ended.step)
+    likely = [one for one in changed if holder and one.session == holder][-1:] or [
+        one for one in changed if begun < one.seq < ended.seq
     ]
     if len(likely) != 1:
         return why

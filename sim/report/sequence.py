@@ -1,6 +1,6 @@
 """Who told whom what: one order as messages between sessions and the Publisher.
 
-A pure function of the records, and the one source of both sequence diagrams. The history says what each
+A pure function of the events, and the one source of both sequence diagrams. The history says what each
 session was told to do and what came of it; that a step went on to the Publisher follows from what only
 the Publisher can have said or done: rows that were changed and shipped, a refusal, a wait there, a branch
 that took effect there. What a step did at its own node stands beside its lane.
@@ -8,14 +8,30 @@ that took effect there. What a step did at its own node stands beside its lane.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from twopc.sim.report.events import (
+    AgentDelivery,
+    AgentWork,
+    AuthorNote,
+    Backup,
+    BranchSettlement,
+    EchoDelivery,
+    HistoryEvent,
+    NodeIncident,
+    PassedTransaction,
+    Pause,
+    SkippedTransaction,
+    StepEnd,
+    StepRefusal,
+    StepStart,
+    StepSuccess,
+    UnsentStep,
+    WaitStart,
+)
 from twopc.sim.report.fold import PlayedStep
-from twopc.sim.report.history import ENDS, HistoryRecord
 from twopc.sim.report.phrases import (
-    HAPPENINGS,
     WORDS,
     call_text,
     done_text,
@@ -119,7 +135,7 @@ def _participants(order: PlayedOrder) -> Iterator[tuple[str, str]]:
 def _agent_lanes(order: PlayedOrder) -> dict[str, str]:
     """Where deliveries to each Subscriber arrive: beside its first session, or in a lane of its own."""
     reached = [done.node for done in order.fold.deliveries.values()]
-    reached += [record.node for record in order.records if record.kind in ("paused", "backup")]
+    reached += [each.node for each in order.fold.events if isinstance(each, (Pause, Backup))]
     for done in order.fold.settlements.values():
         reached += [node for node in done.nodes if node != order.publisher]
     first = {node: name for name, node in reversed(order.sessions.items())}
@@ -153,61 +169,65 @@ class _SequenceText:
         self._running: dict[str, PlayedStep] = {}
         self._held: set[str] = set()
         """Sessions whose step will go to the Publisher, but waits at its own node first."""
-        text = HAPPENINGS | {"invoke"}
-        self._start_us = next((each.t_us for each in order.records if each.kind in text), 0)
+        shown = (StepStart, NodeIncident)
+        events = order.fold.events
+        self._start_us = next((each.t_us for each in events if isinstance(each, shown)), 0)
 
     def items(self) -> Iterator[Item]:
-        for record in self._order.records:
-            if record.seq in self._order.fold.settlements:
-                yield from self._settled(record)
-            elif not record.session:
-                yield from self._delivered(record)
-            elif record.kind == "invoke":
-                self._running[record.session] = self._steps[record.seq]
-                yield from self._sent(self._steps[record.seq])
-            elif record.kind in ENDS:
-                yield from self._ended(record)
-            else:
-                yield from self._other(record)
+        for event in self._order.fold.events:
+            match event:
+                case BranchSettlement() if event.seq in self._order.fold.settlements:
+                    yield from self._settled(event)
+                case NodeIncident(session=""):
+                    text, style = happening(event), happening_style(event)
+                    over = self._lane_of(event.node)
+                    yield Note(t_us=self._at(event), over=over, text=text, style=style)
+                case AgentWork(session=""):
+                    yield self._delivered(self._order.fold.deliveries[event.seq])
+                case HistoryEvent(session=""):
+                    pass
+                case StepStart():
+                    self._running[event.session] = self._steps[event.seq]
+                    yield from self._sent(self._steps[event.seq])
+                case StepEnd():
+                    yield from self._ended(event)
+                case _:
+                    yield from self._other(event)
 
-    def _delivered(self, record: HistoryRecord) -> Iterator[Item]:
+    def _delivered(self, done: AgentWork) -> Item:
         """What the distribution agents bring from the Publisher to a Subscriber."""
-        if record.kind in HAPPENINGS:
-            over = self._lane_of(record.node)
-            text, style = happening(record), happening_style(record)
-            yield Note(t_us=self._at(record), over=over, text=text, style=style)
-        done = self._order.fold.deliveries.get(record.seq)
-        if done is None:
-            return
         lane = self._agent_lanes[done.node]
-        if done.kind == "suppress":
+        if isinstance(done, PassedTransaction):
             text = "agent: its own is not sent back"
-            yield Note(t_us=self._at(record), over=lane, text=text, style="faint")
-            return
-        brings = {"skip": "leaves out", "echo": "brings back", "deliver": "brings"}[done.kind]
-        yield SequenceMessage(
-            t_us=self._at(record),
+            return Note(t_us=self._at(done), over=lane, text=text, style="faint")
+        brings, style = {
+            SkippedTransaction: ("leaves out", "bad"),
+            EchoDelivery: ("brings back", "bad"),
+            AgentDelivery: ("brings", ""),
+        }[type(done)]
+        return SequenceMessage(
+            t_us=self._at(done),
             source=self._publisher,
             target=lane,
-            text=f"agent {brings}: {done.commands}",
-            style="" if done.kind == "deliver" else "bad",
-            lost=done.kind == "skip",
+            text=f"agent {brings}: {done.text}",
+            style=style,
+            lost=isinstance(done, SkippedTransaction),
         )
 
-    def _settled(self, record: HistoryRecord) -> Iterator[Item]:
+    def _settled(self, event: BranchSettlement) -> Iterator[Item]:
         """What recovery has done with a transaction, at each of its nodes."""
-        done = self._order.fold.settlements[record.seq]
+        done = self._order.fold.settlements[event.seq]
         style = "good" if done.outcome == "committed" else ""
         for node in done.nodes:
             target = self._publisher if node == self._order.publisher else self._agent_lanes[node]
             yield SequenceMessage(
-                t_us=self._at(record),
+                t_us=self._at(event),
                 source=RECOVERY,
                 target=target,
                 text=settled_text(done),
                 style=style,
             )
-        yield Note(t_us=self._at(record), over=RECOVERY, text=done.reason, style="faint")
+        yield Note(t_us=self._at(event), over=RECOVERY, text=done.reason, style="faint")
 
     def _lane_of(self, node: str) -> str:
         """The lane beside which something about a node stands."""
@@ -227,7 +247,7 @@ class _SequenceText:
         elif not _at_once(step):
             yield self._note(invoked, call_text(invoked))
 
-    def _call(self, step: PlayedStep, moment: HistoryRecord, text: str) -> SequenceMessage:
+    def _call(self, step: PlayedStep, moment: HistoryEvent, text: str) -> SequenceMessage:
         return SequenceMessage(
             t_us=self._at(moment),
             source=step.invoked.session,
@@ -236,12 +256,13 @@ class _SequenceText:
             lost=_unreachable(step.ended),
         )
 
-    def _ended(self, ended: HistoryRecord) -> Iterator[Item]:
+    def _ended(self, ended: StepEnd) -> Iterator[Item]:
         step = self._running.pop(ended.session, None)
-        if ended.kind == "explain":
+        if isinstance(ended, AuthorNote):
             yield self._note(ended, f"» {ended.message}", "note")
             return
-        message = done_text(ended, self._nodes_of) if ended.kind == "ok" else refusal(ended)
+        is_done = isinstance(ended, StepSuccess)
+        message = done_text(ended, self._nodes_of) if is_done else refusal(ended)
         style, name = style_of(ended), _name(step, ended)
         if step is not None and ended.session in self._held:
             self._held.discard(ended.session)
@@ -259,25 +280,26 @@ class _SequenceText:
             local = step is not None and _at_once(step) and not self._reaches(step)
             call = call_text(step.invoked) if step is not None and local else name
             yield self._note(ended, f"{call} {message}".strip(), style)
-        if ended.kind != "ok" and why(ended):
+        if not is_done and why(ended):
             yield self._note(ended, shorten(why(ended), _WHY_MAX), "faint")
 
-    def _other(self, record: HistoryRecord) -> Iterator[Item]:
-        if record.kind == "blocked":
-            step, wait = self._running.get(record.session), record.wait or {}
-            if step and record.session in self._held and self._at_publisher(wait):
-                self._held.discard(record.session)
-                yield self._call(step, record, _name(step, record))
-        for text, style in remarks(record):
-            yield self._note(record, text, style)
+    def _other(self, event: HistoryEvent) -> Iterator[Item]:
+        if isinstance(event, WaitStart):
+            step = self._running.get(event.session)
+            if step and event.session in self._held and self._at_publisher(event):
+                self._held.discard(event.session)
+                yield self._call(step, event, _name(step, event))
+        for text, style in remarks(event):
+            yield self._note(event, text, style)
 
     def _reaches(self, step: PlayedStep) -> bool:
         """Whether the Publisher has had to do with it."""
         invoked, ended, publisher = step.invoked, step.ended, self._order.publisher
-        waits_there = any(self._at_publisher(wait.wait or {}) for wait, _ in step.waits)
+        waits_there = any(self._at_publisher(wait) for wait, _ in step.waits)
         if ended is None:
             return waits_there
-        if invoked.sql in _ACTIONS or ended.kind in ("explain", "skipped") or ended.tag == "BEGIN":
+        is_unsent = isinstance(ended, (AuthorNote, UnsentStep))
+        if invoked.sql in _ACTIONS or is_unsent or ended.tag == "BEGIN":
             return False
         if invoked.node == publisher:
             return True
@@ -285,22 +307,22 @@ class _SequenceText:
             return publisher in self._nodes_of.get(ended.gid, ())
         if waits_there:
             return True
-        if ended.kind == "rejected" and _kind(ended) not in ("deadlock", "lock_timeout"):
+        if isinstance(ended, StepRefusal) and ended.refused_as not in ("deadlock", "lock_timeout"):
             return True
         eager = self._order.header.get("shipping", "eager") == "eager"
         return eager and ended.tag.startswith(_WRITES) and bool(ended.rowcount)
 
     def _waits_here_first(self, step: PlayedStep) -> bool:
-        return bool(step.waits) and not self._at_publisher(step.waits[0][0].wait or {})
+        return bool(step.waits) and not self._at_publisher(step.waits[0][0])
 
-    def _at_publisher(self, wait: Mapping[str, Any]) -> bool:
-        return wait.get("node") == self._order.publisher
+    def _at_publisher(self, waits: WaitStart) -> bool:
+        return waits.wait.get("node") == self._order.publisher
 
-    def _note(self, record: HistoryRecord, text: str, style: str = "") -> Note:
-        return Note(t_us=self._at(record), over=record.session, text=text, style=style)
+    def _note(self, event: HistoryEvent, text: str, style: str = "") -> Note:
+        return Note(t_us=self._at(event), over=event.session, text=text, style=style)
 
-    def _at(self, record: HistoryRecord) -> int:
-        return record.t_us - self._start_us
+    def _at(self, event: HistoryEvent) -> int:
+        return event.t_us - self._start_us
 
 
 def _at_once(step: PlayedStep) -> bool:
@@ -308,14 +330,10 @@ def _at_once(step: PlayedStep) -> bool:
     return step.ended is not None and step.ended.seq == step.invoked.seq + 1
 
 
-def _name(step: PlayedStep | None, record: HistoryRecord) -> str:
+def _name(step: PlayedStep | None, event: HistoryEvent) -> str:
     """How a step is called once it has been sent."""
-    return step.invoked.sql if step is not None and step.invoked.sql in WORDS else record.step
+    return step.invoked.sql if step is not None and step.invoked.sql in WORDS else event.step
 
 
-def _unreachable(ended: HistoryRecord | None) -> bool:
-    return ended is not None and _kind(ended) == "publisher_unreachable"
-
-
-def _kind(ended: HistoryRecord) -> str:
-    return str((ended.conflict or {}).get("kind", ""))
+def _unreachable(ended: StepEnd | None) -> bool:
+    return ended is not None and ended.refused_as == "publisher_unreachable"

@@ -1,6 +1,6 @@
 """The timeline of an order for the terminal: one lane a session, time downwards.
 
-A pure function of the order's records; `draw` puts it on a rich console.
+A pure function of the order's events; `draw` puts it on a rich console.
 """
 
 from __future__ import annotations
@@ -9,12 +9,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from twopc.sim.report.fold import AgentDelivery, Fold
-from twopc.sim.report.history import ENDS, HistoryRecord
+from twopc.sim.report.events import (
+    AgentDelivery,
+    AgentWork,
+    AuthorNote,
+    BranchSettlement,
+    EchoDelivery,
+    HistoryEvent,
+    NodeIncident,
+    PassedTransaction,
+    SessionOutcome,
+    SkippedTransaction,
+    StepEnd,
+    StepStart,
+    StepSuccess,
+    WaitStart,
+)
+from twopc.sim.report.fold import Fold
 from twopc.sim.report.merge_reports import brings, summary
 from twopc.sim.report.merge_sessions import conflict_text, generations, lineages_short, why_text
 from twopc.sim.report.phrases import (
-    HAPPENINGS,
     WORDS,
     call_text,
     done_text,
@@ -48,7 +62,7 @@ class LaneEntry:
     t_us: int
     """Since the order's first step; -1 for a further line of the entry before it."""
     seq: int
-    """The record with which it begins."""
+    """The event with which it begins."""
     session: str
     text: str
     style: str = ""
@@ -69,7 +83,7 @@ class Timeline:
 def timeline(fold: Fold) -> Timeline:
     """The timeline of one order."""
     lanes = tuple(fold.sessions.items())
-    if any(_is_of_agents(fold, record) for record in fold.records):
+    if any(map(_is_of_agents, fold.events)):
         lanes = (*lanes, (AGENTS, ""))
     if fold.settlements:
         lanes = (*lanes, (RECOVERY, ""))
@@ -78,91 +92,94 @@ def timeline(fold: Fold) -> Timeline:
     )
 
 
-def _is_of_agents(fold: Fold, record: HistoryRecord) -> bool:
+def _is_of_agents(event: HistoryEvent) -> bool:
     """Something that agents did; that they found nothing to do is not worth a line."""
-    failed = record.kind in ENDS - {"ok"} or record.kind == "blocked" or brings(record)
-    text = record.seq in fold.deliveries or record.kind in HAPPENINGS
-    return not record.session and (text or (bool(record.step) and failed))
+    if event.session:
+        return False
+    if isinstance(event, StepSuccess):
+        return bool(event.step) and brings(event)
+    is_of_step = isinstance(event, (StepEnd, WaitStart)) and bool(event.step)
+    return is_of_step or isinstance(event, (AgentWork, NodeIncident))
 
 
 class _TimelineText:
     def __init__(self, fold: Fold) -> None:
         self._fold = fold
-        self._records = [
-            record
-            for record in fold.records
-            if (record.session and record.kind != "outcome")
-            or _is_of_agents(fold, record)
-            or record.seq in fold.settlements
+        self._events = [
+            each
+            for each in fold.events
+            if (each.session and not isinstance(each, SessionOutcome))
+            or _is_of_agents(each)
+            or each.seq in fold.settlements
         ]
-        self._start_us = self._records[0].t_us if self._records else 0
+        self._start_us = self._events[0].t_us if self._events else 0
         self._names = {
-            (record.session, record.step): record.sql if record.sql in WORDS else record.step
-            for record in fold.records
-            if record.kind == "invoke"
+            (each.session, each.step): each.sql if each.sql in WORDS else each.step
+            for each in fold.of(StepStart)
         }
 
     def entries(self) -> Iterator[LaneEntry]:
         skip = -1
-        for at, record in enumerate(self._records):
+        for at, event in enumerate(self._events):
             if at == skip:
                 continue
-            following = self._records[at + 1] if at + 1 < len(self._records) else None
-            if record.kind == "settled":
-                yield from self._settled(record)
-            elif not record.session:
-                yield from self._of_agents(record)
-            elif record.kind == "invoke" and following is not None and _ends(following, record):
-                skip = at + 1
-                yield from self._whole(record, following)
-            elif record.kind == "invoke":
-                yield self._entry(record, call_text(record))
-            elif record.kind in ENDS:
-                yield from self._end(record)
-            else:
-                yield from self._other(record)
+            following = self._events[at + 1] if at + 1 < len(self._events) else None
+            match event:
+                case BranchSettlement():
+                    yield from self._settled(event)
+                case HistoryEvent(session=""):
+                    yield from self._of_agents(event)
+                case StepStart() if isinstance(following, StepEnd) and _ends(following, event):
+                    skip = at + 1
+                    yield from self._whole(event, following)
+                case StepStart():
+                    yield self._entry(event, call_text(event))
+                case StepEnd():
+                    yield from self._end(event)
+                case _:
+                    yield from self._other(event)
 
-    def _settled(self, record: HistoryRecord) -> Iterator[LaneEntry]:
+    def _settled(self, event: BranchSettlement) -> Iterator[LaneEntry]:
         """What recovery has done with a transaction."""
-        done = self._fold.settlements[record.seq]
+        done = self._fold.settlements[event.seq]
         where = " and ".join(done.nodes)
         style = "good" if done.outcome == "committed" else ""
-        yield self._entry(record, f"{settled_text(done)} at {where}", style)
-        yield self._more(record, done.reason, "faint")
+        yield self._entry(event, f"{settled_text(done)} at {where}", style)
+        yield self._more(event, done.reason, "faint")
 
-    def _of_agents(self, record: HistoryRecord) -> Iterator[LaneEntry]:
+    def _of_agents(self, event: HistoryEvent) -> Iterator[LaneEntry]:
         """What an agent brought, passed over, left out, or stopped at."""
-        done = self._fold.deliveries.get(record.seq)
-        if done is not None:
-            yield from self._delivered(done)
-        elif record.kind in HAPPENINGS:
-            yield self._entry(record, happening(record), happening_style(record))
-        elif record.kind == "blocked":
-            yield from self._other(record)
-        elif record.kind == "ok":
-            yield self._entry(record, f"✓ {summary(record)}")
-            yield from self._merged(record)
-        else:
-            yield self._entry(record, f"✗ {record.node}: stopped", "bad")
-            yield self._more(record, record.message, "faint")
-            yield from self._merged(record)
+        match event:
+            case AgentWork():
+                yield from self._delivered(self._fold.deliveries[event.seq])
+            case NodeIncident():
+                yield self._entry(event, happening(event), happening_style(event))
+            case WaitStart():
+                yield from self._other(event)
+            case StepSuccess():
+                yield self._entry(event, f"✓ {summary(event)}")
+                yield from self._merged(event)
+            case StepEnd():
+                yield self._entry(event, f"✗ {event.node}: stopped", "bad")
+                yield self._more(event, event.message, "faint")
+                yield from self._merged(event)
 
-    def _delivered(self, done: AgentDelivery) -> Iterator[LaneEntry]:
+    def _delivered(self, done: AgentWork) -> Iterator[LaneEntry]:
         text, style, below = {
-            "echo": (f"✗ → {done.node}: {done.commands}", "bad", "its own, sent back: an echo"),
-            "deliver": (f"→ {done.node}: {done.commands}", "", f"from {done.origin}"),
-            "suppress": (f"{done.node}: its own is not sent back", "faint", ""),
-            "skip": (f"✗ {done.node}: left out: {done.commands}", "bad", done.record.message),
-        }[done.kind]
-        yield self._entry(done.record, text, style)
+            EchoDelivery: (f"✗ → {done.node}: {done.text}", "bad", "its own, sent back: an echo"),
+            AgentDelivery: (f"→ {done.node}: {done.text}", "", f"from {done.origin}"),
+            PassedTransaction: (f"{done.node}: its own is not sent back", "faint", ""),
+            SkippedTransaction: (f"✗ {done.node}: left out: {done.text}", "bad", done.message),
+        }[type(done)]
+        yield self._entry(done, text, style)
         if below:
-            yield self._more(done.record, below, "faint")
+            yield self._more(done, below, "faint")
 
-    def _whole(self, invoked: HistoryRecord, ended: HistoryRecord) -> Iterator[LaneEntry]:
+    def _whole(self, invoked: StepStart, ended: StepEnd) -> Iterator[LaneEntry]:
         """A step that ended before anything else happened."""
-        if ended.kind == "explain":
+        if isinstance(ended, AuthorNote):
             yield self._entry(invoked, f"» {ended.message}", "note")
-        elif ended.kind == "ok":
+        elif isinstance(ended, StepSuccess):
             yield self._entry(
                 invoked,
                 f"{call_text(invoked)} {done_text(ended, self._fold.effects)}".strip(),
@@ -175,66 +192,69 @@ class _TimelineText:
             yield from self._why(ended)
             yield from self._merged(ended)
 
-    def _end(self, record: HistoryRecord) -> Iterator[LaneEntry]:
+    def _end(self, ended: StepEnd) -> Iterator[LaneEntry]:
         """The end of a step that something else came in between."""
-        name = self._names.get((record.session, record.step), record.step)
-        how = done_text(record, self._fold.effects) if record.kind == "ok" else refusal(record)
-        yield self._entry(record, f"{name} {how}".strip(), style_of(record))
-        if record.kind != "ok":
-            yield from self._why(record)
-        yield from self._merged(record)
+        name = self._names.get((ended.session, ended.step), ended.step)
+        how = (
+            done_text(ended, self._fold.effects)
+            if isinstance(ended, StepSuccess)
+            else refusal(ended)
+        )
+        yield self._entry(ended, f"{name} {how}".strip(), style_of(ended))
+        if not isinstance(ended, StepSuccess):
+            yield from self._why(ended)
+        yield from self._merged(ended)
 
-    def _merged(self, record: HistoryRecord) -> Iterator[LaneEntry]:
+    def _merged(self, ended: StepEnd) -> Iterator[LaneEntry]:
         """What merge sessions did to generations, and the conflicts that they have recorded."""
-        for session in self._fold.merge_sessions.get(record.seq, ()):
+        for session in self._fold.merge_sessions.get(ended.seq, ()):
             for moved in generations(session):
-                yield self._more(record, moved.short, "faint")
-        for each in self._fold.merge_conflicts.get(record.seq, ()):
-            yield self._more(record, f"✗ {conflict_text(each)}", "wait")
+                yield self._more(ended, moved.short, "faint")
+        for each in self._fold.merge_conflicts.get(ended.seq, ()):
+            yield self._more(ended, f"✗ {conflict_text(each)}", "wait")
             for text in filter(None, (lineages_short(each), why_text(each))):
-                yield self._more(record, text, "faint")
+                yield self._more(ended, text, "faint")
 
-    def _why(self, record: HistoryRecord) -> Iterator[LaneEntry]:
-        if why(record):
-            yield self._more(record, why(record), "faint")
+    def _why(self, ended: StepEnd) -> Iterator[LaneEntry]:
+        if why(ended):
+            yield self._more(ended, why(ended), "faint")
 
-    def _other(self, record: HistoryRecord) -> Iterator[LaneEntry]:
-        for text, style in remarks(record)[:1]:
-            yield self._entry(record, text, style)
-        for text, style in remarks(record)[1:]:
-            yield self._more(record, text, style)
+    def _other(self, event: HistoryEvent) -> Iterator[LaneEntry]:
+        for text, style in remarks(event)[:1]:
+            yield self._entry(event, text, style)
+        for text, style in remarks(event)[1:]:
+            yield self._more(event, text, style)
 
-    def _entry(self, record: HistoryRecord, text: str, style: str = "") -> LaneEntry:
+    def _entry(self, event: HistoryEvent, text: str, style: str = "") -> LaneEntry:
         return LaneEntry(
-            t_us=record.t_us - self._start_us,
-            seq=record.seq,
-            session=_lane(record),
+            t_us=event.t_us - self._start_us,
+            seq=event.seq,
+            session=_lane(event),
             text=text,
             style=style,
         )
 
-    def _more(self, record: HistoryRecord, text: str, style: str) -> LaneEntry:
-        return LaneEntry(t_us=-1, seq=record.seq, session=_lane(record), text=text, style=style)
+    def _more(self, event: HistoryEvent, text: str, style: str) -> LaneEntry:
+        return LaneEntry(t_us=-1, seq=event.seq, session=_lane(event), text=text, style=style)
 
 
-def _lane(record: HistoryRecord) -> str:
-    return record.session or (RECOVERY if record.kind == "settled" else AGENTS)
+def _lane(event: HistoryEvent) -> str:
+    return event.session or (RECOVERY if isinstance(event, BranchSettlement) else AGENTS)
 
 
-def _ends(record: HistoryRecord, invoked: HistoryRecord) -> bool:
-    same = record.session == invoked.session and record.step == invoked.step
-    return same and record.kind in ENDS
+def _ends(ended: StepEnd, invoked: StepStart) -> bool:
+    return (ended.session, ended.step) == (invoked.session, invoked.step)
 
 
 def _after(fold: Fold) -> Iterator[tuple[str, str]]:
     """The tables at the end, nodes with the same rows together."""
     groups: dict[tuple[str, str], list[str]] = {}
-    for record in fold.looks("final"):
-        rows = record.rows or ()
+    for look in fold.looks("final"):
+        rows = look.rows
         shown = ", ".join(row_text(row) for row in rows[:_ROWS_SHOWN]) or "no rows"
-        left = (record.rowcount or 0) - min(len(rows), _ROWS_SHOWN)
+        left = look.rowcount - min(len(rows), _ROWS_SHOWN)
         text = shown + (f" and {left} more" if left > 0 else "")
-        groups.setdefault(((record.data or {})["table"], text), []).append(record.node)
+        groups.setdefault((look.table, text), []).append(look.node)
     for (table, text), nodes in groups.items():
         yield f"{table} at {', '.join(nodes)}", text
 

@@ -1,6 +1,6 @@
 """The transactions of an order's sessions: which steps belong to each, and how its session was told that it ended.
 
-A pure function of the records.
+A pure function of the events.
 """
 
 from __future__ import annotations
@@ -9,11 +9,21 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from twopc.sim.report.history import ENDS, HistoryRecord
+from twopc.sim.report.events import (
+    DoubtfulStep,
+    HistoryEvent,
+    SessionOutcome,
+    StepEnd,
+    StepError,
+    StepRefusal,
+    StepRollback,
+    StepStart,
+    StepSuccess,
+    StepTimeout,
+)
 
 #: Command tags of statements that change rows.
 WRITES = ("INSERT", "UPDATE", "DELETE", "MERGE", "COPY")
-_FAILED = frozenset({"rejected", "error", "timed_out"})
 #: Steps that belong to no transaction.
 _OF_AGENTS = frozenset({"sync", "reinitialise", "subscribe", "unsubscribe"})
 
@@ -29,11 +39,11 @@ class Author:
     outcome: str
     """As its session was told: committed, rolled back, or in doubt."""
     begun: int
-    """The record with which its first step was sent."""
+    """The event with which its first step was sent."""
     sent: int
     """Likewise its last step."""
     seq: int
-    """The record that says how it ended; the order's last record if none does."""
+    """The event with which it ended; the order's last one if none says so."""
     has_asked: bool = True
     """Its branches may have been asked for their votes: otherwise nothing of it can be committed."""
     xid: str = ""
@@ -93,50 +103,48 @@ class _OpenTransaction:
             nodes=tuple(self.nodes) or (self.node,),
         )
 
-    def did(self, record: HistoryRecord, sql: str) -> None:
+    def did(self, done: StepSuccess, sql: str) -> None:
         """A step of it went well."""
         words = sql.lower().replace(";", " ").split()
-        self.nodes[record.node] = None
-        self.gid = record.gid or self.gid
-        self.xid = str((record.data or {}).get("xid", "")) or self.xid
-        if record.tag in ("BEGIN", "START TRANSACTION"):
+        self.nodes[done.node] = None
+        self.gid = done.gid or self.gid
+        self.xid = done.xid or self.xid
+        if done.tag in ("BEGIN", "START TRANSACTION"):
             self.is_block = True
-        elif record.tag == "SAVEPOINT" and words:
+        elif done.tag == "SAVEPOINT" and words:
             self.saved[words[-1]] = len(self.steps)
-        elif record.tag == "ROLLBACK" and "to" in words:
+        elif done.tag == "ROLLBACK" and "to" in words:
             del self.steps[self.saved.get(words[-1], 0) :]
-        elif record.tag.startswith(WRITES) and record.rowcount:
-            self.steps.append(record.step)
+        elif done.tag.startswith(WRITES) and done.rowcount:
+            self.steps.append(done.step)
 
 
-def transactions(records: Sequence[HistoryRecord]) -> list[Author]:
+def transactions(events: Sequence[HistoryEvent]) -> list[Author]:
     """Every transaction of every session, in the order in which they ended."""
     results: list[Author] = []
     open_: dict[str, _OpenTransaction] = {}
     sql_of: dict[tuple[str, str], str] = {}
     report: dict[str, str] = {}
-    for record in records:
-        session = record.session
+    for event in events:
+        session = event.session
         if not session:
             continue
-        if record.kind == "invoke":
-            sql_of[session, record.step] = record.sql
-            if record.sql and record.sql not in _OF_AGENTS:
+        if isinstance(event, StepStart):
+            sql_of[session, event.step] = event.sql
+            if event.sql and event.sql not in _OF_AGENTS:
                 one = open_.setdefault(
-                    session, _OpenTransaction(session, record.node, record.seq, record.seq)
+                    session, _OpenTransaction(session, event.node, event.seq, event.seq)
                 )
-                one.sent = record.seq
-        elif record.kind in ENDS:
-            one = open_.get(session) or _OpenTransaction(
-                session, record.node, record.seq, record.seq
-            )
-            outcome = _outcome(record, one, sql_of.get((session, record.step), ""))
+                one.sent = event.seq
+        elif isinstance(event, StepEnd):
+            one = open_.get(session) or _OpenTransaction(session, event.node, event.seq, event.seq)
+            outcome = _outcome(event, one, sql_of.get((session, event.step), ""))
             if outcome:
                 open_.pop(session, None)
-                results.append(one.ended(record.seq, outcome))
-        elif record.kind == "outcome":
-            report[session] = record.message
-    last = records[-1].seq if records else 0
+                results.append(one.ended(event.seq, outcome))
+        elif isinstance(event, SessionOutcome):
+            report[session] = event.message
+    last = events[-1].seq if events else 0
     for session, one in open_.items():
         was = "rolled back" if report.get(session) == "rolled back" else "in doubt"
         results.append(one.ended(last, was))
@@ -152,24 +160,24 @@ def by_gid(authors: Iterable[Author]) -> dict[str, Author]:
     return results
 
 
-def _outcome(record: HistoryRecord, one: _OpenTransaction, sql: str) -> str:
+def _outcome(ended: StepEnd, one: _OpenTransaction, sql: str) -> str:
     """How this end of a step ended the transaction; empty: it goes on."""
-    if record.kind == "ok":
-        one.did(record, sql)
-        if (record.data or {}).get("committed"):
+    if isinstance(ended, StepSuccess):
+        one.did(ended, sql)
+        if ended.has_committed:
             return "committed"
-        is_over = record.tag == "ROLLBACK" and "to" not in sql.lower().split()
+        is_over = ended.tag == "ROLLBACK" and "to" not in sql.lower().split()
         one.has_asked = not is_over
         return "rolled back" if is_over else ""
-    one.gid = record.gid or one.gid
-    if record.kind == "in_doubt":
+    one.gid = ended.gid or one.gid
+    if isinstance(ended, DoubtfulStep):
         if (
             sql != "commit"
         ):  # the statement has ended the transaction, and nobody knows what it has written
-            one.steps.append(record.step)
+            one.steps.append(ended.step)
         return "in doubt"
-    if record.kind == "rolled_back":
+    if isinstance(ended, StepRollback):
         one.has_asked = False
         return "rolled back"
-    is_over = record.kind in _FAILED and (not one.is_block or sql == "commit")
-    return "rolled back" if is_over else ""
+    has_failed = isinstance(ended, (StepRefusal, StepError, StepTimeout))
+    return "rolled back" if has_failed and (not one.is_block or sql == "commit") else ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from twopc.sim.report.event_records import header_of
 from twopc.sim.report.groups import groups
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.judgement import EXIT_CODES, Verdict, order_verdict, word, worst
@@ -29,13 +30,14 @@ SCHEMA = 1
 
 def verdict(records: Sequence[HistoryRecord]) -> Verdict:
     """What stands in ``verdict.json``."""
-    header = records[0].data or {} if records else {}
     every = groups(records)
     orders = sorted(
         (order for group in every for order in group.orders), key=lambda each: each.records[0].seq
     )
     return assemble(
-        header, [order.verdict for order in orders], [group.verdict() for group in every]
+        header_of(records),
+        [order.verdict for order in orders],
+        [group.verdict() for group in every],
     )
 
 

@@ -1,7 +1,7 @@
 """Whether two plays of a scenario on different stages came to the same: what a reader could tell is compared.
 
 Not compared are times, processes, messages, the numbers of transactions, and which of several independent
-things was seen first. Pure functions of the records.
+things was seen first. Pure functions of the events.
 """
 
 from __future__ import annotations
@@ -14,7 +14,26 @@ from typing import Any
 
 from twopc.names import PREFIX, VERSION_COLUMN
 from twopc.sim.report.behaviour import stable
-from twopc.sim.report.history import ENDS, HistoryRecord, by_order
+from twopc.sim.report.event_records import event_of, is_load
+from twopc.sim.report.events import (
+    AgentDelivery,
+    AgentWork,
+    AuthorNote,
+    BranchMarkers,
+    Deadlock,
+    HistoryEvent,
+    InfeasibleOrder,
+    PassedTransaction,
+    PreparedBranches,
+    QueryAnswer,
+    SessionOutcome,
+    SkippedTransaction,
+    Standstill,
+    StepEnd,
+    TableLook,
+    WaitStart,
+)
+from twopc.sim.report.history import HistoryRecord, by_order
 from twopc.sim.scenario import choices
 
 #: A global transaction, perhaps with one of its branches.
@@ -22,6 +41,12 @@ _GID = re.compile(rf"\b({PREFIX}:[\w.-]+:\d+:\d+)(?::([\w./-]+))?")
 _NEVER = "nothing"
 #: Of many commands some are told, whichever rows were found first.
 _MORE = re.compile(r"(\d+) more")
+#: What an agent did with a transaction.
+_WORK: Mapping[type[AgentWork], str] = {
+    AgentDelivery: "applied",
+    PassedTransaction: "passed over",
+    SkippedTransaction: "left out",
+}
 #: What is told of a conflict, versions apart.
 _FACTS = ("article", "key", "publisher_row", "constraints")
 
@@ -84,11 +109,12 @@ def facts(records: Sequence[HistoryRecord]) -> dict[str, str]:
 
     Of a load nothing: who is first is for the clients to find out, and never the same.
     """
-    if any(record.kind == "load" for record in reversed(records)):
+    if is_load(records):
         return {}
-    names = _Names(records)
+    events = [event_of(record) for record in records]
+    names = _Names(events)
     results: dict[str, str] = {}
-    for about, text in _facts(records, names):
+    for about, text in _facts(events, names):
         results[about] = f"{results[about]}, then {text}" if about in results else text
     return results
 
@@ -96,14 +122,14 @@ def facts(records: Sequence[HistoryRecord]) -> dict[str, str]:
 class _Names:
     """What is new in every run, called by who it belongs to."""
 
-    def __init__(self, records: Sequence[HistoryRecord]) -> None:
+    def __init__(self, events: Sequence[HistoryEvent]) -> None:
         self._of_gid: dict[str, str] = {}
         self._versions: dict[str, str] = {}
         counts: dict[str, int] = {}
-        for record in records:
-            if record.gid and record.session and record.gid not in self._of_gid:
-                counts[record.session] = counts.get(record.session, 0) + 1
-                self._of_gid[record.gid] = f"{record.session}'s {_nth(counts[record.session])}"
+        for event in events:
+            if event.gid and event.session and event.gid not in self._of_gid:
+                counts[event.session] = counts.get(event.session, 0) + 1
+                self._of_gid[event.gid] = f"{event.session}'s {_nth(counts[event.session])}"
 
     def transaction(self, gid: str) -> str:
         """``alice's first``; a branch of it ``alice's first at pub``."""
@@ -127,100 +153,90 @@ def _nth(number: int) -> str:
     return {1: "first", 2: "second", 3: "third"}.get(number, f"{number}th")
 
 
-def _facts(records: Sequence[HistoryRecord], names: _Names) -> Iterator[tuple[str, str]]:
+def _facts(events: Sequence[HistoryEvent], names: _Names) -> Iterator[tuple[str, str]]:
     waited: set[str] = set()
-    for record in records:
-        data = record.data or {}
-        who = record.step or record.session
-        if record.kind == "blocked":
-            if who not in waited and (record.wait or {}).get("session"):
-                waited.add(who)  # who holds the lock later depends on when one looks
-                yield f"{who}'s wait", _wait(record)
-        elif record.kind in ENDS and record.step and record.kind != "explain":
-            yield record.step, _end(record)
-        elif record.kind == "outcome":
-            yield record.session, record.message
-        elif record.kind in ("deliver", "suppress", "skip"):
-            yield f"what the agent of {record.node} did", _delivery(record, names)
-        elif record.kind in ("stuck", "infeasible", "deadlock", "query"):
-            yield from _rare(record)
-        elif record.kind == "prepared":
-            gids = sorted(names.transaction(gid) for gid in data["gids"])
-            yield f"prepared at {record.node} at the end", ", ".join(gids) or _NEVER
-        elif record.kind == "markers":
-            yield f"marked at {record.node} at the end", _marked(data["markers"], names)
-    for moment in ("initial", "final"):
-        for record in sorted(records, key=lambda each: each.node):
-            data = record.data or {}
-            if record.kind == "state" and data.get("moment") == moment:
-                word = "at the end" if moment == "final" else "at first"
-                kept = [names.row(row) for row in _compared(record)]
+    for event in events:
+        match event:
+            case WaitStart():
+                who = event.step or event.session
+                if who not in waited and event.holder:
+                    waited.add(who)  # who holds the lock later depends on when one looks
+                    yield f"{who}'s wait", _wait(event)
+            case StepEnd() if event.step and not isinstance(event, AuthorNote):
+                yield event.step, _end(event)
+            case SessionOutcome():
+                yield event.session, event.message
+            case AgentWork():
+                yield f"what the agent of {event.node} did", _delivery(event, names)
+            case Standstill() | InfeasibleOrder():
+                yield event.kind, event.step or event.message
+            case Deadlock():
+                sessions = ", ".join(sorted(event.sessions))
+                yield "the deadlock", f"of {sessions}, {event.session} cancelled"
+            case QueryAnswer():
+                rows = json.dumps(event.rows, ensure_ascii=False, default=str)
+                yield f"'{event.sql}' at {event.node}", event.sqlstate or stable(rows)
+            case PreparedBranches():
+                gids = sorted(map(names.transaction, event.gids))
+                yield f"prepared at {event.node} at the end", ", ".join(gids) or _NEVER
+            case BranchMarkers():
+                yield f"marked at {event.node} at the end", _marked(event.markers, names)
+    looks = sorted(
+        (each for each in events if isinstance(each, TableLook)), key=lambda each: each.node
+    )
+    for moment, word in (("initial", "at first"), ("final", "at the end")):
+        for look in looks:
+            if look.moment == moment:
+                kept = [names.row(row) for row in _compared(look)]
                 rows = json.dumps(kept, ensure_ascii=False, default=str)
-                yield (
-                    f"{data['table']} at {record.node} {word}",
-                    f"{record.rowcount} {stable(rows)}",
-                )
+                yield f"{look.table} at {look.node} {word}", f"{look.rowcount} {stable(rows)}"
 
 
-def _compared(record: HistoryRecord) -> Iterator[Mapping[str, Any]]:
+def _compared(look: TableLook) -> Iterator[Mapping[str, Any]]:
     """The rows of a look at a table; without versions where a call makes its own."""
-    uncompared = (record.data or {}).get("versions") is False
-    for row in record.rows or ():
-        yield {name: row[name] for name in row if not (uncompared and name == VERSION_COLUMN)}
+    for row in look.rows:
+        yield {name: row[name] for name in row if look.has_versions or name != VERSION_COLUMN}
 
 
-def _rare(record: HistoryRecord) -> Iterator[tuple[str, str]]:
-    if record.kind == "query":
-        rows = json.dumps(record.rows, ensure_ascii=False, default=str)
-        yield f"'{record.sql}' at {record.node}", record.sqlstate or stable(rows)
-    elif record.kind == "deadlock":
-        sessions = (record.data or {}).get("sessions", ())
-        yield "the deadlock", f"of {', '.join(sorted(sessions))}, {record.session} cancelled"
-    else:
-        yield record.kind, record.step or record.message
-
-
-def _end(record: HistoryRecord) -> str:
+def _end(ended: StepEnd) -> str:
     """How a step ended."""
-    lines = [record.kind]
-    if record.conflict is not None:
-        lines.append(str(record.conflict.get("kind")))
-        report = {name: record.conflict[name] for name in _FACTS if record.conflict.get(name)}
+    lines = [ended.kind]
+    if ended.conflict:
+        lines.append(str(ended.conflict.get("kind")))
+        report = {name: ended.conflict[name] for name in _FACTS if ended.conflict.get(name)}
         if report:
             lines.append(stable(json.dumps(report, ensure_ascii=False, default=str)))
-    if record.sqlstate:
-        lines.append(record.sqlstate)
-    if record.number:
-        lines.append(str(record.number))
-    if record.rowcount is not None and record.rowcount >= 0:
-        lines.append(f"{record.rowcount} rows")
-    if record.rows is not None:
+    if ended.sqlstate:
+        lines.append(ended.sqlstate)
+    if ended.number:
+        lines.append(str(ended.number))
+    if ended.rowcount is not None and ended.rowcount >= 0:
+        lines.append(f"{ended.rowcount} rows")
+    if ended.rows is not None:
         rows = [
             {name: value for name, value in row.items() if name != VERSION_COLUMN}
-            for row in record.rows
+            for row in ended.rows
         ]
         lines.append(stable(json.dumps(rows, ensure_ascii=False, default=str)))
     return " ".join(lines)
 
 
-def _wait(record: HistoryRecord) -> str:
-    wait = record.wait or {}
+def _wait(event: WaitStart) -> str:
+    wait = event.wait
     branch = _GID.fullmatch(str(wait.get("gid") or ""))
     holder = f"{wait.get('session')} {wait.get('step', '')}".rstrip()
     what = f"the prepared branch of {holder}" if branch else holder
     return f"for {what} at {wait.get('node')}"
 
 
-def _delivery(record: HistoryRecord, names: _Names) -> str:
-    data = record.data or {}
-    whose = names.transaction(record.gid) if record.gid else f"one of {data.get('origin')}"
-    lines = [str(each) for each in data.get("commands", ())]
+def _delivery(done: AgentWork, names: _Names) -> str:
+    whose = names.transaction(done.gid) if done.gid else f"one of {done.origin}"
+    lines = list(done.commands)
     more = sum(int(match[1]) for each in lines if (match := _MORE.fullmatch(each)))
     commands = f"{len(lines) - 1 + more} commands" if more else ", ".join(sorted(lines))
-    if data.get("calls"):
-        commands = f"{data['calls']} called, {commands}"
-    done = {"deliver": "applied", "suppress": "passed over", "skip": "left out"}[record.kind]
-    return f"{done} {whose} ({stable(commands)})"
+    if done.calls:
+        commands = f"{done.calls} called, {commands}"
+    return f"{_WORK[type(done)]} {whose} ({stable(commands)})"
 
 
 def _marked(markers: Sequence[Mapping[str, Any]], names: _Names) -> str:

@@ -15,7 +15,16 @@ from types import MappingProxyType
 
 from twopc.drivers.points import MERGE_POINTS
 from twopc.errors import ScenarioError
-from twopc.sim.report.history import ENDS, History, HistoryRecord
+from twopc.sim.report.event_records import select
+from twopc.sim.report.events import (
+    AuthorNote,
+    ConflictNote,
+    FaultEffect,
+    StepEnd,
+    StepSuccess,
+    TableLook,
+)
+from twopc.sim.report.history import History, HistoryRecord
 from twopc.sim.report.merge_sessions import conflict_text
 from twopc.sim.report.phrases import row_text
 from twopc.sim.scenario.check import LoadedScenario
@@ -66,28 +75,27 @@ class PlayedCourse:
     @property
     def has_struck(self) -> bool:
         """Whether the session reached the point of the interruption."""
-        return any(record.kind == "fault" for record in self.records)
+        return next(select(self.records, FaultEffect), None) is not None
 
     @property
     def failed(self) -> tuple[str, ...]:
         """The steps that failed."""
-        ends = (each for each in self.records if each.kind in ENDS and each.step)
-        return tuple(each.step for each in ends if each.kind not in ("ok", "explain"))
+        ends = (each for each in select(self.records, StepEnd) if each.step)
+        return tuple(each.step for each in ends if not isinstance(each, (StepSuccess, AuthorNote)))
 
     @property
     def ending(self) -> str:
         """Description of the final state: equal for equal states."""
         tables: dict[str, list[str]] = {}
-        for record in self.records:
-            data = record.data or {}
-            if record.kind == "state" and data["moment"] == "final":
-                text = ", ".join(map(row_text, record.rows or ())) or "no rows"
-                tables.setdefault(f"{data['table']} {text}", []).append(record.node)
+        for look in select(self.records, TableLook):
+            if look.moment == "final":
+                text = ", ".join(map(row_text, look.rows)) or "no rows"
+                tables.setdefault(f"{look.table} {text}", []).append(look.node)
         parts = [*tables] if all(len(nodes) > 1 for nodes in tables.values()) else [
             f"{text} at {' and '.join(nodes)}" for text, nodes in tables.items()
         ]  # fmt: skip
-        conflicts = [each.data or {} for each in self.records if each.kind == "merge_conflict"]
-        return "; ".join([*parts, *sorted(map(conflict_text, conflicts))])
+        conflicts = sorted(map(conflict_text, select(self.records, ConflictNote)))
+        return "; ".join([*parts, *conflicts])
 
 
 @dataclass(slots=True, kw_only=True)

@@ -11,6 +11,8 @@ from typing import Any
 
 from twopc.errors import TransactionError
 from twopc.names import VERSION_COLUMN
+from twopc.sim.report.event_records import event_of, select
+from twopc.sim.report.events import TableLook
 from twopc.sim.report.history import HistoryRecord, OrderHistory
 from twopc.sim.report.transactions import Author, transactions
 from twopc.sim.scenario.lane import Lane
@@ -23,7 +25,11 @@ async def write_uncommitted(
     scenario: Scenario, lanes: Sequence[Lane], history: OrderHistory
 ) -> None:
     """Record what the open transactions of `lanes` have changed so far, in one record per table and node."""
-    authors = {each.session: each for each in transactions(history.records) if each.steps}
+    authors = {
+        each.session: each
+        for each in transactions([event_of(each) for each in history.records])
+        if each.steps
+    }
     for lane in lanes:
         author = authors.get(lane.name)
         if author is None or not _may_be_asked(lane):
@@ -58,29 +64,24 @@ async def _seen(lane: Lane, node: str, name: str) -> Rows:
     return (await lane.session.execute(text, {})).rows or ()
 
 
-def _looks(records: Sequence[HistoryRecord], node: str, name: str) -> Iterator[HistoryRecord]:
+def _looks(records: Sequence[HistoryRecord], node: str, name: str) -> Iterator[TableLook]:
     """Yield the records of a table's committed rows at a node."""
-    for record in records:
-        data = record.data or {}
-        if record.kind == "state" and record.node == node and data.get("table") == name:
-            yield record
+    return (each for each in select(records, TableLook) if each.node == node and each.table == name)
 
 
 def _changed(
-    rows: Rows, looks: Sequence[HistoryRecord], key: Sequence[str], author: Author
+    rows: Rows, looks: Sequence[TableLook], key: Sequence[str], author: Author
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the rows of uncommitted versions, and the rows that existed at the transaction's beginning and have
     been deleted.
     """
-    known = {str(row.get(VERSION_COLUMN)) for look in looks for row in look.rows or ()}
+    known = {str(row.get(VERSION_COLUMN)) for look in looks for row in look.rows}
     there = {_key(row, key) for row in rows}
     before = [look for look in looks if look.seq < author.begun][-1:]
-    old = {_key(row, key) for look in before for row in look.rows or ()}
+    old = {_key(row, key) for look in before for row in look.rows}
     changed = [dict(row) for row in rows if str(row.get(VERSION_COLUMN)) not in known]
     gone = [
-        dict(row)
-        for row in looks[-1].rows or ()
-        if _key(row, key) in old and _key(row, key) not in there
+        dict(row) for row in looks[-1].rows if _key(row, key) in old and _key(row, key) not in there
     ]
     return changed, gone
 

@@ -14,8 +14,9 @@ from twopc.errors import ScenarioError
 from twopc.sim.checkers import CHECKS
 from twopc.sim.explore.lessons.parts import Lesson, LessonChoice, LessonQuestion, LessonValue
 from twopc.sim.report.causes import because_of
+from twopc.sim.report.events import StepEnd
 from twopc.sim.report.fold import Fold
-from twopc.sim.report.history import ENDS, History, HistoryRecord
+from twopc.sim.report.history import History, HistoryRecord
 from twopc.sim.scenario import text
 from twopc.sim.scenario.check import LoadedScenario, from_document
 from twopc.sim.scenario.expectations import DEFAULTS
@@ -306,8 +307,8 @@ def _of_value(
     if value.step:
         rows = [
             row
-            for each in records
-            if each.step == value.step and each.kind in ENDS
+            for each in fold.of(StepEnd)
+            if each.step == value.step
             for row in (each.rows or ())[:1]
         ]
         check = f"steps.{value.step}"
@@ -315,8 +316,8 @@ def _of_value(
         rows = [
             row
             for each in fold.looks("final")
-            if each.node == value.at and (each.data or {}).get("table") == value.table
-            for row in each.rows or ()
+            if each.node == value.at and each.table == value.table
+            for row in each.rows
             if all(str(row.get(column)) == cell for column, cell in value.row)
         ]
         check = f"tables.{value.table}"

@@ -6,11 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from twopc.sim.report.diagram import diagram, text
+from twopc.sim.report.events import (
+    AuthorNote,
+    ConflictNote,
+    HistoryEvent,
+    StepEnd,
+    StepRefusal,
+    StepSuccess,
+)
 from twopc.sim.report.fold import Fold, PlayedStep
-from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.html.markup import Content, Markup, join, signs, tag
 from twopc.sim.report.kinds import KINDS_TABLE
-from twopc.sim.report.merge_reports import figures, reports
+from twopc.sim.report.merge_reports import figures
 from twopc.sim.report.merge_sessions import generations, lineage_text
 from twopc.sim.report.mermaid import mermaid
 from twopc.sim.report.phrases import (
@@ -37,7 +44,7 @@ def facts(order: PlayedOrder) -> Markup:
     return tag(
         "div",
         _story(order.fold),
-        _refusals(order.records),
+        _refusals(order.fold),
         _sessions(order.fold),
         _conflicts(order.fold),
         _steps(order),
@@ -66,25 +73,24 @@ def _folded(title: str, *content: Content) -> Markup:
     return tag("details", tag("summary", title), *content)
 
 
-def _refusals(records: Sequence[HistoryRecord]) -> Content:
-    refused = [record for record in records if record.kind == "rejected"]
+def _refusals(fold: Fold) -> Content:
+    refused = fold.of(StepRefusal)
     if not refused:
         return None
     title = f"{len(refused)} refusal" + ("s" if len(refused) > 1 else "")
-    return _folded(title, *(_refusal(record) for record in refused))
+    return _folded(title, *map(_refusal, refused))
 
 
 def _sessions(fold: Fold) -> Content:
     """Merge sessions that have brought something, and what they did to generations."""
-    ended = {record.seq: record for record in fold.records}
     rows = []
-    for seq, several in fold.merge_sessions.items():
-        by = ended[seq].step if ended[seq].session else AGENTS
-        carried = {each["subscriber"]: figures(each) for each in reports(ended[seq])}
-        for each in several:
+    for ended in fold.of(StepEnd):
+        by = ended.step if ended.session else AGENTS
+        carried = {each["subscriber"]: figures(each) for each in ended.merge}
+        for each in fold.merge_sessions.get(ended.seq, ()):
             texts = [moved.sentence for moved in generations(each)]
             if texts:
-                names = f"{each.node} and {(each.data or {})['publisher']}"
+                names = f"{each.node} and {each.publisher}"
                 how = carried.get(each.node, "ended early")
                 cells = (by, names, join(*(tag("div", text) for text in texts)), how)
                 rows.append(tag("tr", *(tag("td", cell) for cell in cells)))
@@ -105,23 +111,20 @@ def _conflicts(fold: Fold) -> Content:
     return _folded(title, *(_conflict(each) for each in recorded))
 
 
-def _conflict(conflict: Mapping[str, Any]) -> Markup:
-    loser = conflict.get("loser")
+def _conflict(conflict: ConflictNote) -> Markup:
     rows = [
-        ("type", conflict["type"]),
-        ("row", f"{conflict['table']} {row_text(conflict['key'])}"),
-        ("recorded at", conflict["node"]),
-        ("change of", conflict["origin"]),
-        ("won by", conflict.get("winner")),
+        ("type", conflict.type),
+        ("row", f"{conflict.table} {row_text(conflict.key)}"),
+        ("recorded at", conflict.node),
+        ("change of", conflict.origin),
+        ("won by", conflict.winner),
         ("what they stand on", lineage_text(conflict)),
         (
             "decided by",
-            conflict.get("why")
-            or conflict.get("resolver")
-            or ("priority" if conflict.get("winner") else None),
+            conflict.why or conflict.resolver or ("priority" if conflict.winner else None),
         ),
-        ("row that is kept", row_text(loser) if loser else None),
-        ("reason", conflict.get("reason")),
+        ("row that is kept", row_text(conflict.loser) if conflict.loser else None),
+        ("reason", conflict.reason),
     ]
     terms = [join(tag("dt", name), tag("dd", str(value))) for name, value in rows if value]
     return tag("div", tag("dl", *terms), class_="refusal")
@@ -132,25 +135,27 @@ def _postgres(kind: str) -> str:
     return " or ".join(KINDS_TABLE[kind].postgres) if kind in KINDS_TABLE else ""
 
 
-def _refusal(record: HistoryRecord) -> Markup:
-    facts_ = record.conflict or {}
+def _refusal(refused: StepRefusal) -> Markup:
+    facts_ = refused.conflict
     rows = [
-        ("kind", facts_.get("kind")),
+        ("kind", refused.refused_as),
         ("row", _row(facts_)),
         ("version it was made from", facts_.get("subscriber_version")),
         ("version at the Publisher", facts_.get("publisher_version")),
         ("row at the Publisher", _publisher_row(facts_)),
-        ("PostgreSQL's name for it", _postgres(str(facts_.get("kind")))),
-        ("SQLSTATE", record.sqlstate),
-        ("number", record.number or None),
-        ("message", record.message),
-        ("global transaction", record.gid),
+        ("PostgreSQL's name for it", _postgres(refused.refused_as)),
+        ("SQLSTATE", refused.sqlstate),
+        ("number", refused.number or None),
+        ("message", refused.message),
+        ("global transaction", refused.gid),
     ]
     terms = [join(tag("dt", name), tag("dd", str(value))) for name, value in rows if value]
-    why = because(record)
+    why = because(refused)
     return tag(
         "div",
-        tag("p", tag("b", f"{record.step} of {record.session or AGENTS}: "), why) if why else None,
+        tag("p", tag("b", f"{refused.step} of {refused.session or AGENTS}: "), why)
+        if why
+        else None,
         tag("dl", *terms),
         class_="refusal",
     )
@@ -172,7 +177,7 @@ def _steps(order: PlayedOrder) -> Markup:
     heads = ("session", "step", "took", "waited", "for", "end", "when")
     nodes_of = order.fold.effects
     sent = order.fold.steps
-    at_us = {record.seq: record.t_us for record in order.records}
+    at_us = {each.seq: each.t_us for each in order.fold.events}
     scale = _Scale(at_us, sent)
     rows = [_step(step, nodes_of, scale) for step in sent[:STEPS_MAX]]
     table = tag(
@@ -195,11 +200,11 @@ class _Scale:
         last = max((at_us[step.until] for step in sent), default=1)
         self._whole = max(1, last - self._first)
 
-    def lasting(self, begin: HistoryRecord, until: int) -> int:
-        """Microseconds from a record to another, which is named by its `seq`."""
+    def lasting(self, begin: HistoryEvent, until: int) -> int:
+        """Microseconds from an event to another, which is named by its `seq`."""
         return self._at_us[until] - begin.t_us
 
-    def part(self, name: str, begin: HistoryRecord, until: int) -> Markup:
+    def part(self, name: str, begin: HistoryEvent, until: int) -> Markup:
         """A piece of a bar."""
         left = 100 * (begin.t_us - self._first) / self._whole
         width = 100 * self.lasting(begin, until) / self._whole
@@ -208,10 +213,10 @@ class _Scale:
 
 def _step(step: PlayedStep, nodes_of: Mapping[str, Sequence[str]], scale: _Scale) -> Markup:
     invoked, ended = step.invoked, step.ended
-    waited = sum(scale.lasting(record, until) for record, until in step.waits)
-    holders = dict.fromkeys(holder(record.wait or {}) for record, _ in step.waits)
+    waited = sum(scale.lasting(blocked, until) for blocked, until in step.waits)
+    holders = dict.fromkeys(holder(blocked.wait) for blocked, _ in step.waits)
     bar = [scale.part("took", invoked, step.until)]
-    bar += [scale.part("waited", record, until) for record, until in step.waits]
+    bar += [scale.part("waited", blocked, until) for blocked, until in step.waits]
     cells = (
         tag("td", invoked.session or AGENTS),
         tag("td", tag("code", call_text(invoked))),
@@ -224,12 +229,12 @@ def _step(step: PlayedStep, nodes_of: Mapping[str, Sequence[str]], scale: _Scale
     return tag("tr", *cells)
 
 
-def _end(ended: HistoryRecord | None, nodes_of: Mapping[str, Sequence[str]]) -> Iterator[Content]:
+def _end(ended: StepEnd | None, nodes_of: Mapping[str, Sequence[str]]) -> Iterator[Content]:
     if ended is None:
         yield tag("span", "no end", class_="bad")
-    elif ended.kind == "explain":
+    elif isinstance(ended, AuthorNote):
         yield tag("span", "a note", class_="note")
-    elif ended.kind == "ok":
+    elif isinstance(ended, StepSuccess):
         yield tag("span", done_text(ended, nodes_of), class_=style_of(ended) or None)
     else:
         yield tag("span", refusal(ended), class_=style_of(ended) or None)

@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from twopc.sim.report.history import HistoryRecord
+from twopc.sim.report.events import AuthorNote, StepEnd
 from twopc.sim.report.html.markup import Markup, join, signs, tag
 from twopc.sim.report.moments import TimelineRow
 from twopc.sim.report.phrases import moment_text, style_of
@@ -130,8 +130,8 @@ def _boxes(
             yield _box(_style(step.ended), column, last, last)
 
 
-def _style(ended: HistoryRecord) -> str:
-    return "note" if ended.kind == "explain" else style_of(ended)
+def _style(ended: StepEnd) -> str:
+    return "note" if isinstance(ended, AuthorNote) else style_of(ended)
 
 
 def _box(name: str, column: int, first: int, last: int) -> Markup:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from twopc.sim.report.event_records import select
+from twopc.sim.report.events import LoadParameters
 from twopc.sim.report.html.markup import Content, Markup, tag
 from twopc.sim.report.load import TIMED, in_short, share
 from twopc.sim.report.recorded_orders import PlayedOrder
@@ -174,12 +176,12 @@ def _thresholds(compared: Sequence[Mapping[str, Any]]) -> Content:
 
 def _drawn(order: PlayedOrder) -> Content:
     """The parameters of the load."""
-    result = next((record.data for record in order.records if record.kind == "drew"), None)
-    if not result:
+    result = next(select(order.records, LoadParameters), None)
+    if result is None or not result.parameters:
         return None
     pairs = [
         content
-        for name, value in result.items()
+        for name, value in result.parameters.items()
         if value is not None
         for content in (tag("dt", name.replace("_", " ")), tag("dd", _short(name, value)))
     ]

@@ -13,6 +13,8 @@ from importlib.resources import files
 from typing import Any
 
 from twopc.sim.report.causes import because_of
+from twopc.sim.report.event_records import header_of, is_load, select
+from twopc.sim.report.events import Remark, SessionOutcome
 from twopc.sim.report.groups import ReportGroup, groups, skipped_twins
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.html.facts import facts
@@ -46,7 +48,7 @@ def page(records: Sequence[HistoryRecord]) -> str:
     every = groups(records)
     drawn = _drawn(every)
     style, script = _asset("page.css"), _asset("page.js")
-    if any(record.kind == "load" for record in records):
+    if is_load(records):
         style += _asset("load.css")
     head = tag(
         "head",
@@ -59,7 +61,7 @@ def page(records: Sequence[HistoryRecord]) -> str:
     )
     body = tag(
         "body",
-        header(report, every, records[0].data or {} if records else {}, drawn),
+        header(report, every, header_of(records), drawn),
         tag("main", *_groups(every, drawn), *_skipped(records)),
         tag("footer", _footer(records)),
         tag("script", Markup(script)),
@@ -206,15 +208,15 @@ def _left(count: int) -> Content:
 def _outcomes(order: PlayedOrder) -> Content:
     """How each session's last transaction ended."""
     items = []
-    for record in order.records:
-        if record.kind == "outcome" and record.message != "none":
-            sign, style = _OUTCOMES.get(record.message, ("–", "faint"))
+    for each in select(order.records, SessionOutcome):
+        if each.message != "none":
+            sign, style = _OUTCOMES.get(each.message, ("–", "faint"))
             items.append(
                 tag(
                     "li",
-                    tag("b", record.session),
+                    tag("b", each.session),
                     " ",
-                    tag("span", f"{sign} {record.message}", class_=style),
+                    tag("span", f"{sign} {each.message}", class_=style),
                 )
             )
     return tag("ul", *items, class_="outcomes", aria_label="Outcomes") if items else None
@@ -283,9 +285,8 @@ def _beside(order: PlayedOrder, shown: Sequence[TimelineRow], number: int) -> Ma
 
 def _footer(records: Sequence[HistoryRecord]) -> Markup:
     versions: dict[str, None] = {}
-    for record in records:
-        results = (record.data or {}).get("server_versions") if record.kind == "info" else None
-        versions |= {_version(number): None for number in (results or {}).values()}
+    for remark in select(records, Remark):
+        versions |= {_version(number): None for number in remark.server_versions.values()}
     played_on = f"Played on PostgreSQL {', '.join(versions)}. " if versions else ""
     return tag("p", f"{played_on}Drawn by twopc from history.jsonl, which holds every record.")
 

@@ -1,0 +1,157 @@
+"""The events of which a history's records tell; here alone a record's kind is compared, and its data are read.
+
+Whoever only passes records on keeps them: `twopc.sim.report.history` and `twopc.sim.report.run_files`, which read and
+write them, and what divides a run into its orders (`twopc.sim.report.groups`, `twopc.sim.report.recorded_orders`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from twopc.sim.report.events import (
+    AgentDelivery,
+    AuthorNote,
+    Backup,
+    BranchMarkers,
+    BranchSettlement,
+    ConflictNote,
+    Deadlock,
+    DoubtfulStep,
+    FaultEffect,
+    GroupTally,
+    HistoryEvent,
+    InfeasibleOrder,
+    LoadFigures,
+    LoadParameters,
+    MergeSessionEnd,
+    NoticeArrival,
+    OrderEnd,
+    OrderJudgement,
+    OrderStart,
+    Outage,
+    PassedTransaction,
+    Pause,
+    PreparedBranches,
+    QueryAnswer,
+    QueuedStep,
+    Remark,
+    SessionOutcome,
+    SkippedTransaction,
+    SkippedTwin,
+    Standstill,
+    StepError,
+    StepRefusal,
+    StepRollback,
+    StepStart,
+    StepSuccess,
+    StepTimeout,
+    TableLook,
+    UncommittedRows,
+    UnsentStep,
+    WaitAnswer,
+    WaitEnd,
+    WaitStart,
+)
+from twopc.sim.report.history import HistoryRecord
+
+_CLASSES: Mapping[str, type[HistoryEvent]] = {
+    "order": OrderStart,
+    "end": OrderEnd,
+    "verdict": OrderJudgement,
+    "group": GroupTally,
+    "twin_skipped": SkippedTwin,
+    "infeasible": InfeasibleOrder,
+    "stuck": Standstill,
+    "info": Remark,
+    "invoke": StepStart,
+    "ok": StepSuccess,
+    "explain": AuthorNote,
+    "rejected": StepRefusal,
+    "error": StepError,
+    "in_doubt": DoubtfulStep,
+    "rolled_back": StepRollback,
+    "skipped": UnsentStep,
+    "timed_out": StepTimeout,
+    "queued": QueuedStep,
+    "blocked": WaitStart,
+    "unblocked": WaitEnd,
+    "waited": WaitAnswer,
+    "deadlock": Deadlock,
+    "notice": NoticeArrival,
+    "outcome": SessionOutcome,
+    "deliver": AgentDelivery,
+    "suppress": PassedTransaction,
+    "skip": SkippedTransaction,
+    "merge_session": MergeSessionEnd,
+    "merge_conflict": ConflictNote,
+    "settled": BranchSettlement,
+    "state": TableLook,
+    "uncommitted": UncommittedRows,
+    "prepared": PreparedBranches,
+    "markers": BranchMarkers,
+    "query": QueryAnswer,
+    "outage": Outage,
+    "paused": Pause,
+    "backup": Backup,
+    "fault": FaultEffect,
+    "drew": LoadParameters,
+    "load": LoadFigures,
+}
+#: Keys of data that are no names for a truth value.
+_KEYS = {
+    "has_committed": "committed",
+    "has_versions": "versions",
+    "is_blocked": "blocked",
+    "is_on": "on",
+    "is_restored": "restored",
+}
+#: Fields that have all of a record's data.
+_WHOLE = frozenset({"labels", "verdict", "counts", "parameters", "figures"})
+
+
+def _sources(kind: type[HistoryEvent]) -> tuple[list[str], list[tuple[str, str]]]:
+    """The fields of a class that are fields of a record, and those that come of its data, with their keys."""
+    of_record = {each.name for each in dataclasses.fields(HistoryRecord)}
+    names = [each.name for each in dataclasses.fields(kind)]
+    others = [(name, _KEYS.get(name, name)) for name in names if name not in of_record]
+    return [name for name in names if name in of_record], others
+
+
+_EVERY: Sequence[type[HistoryEvent]] = (HistoryEvent, *_CLASSES.values())
+_SOURCES = {kind: _sources(kind) for kind in _EVERY}
+
+
+E = TypeVar("E", bound=HistoryEvent)
+
+
+def event_of(record: HistoryRecord) -> HistoryEvent:
+    """The event of which a record tells; what is not there has its default."""
+    kind, data = _CLASSES.get(record.kind, HistoryEvent), record.data or {}
+    own, others = _SOURCES[kind]
+    fields = {name: value for name in own if (value := getattr(record, name)) is not None}
+    for name, key in others:
+        value = data if name in _WHOLE else data.get(key)
+        if value is not None:
+            fields[name] = value
+    return kind(**fields)
+
+
+def select(records: Iterable[HistoryRecord], kind: type[E]) -> Iterator[E]:
+    """The events of one class, of records of whatever kinds."""
+    for record in records:
+        if issubclass(_CLASSES.get(record.kind, HistoryEvent), kind):
+            event = event_of(record)
+            assert isinstance(event, kind)
+            yield event
+
+
+def header_of(records: Sequence[HistoryRecord]) -> Mapping[str, Any]:
+    """What a run's first record says of it; empty if there is none."""
+    return records[0].data or {} if records and records[0].kind == "header" else {}
+
+
+def is_load(records: Sequence[HistoryRecord]) -> bool:
+    """So many clients at once that no two of them go the same way, and no diagram can show them."""
+    return next(select(reversed(records), LoadFigures), None) is not None
