@@ -6,6 +6,7 @@ article had at that sequence number.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +28,9 @@ _READ = ("seqno", "command_id", "article_id", "type", "originator_id", "command"
 _SCHEMA = shapes.arrow_schema(shapes.DECODED)
 #: A bitmask's text.
 _MASK = r"^\\x([0-9a-f]{2})*$"
+#: Of texts that are looked at together: what is worked out meanwhile takes several times as much, and a batch of
+#: 20,000 commands of a wide table has 100 MB of them.
+_PART_BYTES = 4 << 20
 #: More than there are types of commands.
 _TYPES_MAX = 100
 #: What an operation's calls and statements are stored as.
@@ -48,12 +52,12 @@ def decoded(commands: DataFrame, articles: Iterable[Mapping[str, Any]]) -> DataF
     Returns:
         `shapes.DECODED`. A command that cannot be read has a `problem` and no values.
     """
-    work = partial(_decoded, layouts=_layouts(articles))
+    work = partial(decoded_batches, layouts=layouts(articles))
     return commands.select(*_READ).mapInArrow(work, shapes.DECODED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Layout:
+class CommandLayout:
     """What the values of a shape's commands are, of one type. Places count from 0; empty: it has no such image."""
 
     shape: int | None = None
@@ -75,19 +79,19 @@ class _Layout:
     """These columns: what XCALL does not tell of one may have changed."""
 
 
-_Layouts = Mapping[tuple[int, int], Sequence[_Layout]]
+Layouts = Mapping[tuple[int, int], Sequence[CommandLayout]]
 
 
-def _layouts(articles: Iterable[Mapping[str, Any]]) -> _Layouts:
+def layouts(articles: Iterable[Mapping[str, Any]]) -> Layouts:
     """By article and type of command, in the order of shapes."""
-    results: dict[tuple[int, int], list[_Layout]] = {}
+    results: dict[tuple[int, int], list[CommandLayout]] = {}
     for row in sorted(articles, key=lambda each: int(each["shape"])):
         for operation, (call, statement) in _TYPES.items():
             fields = {"shape": row["shape"], "after": row["first_seqno"], "operation": operation}
             places = _places(row, operation) or {"problem": "shape"}
             for type_, others in ((call, places), (statement, {"problem": "sql"})):
                 results.setdefault((row["article_id"], type_), []).append(
-                    _Layout(**fields, **others)
+                    CommandLayout(**fields, **others)
                 )
     return results
 
@@ -122,27 +126,45 @@ def _places(row: Mapping[str, Any], operation: str) -> dict[str, Any]:
 # -- on executors ----------------------------------------------------------------------------------
 
 
-def _decoded(batches: Iterable[pa.RecordBatch], *, layouts: _Layouts) -> Iterator[pa.RecordBatch]:
-    """`shapes.DECODED`, of each batch by article, type and shape."""
+def decoded_batches(
+    batches: Iterable[pa.RecordBatch], *, layouts: Layouts
+) -> Iterator[pa.RecordBatch]:
+    """`shapes.DECODED`, of each part of a batch by article, type and shape."""
     for batch in batches:
-        article, type_ = batch["article_id"].to_numpy(), batch["type"].to_numpy()
-        kind = article.astype(np.int64) * _TYPES_MAX + type_
-        is_row = (article != 0) & (type_ != DEFINITION_TYPE)
-        for each in np.unique(kind[is_row]).tolist():
-            yield from _of_kind(batch.take(pa.array(np.flatnonzero(kind == each))), layouts)
+        for part in _parts(batch):
+            article, type_ = part["article_id"].to_numpy(), part["type"].to_numpy()
+            kind = article.astype(np.int64) * _TYPES_MAX + type_
+            for each in np.unique(kind[has_row(article, type_)]).tolist():
+                yield from _of_kind(part.take(pa.array(np.flatnonzero(kind == each))), layouts)
 
 
-def _of_kind(batch: pa.RecordBatch, layouts: _Layouts) -> Iterator[pa.RecordBatch]:
+def has_row(article: NDArray[np.int32], type_: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Of which commands `decoded` has a row."""
+    result: NDArray[np.bool_] = (article != 0) & (type_ != DEFINITION_TYPE)
+    return result
+
+
+def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """A batch in parts whose texts have a bounded size, with offsets of 32 bits whatever Spark's have."""
+    texts = batch["command"].cast(pa.string())
+    batch = batch.set_column(batch.schema.get_field_index("command"), "command", texts)
+    lengths = pc.fill_null(pc.binary_length(texts), 0).to_numpy().astype(np.int64)
+    ends = np.flatnonzero(np.diff(np.cumsum(lengths) // _PART_BYTES)) + 1
+    for begin, end in itertools.pairwise([0, *ends.tolist(), len(batch)]):
+        yield batch.slice(begin, end - begin)
+
+
+def _of_kind(batch: pa.RecordBatch, layouts: Layouts) -> Iterator[pa.RecordBatch]:
     """Of one article and type."""
     number, type_ = batch["article_id"][0].as_py(), batch["type"][0].as_py()
     if type_ == CALL_TYPE:
-        yield _row_batch(batch, _Layout(), "call")
+        yield _row_batch(batch, CommandLayout(), "call")
         return
     of_shapes = layouts.get((number % BESIDE, type_), ())
     at = np.searchsorted([each.after for each in of_shapes], batch["seqno"].to_numpy()) - 1
     for place in np.unique(at).tolist():
         rows = batch.take(pa.array(np.flatnonzero(at == place)))
-        layout = of_shapes[place] if place >= 0 else _Layout(problem="article")
+        layout = of_shapes[place] if place >= 0 else CommandLayout(problem="article")
         if layout.problem:
             yield _row_batch(rows, layout, layout.problem)
             continue
@@ -160,7 +182,7 @@ def _of_kind(batch: pa.RecordBatch, layouts: _Layouts) -> Iterator[pa.RecordBatc
 
 
 def _read(
-    rows: pa.RecordBatch, layout: _Layout, values: pa.StringArray, firsts: NDArray[np.int64]
+    rows: pa.RecordBatch, layout: CommandLayout, values: pa.StringArray, firsts: NDArray[np.int64]
 ) -> pa.RecordBatch:
     """Commands of one shape.
 
@@ -200,7 +222,7 @@ def _read(
 
 
 def _changed(
-    layout: _Layout, values_at: Callable[[Sequence[int]], pa.StringArray], rows: int
+    layout: CommandLayout, values_at: Callable[[Sequence[int]], pa.StringArray], rows: int
 ) -> NDArray[np.bool_]:
     """Per row and column whether an update sets it."""
     width = len(layout.new)
@@ -223,7 +245,7 @@ def _changed(
 
 def _row_batch(
     rows: pa.RecordBatch,
-    layout: _Layout,
+    layout: CommandLayout,
     problem: str,
     columns: Mapping[str, pa.Array] | None = None,
 ) -> pa.RecordBatch:

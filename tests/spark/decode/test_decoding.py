@@ -23,7 +23,7 @@ from twopc.propagation import (
     record_values,
 )
 from twopc.sim.spark import shapes
-from twopc.sim.spark.decode import decoded
+from twopc.sim.spark.decode import decoded, decoded_batches, layouts
 from twopc.sim.spark.records import records_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -115,6 +115,29 @@ def test_reading_records_takes_little_memory() -> None:
         tracemalloc.stop()
     assert read.counts.tolist() == [2] * 10
     assert peak < 8 * texts.nbytes
+
+
+def test_a_wide_table_is_decoded_in_parts() -> None:
+    """However many commands and columns a batch has, what is looked at together is bounded."""
+    names = [f"c{n}" for n in range(200)]
+    wide = {
+        "article_id": 1, "shape": 1, "first_seqno": 0, "source_schema": "public", "source_object": "wide",
+        "columns": names, "key": [0], "version": None, "ins": "CALL", "upd": "CALL", "del": "CALL", "large": [],
+    }  # fmt: skip
+    rows = 10_000
+    one = text([f"{n:09}" for n in range(200)])
+    batch = pa.RecordBatch.from_pydict({
+        "seqno": pa.array(range(1, rows + 1), pa.int64()), "command_id": pa.array([1] * rows, pa.int32()),
+        "article_id": pa.array([1] * rows, pa.int32()), "type": pa.array([1] * rows, pa.int32()),
+        "originator_id": pa.nulls(rows, pa.int32()), "command": pa.array([one] * rows, pa.large_string()),
+    })  # fmt: skip
+    before, peak, seqnos = pa.total_allocated_bytes(), 0, 0
+    for each in decoded_batches([batch], layouts=layouts([wide])):
+        peak = max(peak, pa.total_allocated_bytes() - before)
+        seqnos += len(each)
+        assert len(each["values"].flatten()) == 200 * len(each)
+    assert seqnos == rows
+    assert peak < batch.nbytes
 
 
 def articles() -> list[tuple[object, ...]]:
