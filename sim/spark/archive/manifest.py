@@ -15,6 +15,7 @@ from importlib.metadata import version
 from typing import Any, Self
 
 from twopc.lsn import lsn_text
+from twopc.propagation import OPERATIONS
 from twopc.sim.spark.errors import ArchiveError, GapError
 from twopc.sim.spark.source.facts import Facts, Publisher
 
@@ -234,7 +235,7 @@ class Manifest:
                 id=str(result.get("id", "")),
                 revision=int(result["revision"]),
                 writer=str(result.get("writer", "")),
-                articles=tuple(result["articles"]),
+                articles=tuple(_article(each) for each in result["articles"]),
                 originators=tuple(result.get("originators", ())),
                 subscriptions=tuple(result.get("subscriptions", ())),
                 routines=tuple(result.get("routines", ())),
@@ -299,6 +300,18 @@ def _made(kind: Any, result: Mapping[str, Any]) -> Any:
     return kind(**{name: value for name, value in result.items() if name in known})
 
 
+def _article(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A shape by which commands can be read."""
+    name = f"shape {result['shape']} of article {result['article_id']}"
+    for operation in OPERATIONS:
+        if not isinstance(result[operation], str):
+            raise ValueError(f"{name} has no format of {operation}")
+    columns = result["columns"]
+    if len(set(columns)) < len(columns) or not all(0 <= e < len(columns) for e in result["key"]):
+        raise ValueError(f"{name} has a column twice, or a key that is none of its columns")
+    return result
+
+
 def _files(result: Iterable[Mapping[str, Any]]) -> tuple[File, ...]:
     return tuple(_made(File, each) for each in result)
 
@@ -309,7 +322,9 @@ def _with_files(kind: Any, result: Mapping[str, Any]) -> Any:
 
 def _segment(result: Mapping[str, Any]) -> Segment:
     files = {table: _files(each) for table, each in result["files"].items()}
-    made: Segment = _made(Segment, {**result, "files": files})
+    # a program that does not know the table keeps its files, and leaves the count out
+    decoded = sum(each.rows for each in files.get(DECODED, ()))
+    made: Segment = _made(Segment, {"decoded": decoded, **result, "files": files})
     return made
 
 

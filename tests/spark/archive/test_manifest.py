@@ -102,6 +102,15 @@ def test_what_is_gone_stays_known() -> None:
     assert [each["status"] for each in made.subscriptions] == [0]
 
 
+def test_what_an_earlier_version_has_written_since() -> None:
+    """It keeps files of tables that it does not know, and leaves out what it does not know of a segment."""
+    made = manifest((10, 2, 4), (10, 1, 3))
+    found = json.loads(made.text())
+    for each in found["segments"]:
+        del each["decoded"]
+    assert Manifest.parse(json.dumps(found), "here") == made
+
+
 def _gap(found: Document) -> None:
     del found["segments"][1]
 
@@ -127,6 +136,14 @@ def _outside(found: Document) -> None:
 
 def _undecoded(found: Document) -> None:
     found["segments"][0]["files"][DECODED] = []
+
+
+def _null_format(found: Document) -> None:
+    found["articles"][0]["upd"] = None
+
+
+def _strange_key(found: Document) -> None:
+    found["articles"][0]["key"] = [2]
 
 
 def _counts(found: Document) -> None:
@@ -159,6 +176,8 @@ def _no_base(found: Document) -> None:
             ArchiveError,
             r"position and counts are not those of its segments, which have 6 tr",
         ),
+        (_null_format, ArchiveError, r"shape 1 of article 1 has no format of upd"),
+        (_strange_key, ArchiveError, r"shape 1 of article 1 has a column twice, or a key that is"),
         (_version, ArchiveError, r"here: version 2; this program reads 1"),
         (_no_base, ArchiveError, r"here: not a manifest of an archive: no field 'base'"),
     ],
@@ -167,7 +186,8 @@ def test_contradictions(
     spoil: Callable[[Document], None], error: type[ArchiveError], message: str
 ) -> None:
     """Each is refused, with what is wrong and where."""
-    found = json.loads(manifest((10, 2, 4), (10, 2, 4), (10, 2, 4)).text())
+    made = manifest((10, 2, 4), (10, 2, 4), (10, 2, 4)).knows(facts())
+    found = json.loads(made.text())
     found["what later versions add"] = 1
     spoil(found)
     with pytest.raises(error, match=message):
