@@ -62,7 +62,7 @@ class Archive:
             raise ArchiveError(f"{where}: not a manifest of an archive: {error}") from error
         made = cls(folder, Manifest.parse(text, str(where)))
         for each in made.manifest.files():
-            made._check(each, verify=verify)
+            made.check(each, verify=verify)
         return made
 
     @classmethod
@@ -73,7 +73,15 @@ class Archive:
             ArchiveError: something is in the folder.
         """
         folder = files.folder_of(path)
-        known = {files.LOCK, files.MANIFEST, "staging", "writer.json", "stream", "data"}
+        known = {
+            files.LOCK,
+            files.MANIFEST,
+            files.FRESH,
+            "staging",
+            "writer.json",
+            "stream",
+            "data",
+        }
         if folder.exists() and (not folder.is_dir() or {e.name for e in folder.iterdir()} - known):
             raise ArchiveError(f"{folder}: something else is there: choose a new folder")
         folder.mkdir(parents=True, exist_ok=True)
@@ -119,8 +127,12 @@ class Archive:
         files.commit_manifest(self.folder)
         return dataclasses.replace(self, manifest=manifest)
 
-    def _check(self, file: File, *, verify: bool) -> None:
-        """Whether a file is what was written: by its size, or by all its bytes."""
+    def check(self, file: File, *, verify: bool) -> None:
+        """Nothing, if a file is what was written: by its size, or by all its bytes.
+
+        Raises:
+            ArchiveError: it is not.
+        """
         path = self.folder / file.path
         try:
             size = path.stat().st_size
@@ -222,8 +234,7 @@ class Archive:
     def _read(self, spark: SparkSession, result: Sequence[File], shape: StructType) -> DataFrame:
         if not result:
             return shapes.frame(spark, [], shape)
-        paths = [files.spark_path(self.folder / each.path, read=True) for each in result]
-        return spark.read.schema(shape).parquet(*paths)
+        return files.read(spark, [self.folder / each.path for each in result], shape)
 
     def _small(self, spark: SparkSession, rows: Sequence[Any], shape: StructType) -> DataFrame:
         return shapes.frame(

@@ -21,7 +21,7 @@ from twopc.lsn import lsn_text
 from twopc.sim.spark import shapes
 from twopc.sim.spark.archive import Archive, files, now
 from twopc.sim.spark.archive.manifest import DECODED, TABLES, File, Segment
-from twopc.sim.spark.decode import decoded
+from twopc.sim.spark.decode import decoded, has_row
 from twopc.sim.spark.errors import ArchiveError
 from twopc.sim.spark.source.facts import Facts
 
@@ -109,12 +109,14 @@ def write_decoded(
     """Let Spark decode the commands of a staging folder, so that each file written has the range of one that is read."""
     target = staging / DECODED
     target.mkdir()
-    paths = [files.spark_path(path, read=True) for path in files.written(staging / "commands")]
+    paths = files.written(staging / "commands")
     if not paths:
         return
     size = ceil(len(paths) / _READS_MAX)
-    reader = spark.read.schema(shapes.COMMANDS)
-    parts = [reader.parquet(*paths[at : at + size]) for at in range(0, len(paths), size)]
+    parts = [
+        files.read(spark, paths[at : at + size], shapes.COMMANDS)
+        for at in range(0, len(paths), size)
+    ]
     result = decoded(reduce(DataFrame.unionByName, parts), articles)
     result.write.mode("overwrite").parquet(files.spark_path(target))
 
@@ -126,6 +128,7 @@ def add(archive: Archive, staging: Path, *, upto: int, facts: Facts) -> Archive:
     tables = [table for table in (*TABLES, DECODED) if (staging / table).is_dir()]
     results = {table: files.written(staging / table) for table in tables}
     counted = _counted(archive.name, results, first, upto)
+    check_decoded(archive.name, results)
     reach("archive.written")
     below = f"{first:016X}-{upto:016X}"
     moved = {
@@ -173,6 +176,29 @@ def _counted(name: str, result: dict[str, list[Path]], first: int, upto: int) ->
     for table in TABLES:
         _apart(name, table, looked[table])
     return counts
+
+
+def check_decoded(name: str, result: Mapping[str, Sequence[Path]]) -> None:
+    """Nothing, if each command that can be decoded was, once: whoever reads what is decoded looks at no text.
+
+    Args:
+        result: by table the files that were written.
+
+    Raises:
+        ArchiveError: there are more or fewer.
+    """
+    if DECODED not in result:
+        return
+    requested = 0
+    for path in result["commands"]:
+        read = pq.read_table(path, columns=["article_id", "type"])
+        requested += int(has_row(read["article_id"].to_numpy(), read["type"].to_numpy()).sum())
+    count = sum(pq.read_metadata(path).num_rows for path in result[DECODED])
+    if count != requested:
+        raise ArchiveError(
+            f"{name}: {requested} commands were to be decoded, and {count} are: nothing was written; was the archive "
+            "changed by hand?"
+        )
 
 
 def _apart(name: str, table: str, every: list[File]) -> None:

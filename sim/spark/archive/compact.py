@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
 from twopc.sim.spark.archive import Archive, files, now
-from twopc.sim.spark.archive.append import reach, write
+from twopc.sim.spark.archive.append import check_decoded, reach, write
 from twopc.sim.spark.archive.manifest import DECODED, Segment
 from twopc.sim.spark.errors import ArchiveError
 
@@ -33,7 +34,8 @@ def compact(archive: Archive, spark: SparkSession, *, segment_commands: int = 5_
     was, and whoever dies after leaves files that do not exist for anybody.
 
     Raises:
-        ArchiveError: what was written again has not as many rows. The archive is as it was.
+        ArchiveError: a file is not what was written, or what was written again has not as many rows. The archive
+            is as it was.
     """
     while slices := plan(archive.manifest.segments, segment_commands):
         archive = _one(archive, spark, *slices[0])
@@ -53,17 +55,18 @@ def _one(archive: Archive, spark: SparkSession, begin: int, end: int) -> Archive
         "transactions": archive.transactions,
         DECODED: archive.decoded,
     }
+    # what is written again gets checksums of its own: damage would be the truth from then on
+    for file in itertools.chain(*(files_ for each in old for files_ in each.files.values())):
+        archive.check(file, verify=True)
     for table, frame in frames.items():
         write(frame(spark, after=first - 1, upto=last), staging / table, table, ordered=False)
+    results = {table: files.written(staging / table) for table in frames}
+    check_decoded(archive.name, results)
     reach("archive.written")
     below = f"{first:016X}-{last:016X}"
     moved = {
-        table: tuple(
-            files.move(
-                files.written(staging / table), archive.folder, f"data/{table}/{below}", key="seqno"
-            )
-        )
-        for table in frames
+        table: tuple(files.move(paths, archive.folder, f"data/{table}/{below}", key="seqno"))
+        for table, paths in results.items()
     }
     reach("archive.moved")
     segment = Segment(

@@ -9,13 +9,15 @@ import re
 import secrets
 import shutil
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from twopc.server.cache import FileLock
 from twopc.sim.spark.archive.manifest import File
@@ -25,8 +27,15 @@ MANIFEST = "manifest.json"
 LOCK = "writer.lock"
 _PATTERN = re.compile(r"[\\{}\[\]*?]")
 _WHO = "writer.json"
+#: A changed bit would be another value more often than not: Spark writes a checksum of every page, and of itself
+#: looks at none. Nor is a file passed over, however Spark is set.
+_WHOLE = {
+    "parquet.page.verify-checksum.enabled": "true",
+    "ignoreCorruptFiles": "false",
+    "ignoreMissingFiles": "false",
+}
 #: Ready to be moved in the manifest's place.
-_FRESH = "manifest.json.new"
+FRESH = "manifest.json.new"
 
 
 def folder_of(text: str | Path) -> Path:
@@ -58,6 +67,12 @@ def spark_path(path: Path, *, read: bool = False) -> str:
     return "file://" + text
 
 
+def read(spark: SparkSession, paths: Iterable[Path], shape: StructType) -> DataFrame:
+    """What is in files of an archive, all of it and as it was written, or an error."""
+    reader = spark.read.schema(shape).options(**_WHOLE)
+    return reader.parquet(*(spark_path(path, read=True) for path in paths))
+
+
 def fresh_id() -> str:
     """A name that no other file has."""
     return secrets.token_hex(8)
@@ -74,14 +89,14 @@ def sync(path: Path) -> None:
 
 def replace_manifest(folder: Path, text: str) -> None:
     """Put a manifest in the place of the one that is there, at once."""
-    fresh = folder / _FRESH
+    fresh = folder / FRESH
     fresh.write_text(text, encoding="utf-8")
     sync(fresh)
 
 
 def commit_manifest(folder: Path) -> None:
     """The second half of `replace_manifest`: from now on the new one is the truth."""
-    os.replace(folder / _FRESH, folder / MANIFEST)
+    os.replace(folder / FRESH, folder / MANIFEST)
     sync(folder)
 
 
@@ -206,7 +221,7 @@ def sweep(folder: Path, known: set[str]) -> int:
     """
     shutil.rmtree(folder / "staging", ignore_errors=True)
     with suppress(FileNotFoundError):
-        (folder / _FRESH).unlink()
+        (folder / FRESH).unlink()
     removed = strays(folder, known)
     for path in removed:
         path.unlink()

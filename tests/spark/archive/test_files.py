@@ -146,6 +146,8 @@ def test_where_an_archive_can_be(tmp_path: Path) -> None:
         folder_of("s3a://bucket/archive")
     with pytest.raises(ArchiveError, match="it is not there; twopc accumulate makes one"):
         Archive.open(tmp_path)
+    (tmp_path / "manifest.json.new").touch()  # whoever was to create it was killed
+    Archive.create(tmp_path, PUBLISHER)
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(ArchiveError, match="something else is there"):
         Archive.create(tmp_path, PUBLISHER)
