@@ -92,15 +92,15 @@ def written_by(
         routine: a row of `shapes.ROUTINES`; None: an unknown routine.
         articles: rows of `shapes.ARTICLES`.
     """
-    by_name = {
-        article_name(each["source_schema"], each["source_object"]): int(each["article_id"])
+    numbers = [
+        (article_name(each["source_schema"], each["source_object"]), int(each["article_id"]))
         for each in articles
-    }
+    ]
     writes: Sequence[str] | None = None if routine is None else routine["writes"]
     # as in the log reader, a declaration counts only if all of its tables are published
-    if writes is None or not set(writes) <= set(by_name):
-        return frozenset(by_name.values())
-    return frozenset(by_name[each] for each in writes)
+    if writes is None or not set(writes) <= {name for name, _ in numbers}:
+        return frozenset(number for _, number in numbers)
+    return frozenset(number for name, number in numbers if name in writes)
 
 
 def routine_name(routine: Mapping[str, Any] | None, number: int) -> str:

@@ -111,14 +111,20 @@ def _name(article: Row) -> str:
 def _chosen(
     known: Mapping[int, Row], names: Sequence[str], archive: str, at: int
 ) -> dict[int, Row]:
-    by_name = {_name(each): number for number, each in known.items()}
+    # a table that was published again has two numbers, of which the later counts
+    latest = {
+        (each["source_schema"], each["source_object"]): n for n, each in sorted(known.items())
+    }
+    by_name: dict[str, list[int]] = {}  # a table's name may have a dot: two may be called the same
+    for number in latest.values():
+        by_name.setdefault(_name(known[number]), []).append(number)
     for name in names:
         if name not in by_name:
             raise NothingError(
                 f"{archive} has no article {name!r} at {lsn_text(at)}; articles are "
                 f"{', '.join(sorted(by_name)) or 'none'}"
             )
-    return {by_name[name]: known[by_name[name]] for name in names or sorted(by_name)}
+    return {number: known[number] for name in names or sorted(by_name) for number in by_name[name]}
 
 
 def _counts(state: DataFrame, articles: Mapping[int, Row]) -> list[str]:

@@ -13,6 +13,7 @@ from twopc.proc_execution import BESIDE, CALL_TYPE
 from twopc.sim.spark import shapes
 from twopc.sim.spark.errors import ArchiveError
 from twopc.sim.spark.fold import folded
+from twopc.sim.spark.routines import written_by
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -109,3 +110,14 @@ def test_nobody_knows_the_routine(spark: SparkSession) -> None:
     )
     with pytest.raises(Exception, match=r"routine 3 was called by command 1"):
         made.collect()
+
+
+def test_two_tables_of_one_name() -> None:
+    """A dot may be in a table's name: a routine that declares it may write both."""
+    both = [
+        {"article_id": 1, "source_schema": "public", "source_object": "sales.line"},
+        {"article_id": 2, "source_schema": "sales", "source_object": "line"},
+        {"article_id": 3, "source_schema": "public", "source_object": "account"},
+    ]
+    assert written_by(routine(["sales.line"]), both) == {1, 2}
+    assert written_by(routine(["elsewhere"]), both) == {1, 2, 3}

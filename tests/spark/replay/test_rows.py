@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.spark.archive.made import ARTICLE, archive, facts, stage
 from tests.spark.replay.recorded import RecordedBank
+from twopc.sim.spark.archive.append import add
 from twopc.sim.spark.replay import onto_rows
 from twopc.sim.spark.replay.rows import NothingError
 
@@ -62,3 +64,23 @@ def test_what_there_is_not(recorded_bank: RecordedBank, spark: SparkSession) -> 
         onto_rows(archive, spark, articles=["acount"])
     with pytest.raises(NothingError, match="no node 'west'"):
         onto_rows(archive, spark, against={"west": recorded_bank.nodes["south"]})
+
+
+def test_two_tables_of_one_name(spark: SparkSession, tmp_path: Path) -> None:
+    """A dot may be in a table's name: neither is left out. Of a table that was published again the later article counts."""
+    names = [
+        ("public", "sales.line"),
+        ("sales", "line"),
+        ("public", "account"),
+        ("public", "account"),
+    ]
+    articles = tuple(
+        {**ARTICLE, "article_id": number, "source_schema": schema, "source_object": table}
+        for number, (schema, table) in enumerate(names, 1)
+    )
+    made = archive(tmp_path / "a")
+    made = add(made, stage(made.folder, [4]), upto=4, facts=facts(articles=articles))
+    report = onto_rows(made, spark)
+    assert (report.counts["articles"], report.total) == (3, 0)
+    report = onto_rows(made, spark, articles=["sales.line"])
+    assert report.counts["articles"] == 2
