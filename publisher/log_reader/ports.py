@@ -220,7 +220,7 @@ class StorePort(Protocol):
         Raises:
             psycopg.errors.SerializationFailure: `registry` would return something else by now.
             psycopg.errors.ObjectInUse, psycopg.errors.UniqueViolation: another log reader has stored
-            transactions.
+                transactions.
         """
         ...
 

@@ -116,7 +116,7 @@ def check_named(
 
     Raises:
         SubscriptionError: a value is given that no filter uses (20672, 20673), one is missing (20698, 20699), or
-        one is not valid.
+            one is not valid.
     """
     values = {}
     for name, function, value, if_unused, if_missing in (

@@ -349,7 +349,7 @@ def check(resolver: SuppliedResolver, types: Mapping[str, str], where: str, *, c
 
     Raises:
         ArticleError: the resolver's column is missing (21501) or of another kind (21301, 21302), or it needs column
-        tracking (21303).
+            tracking (21303).
     """
     kind = resolver.kind
     if kind.needs_column_tracking and not column_tracking:

@@ -46,7 +46,7 @@ def forgettable(
         acknowledged: for each Subscriber that has not expired, the last generation that it has confirmed.
         before_s: at the topmost Publisher, the time before which all metadata may be removed; None if none may.
         publisher_cleaned: at a Subscriber, the generation up to which its Publisher has removed metadata; None if
-        the node is not a Subscriber.
+            the node is not a Subscriber.
     """
     confirmed = min(acknowledged, default=None)
     numbers = [
@@ -67,7 +67,7 @@ def check_age(publisher: str, above: Marks, subscriber: str, below: Marks) -> No
 
     Raises:
         MergeError: the subscription has expired (21072), or an end names a generation that is no longer kept
-        (21333).
+            (21333).
     """
     if above.is_expired:
         raise MergeError(

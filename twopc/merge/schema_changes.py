@@ -72,7 +72,7 @@ def missing_steps(
 
     Raises:
         MergeError: the Subscriber has performed a step that the Publisher does not know, because one of them was
-        restored.
+            restored.
     """
     known = [NO_STEP, *(SchemaMark(version=each.version, guid=each.guid) for each in changes)]
     if held not in known:
