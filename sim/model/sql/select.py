@@ -177,9 +177,7 @@ class Query:
 
     # -- running -------------------------------------------------------------------------------------
 
-    def combined(
-        self, outer: Rows, c: Context, result: list[Any], seen: Any = None
-    ) -> list[tuple[Rows, Any]]:
+    def combined(self, outer: Rows, c: Context) -> list[tuple[Rows, Any]]:
         """Return every combination of rows that satisfies WHERE, each with its handles: (row, version) by source."""
         rows: list[tuple[Rows, Any]] = [(outer, ())]
         for one, (side, on) in zip(self.scans, self.joins, strict=True):
@@ -199,7 +197,7 @@ class Query:
 
     def rows(self, outer: Rows, c: Context) -> list[Rows]:
         """Return the result rows, without locking."""
-        results = self.combined(outer, c, [])
+        results = self.combined(outer, c)
         return [result for result, *_ in self._slice(self._results(results, outer, c), outer, c)]
 
     def _results(self, result: list[tuple[Rows, Any]], outer: Rows, c: Context) -> list[Any]:
@@ -262,7 +260,7 @@ class Query:
 
     def locked(self, c: Context) -> Steps[list[Rows]]:
         """Lock the rows and return the result rows."""
-        made = self._results(self.combined((), c, []), (), c)
+        made = self._results(self.combined((), c), (), c)
         start, count = self._window((), c)
         results: list[Rows] = []
         for _, r, handles in made:
@@ -289,10 +287,21 @@ class Query:
             if got is not version:
                 changed[place] = got.values
                 repeated = True
-        result = tuple(changed)
-        if repeated and self.where is not None and not self.where(result, c):
-            return None
-        return result
+        return self._rejoined(changed, handles, c) if repeated else tuple(changed)
+
+    def _rejoined(self, r: list[Any], handles: Any, c: Context) -> Rows | None:
+        """Return a combination of which rows have changed, if it still satisfies the joins and WHERE.
+
+        As in PostgreSQL, other rows of the tables are not looked at again.
+        """
+        for place, (one, (side, on)) in enumerate(zip(self.scans, self.joins, strict=True)):
+            if on is None or handles[place] is None or on(tuple(r), c):
+                continue
+            if side != "LEFT":
+                return None
+            r[place] = one.nothing
+        result = tuple(r)
+        return result if self.where is None or self.where(result, c) else None
 
 
 def _is_aggregate(node: Any) -> bool:
