@@ -5,12 +5,14 @@ Articles are as many as a catalog has; they are looked at here, not in a frame.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
+from twopc.names import article_name
 from twopc.sim.spark import shapes
+from twopc.sim.spark.fold.bases import ArticleBase
 
 #: Formats that carry no values: statements, or nothing.
 _WITHOUT_VALUES = ("SQL", "NONE")
@@ -37,6 +39,38 @@ def unfoldable(articles: Iterable[Row]) -> set[int]:
         for operation in ("ins", "upd", "del")
         if each[operation].split(" ")[0].upper() in _WITHOUT_VALUES
     }
+
+
+def rekeyed(
+    articles: Iterable[Row], targets: Mapping[int, Row], bases: Iterable[ArticleBase]
+) -> dict[int, str]:
+    """Return, by number, why an article cannot be folded whose key consists of other columns than before.
+
+    A change from before has the former key, and one from after it the new one, so neither finds the other's row. A
+    base that was taken after the change of the key has no such changes behind it.
+
+    Args:
+        articles: all shapes (`shapes.ARTICLES`).
+        targets: the shape of each article up to which is folded.
+        bases: the bases from which is folded.
+    """
+    first = {each.article_id: each.shape for each in bases}
+    results: dict[int, str] = {}
+    for each in articles:
+        number, target = each["article_id"], targets.get(each["article_id"])
+        if target is None or not first.get(number, 0) <= each["shape"] <= target["shape"]:
+            continue
+        before, after = _key(each), _key(target)
+        if before != after:
+            results[number] = (
+                f"{article_name(each['source_schema'], each['source_object'])}: its key was ({', '.join(before)}) and "
+                f"is ({', '.join(after)}): choose a point before that, or take a new base of the table"
+            )
+    return results
+
+
+def _key(article: Row) -> list[str]:
+    return [article["columns"][place] for place in article["key"]]
 
 
 def placed(

@@ -19,7 +19,7 @@ from twopc.sim.spark.errors import ArchiveError
 from twopc.sim.spark.fold.bases import ArticleBase, bases_of, chosen, ends_of, remaining, rows_of
 from twopc.sim.spark.fold.called_tables import called
 from twopc.sim.spark.fold.key_order import fold_in_order
-from twopc.sim.spark.fold.shape_plan import checked, newest, placed, unfoldable
+from twopc.sim.spark.fold.shape_plan import checked, newest, placed, rekeyed, unfoldable
 from twopc.sim.spark.routines import without_calls
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ def folded(
         until: what is worked out once for several uses is kept on executors' disks until it is closed; None:
             nothing is kept, and keys that changed are looked for twice.
         routines: of `shapes.ROUTINES`. Without any a call among the commands is one that cannot be read.
-        left_out: is given the tables that calls have changed without their rows being there, by number, and why
-            they are left out. None: they are an error.
+        left_out: is given, by number, why tables are left out: calls have changed them and their rows are not among
+            the commands, or their key consists of other columns than before. None: they are an error.
 
     Returns:
         `shapes.STATE`.
@@ -135,15 +135,16 @@ def _folded(
     bases = chosen(of_these, ends, upto=upto)
     if upto is not None:
         commands, report = (each.where(F.col("seqno") <= upto) for each in (commands, report))
+    why = rekeyed(known, targets, bases)
     if given.routines:
-        why = called(commands, transactions, bases, list(targets.values()), given.routines)
-        why = {number: text for number, text in why.items() if number not in blind}
-        if why and left_out is None:
-            raise ArchiveError(next(iter(why.values())))
-        (left_out if left_out is not None else {}).update(why)
-        blind |= set(why)
-        bases = [each for each in bases if each.article_id not in why]
+        why |= called(commands, transactions, bases, list(targets.values()), given.routines)
         report = without_calls(report)
+    why = {number: text for number, text in why.items() if number not in blind}
+    if why and left_out is None:
+        raise ArchiveError(next(iter(why.values())))
+    (left_out if left_out is not None else {}).update(why)
+    blind |= set(why)
+    bases = [each for each in bases if each.article_id not in why]
     if blind:
         report = report.where(~F.col("article_id").isin(*blind))
     left = remaining(report, transactions, bases, ends)

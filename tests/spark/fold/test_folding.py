@@ -127,3 +127,28 @@ def test_moments(spark: SparkSession) -> None:
     assert seqno_at(frame, at(5)) == 12
     assert seqno_at(frame, at(9)) == 16
     assert seqno_at(frame, at(0)) is None
+
+
+def test_a_key_of_other_columns(spark: SparkSession) -> None:
+    """A row of before is not found by the new key: it is refused, but up to before and from a base of after."""
+    other = list(article(2, 6, ["id", "b", "v"]))
+    other[7] = [1]
+    commands = [
+        (4, 1, 1, 1, None, 0, record(["1", "a", "v1"])),
+        (8, 1, 1, 3, None, 0, record(["a"])),
+    ]
+
+    def fold(base: tuple[tuple[object, ...], ...] = (), upto: int | None = None) -> list[list[str]]:
+        state = folded(
+            shapes.frame(spark, list(base), BASE),
+            shapes.frame(spark, commands, shapes.COMMANDS),
+            shapes.frame(spark, transactions(4, 8), shapes.TRANSACTIONS),
+            shapes.frame(spark, [article(1, 0, ["id", "b", "v"]), tuple(other)], shapes.ARTICLES),
+            upto=upto,
+        )
+        return [row["values"] for row in state.where("complete").collect()]
+
+    assert fold(upto=4) == [["1", "a", "v1"]]
+    with pytest.raises(ArchiveError, match=r"t: its key was \(id\) and is \(b\)"):
+        fold()
+    assert fold(base=((1, ["a"], ["1", "a", "v1"], 2, "11:11:", 4),)) == []
