@@ -70,7 +70,7 @@ def test_not_in_ci(twopc, file, monkeypatch):
     monkeypatch.setenv("CI", "true")
     done = twopc("run", path, "--accept")
     assert done.returncode == exits.USAGE
-    assert "not where CI is set" in done.stderr
+    assert "refused where CI is set" in done.stderr
     assert path.read_text(encoding="utf-8") == WRONG
     assert not os.path.exists(".twopc")
 

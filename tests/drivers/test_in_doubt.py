@@ -168,7 +168,7 @@ async def test_an_outcome_against_the_decision_is_damage_and_never_silent(
             await coordinator.force(gid, Outcome.ABORTED, "in a hurry")
         else:
             await bank.fetch(PUB, f"rollback prepared '{gid}'")
-        with pytest.raises(errors.HeuristicError, match="finished that branch by hand") as caught:
+        with pytest.raises(errors.HeuristicError, match="branch was finished by hand") as caught:
             await work.let_go()
         assert not caught.value.definite
         assert caught.value.node == PUB
