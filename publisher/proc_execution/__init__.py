@@ -68,7 +68,7 @@ async def publish_procedure(
     Args:
         signature: its argument types, as in ALTER; needed if the name is overloaded.
         reads, writes: articles (``table`` or ``schema.table``) that it reads and writes; None for any. The
-        snapshot rule and the search for obstacles are then limited to these tables.
+            snapshot rule and the search for obstacles are then limited to these tables.
         xact_abort: whether an error is raised to the caller. If False, an error undoes the whole call (in the
             original only the failing statement) and becomes a warning, and the call is sent nevertheless.
         commits: whether it ends transactions, so that its calls are sent as rows; None to examine its text.
