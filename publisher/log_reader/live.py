@@ -9,6 +9,7 @@ It does not know what messages mean.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from struct import Struct
 from typing import Any, Self
@@ -58,9 +59,13 @@ class LiveSource:
 
     @classmethod
     async def open(
-        cls, dsn: str, name: str, slot: str, *, timeout_s: float, stopping: asyncio.Future[Any] | None
+        cls, dsn: str, name: str, slot: str, *, settings: Mapping[str, str], timeout_s: float,
+        stopping: asyncio.Future[Any] | None,
     ) -> Self:  # fmt: skip
         """Connect and have the server send what is not confirmed yet.
+
+        Args:
+            settings: further server settings of the session.
 
         Raises:
             ServerError: somebody else goes on reading the slot for `timeout_s` (18752).
@@ -70,7 +75,9 @@ class LiveSource:
         ).format(sql.Identifier(slot), str(PROTOCOL), quoted(NAME))
         patience = SlotPatience(timeout_s)
         while True:
-            channel = CopyChannel(await connect(dsn, name, replication="database"))
+            channel = CopyChannel(
+                await connect(dsn, name, settings=settings, replication="database")
+            )
             try:
                 await channel.begin_copy(command.as_bytes(channel.connection))
                 return cls(channel, stopping)

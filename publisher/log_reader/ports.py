@@ -36,6 +36,9 @@ class LogReaderProfile:
     """Length of unread log from which the log reader catches up by peeking."""
     snapshot_bytes: int = 16 << 20
     """Length of log after which a snapshot is logged: bounds the log that is decoded again."""
+    decoding_bytes: int = 256 << 20
+    """Minimum of the memory in which the Publisher's server decodes before it spills a transaction to disk
+    (``logical_decoding_work_mem``); 0: the server's setting."""
     takeover_s: float = 2.0
     """Time to wait for another log reader to end."""
     release_s: float = 15.0

@@ -6,7 +6,9 @@ the role must not affect them.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
 
 from psycopg import AsyncConnection, conninfo
 
@@ -26,24 +28,30 @@ _LASTING = path.LASTING | {
     "synchronous_commit": "on",  # the slot moves once transactions are stored
     "client_min_messages": "warning",  # some warnings matter
 }
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-def pinned(dsn: str, name: str, **more: str) -> str:
+def pinned(dsn: str, name: str, *, settings: Mapping[str, str] = _NONE, **more: str) -> str:
     """Return the connection string with fixed settings, which override those of the database and the role.
 
     Args:
         name: the session's `application_name`.
+        settings: further server settings of the session.
         more: further parameters of the connection.
     """
     return conninfo.make_conninfo(
         dsn,
         application_name=name,
         client_encoding="UTF8",
-        options=path.options(dsn, OUTPUT | _LASTING, path=None),
+        options=path.options(dsn, OUTPUT | _LASTING | dict(settings), path=None),
         **more,
     )
 
 
-async def connect(dsn: str, name: str, **more: str) -> Connection:
+async def connect(
+    dsn: str, name: str, *, settings: Mapping[str, str] = _NONE, **more: str
+) -> Connection:
     """Open a connection in autocommit mode; see `pinned`."""
-    return await AsyncConnection.connect(pinned(dsn, name, **more), autocommit=True)
+    return await AsyncConnection.connect(
+        pinned(dsn, name, settings=settings, **more), autocommit=True
+    )

@@ -31,7 +31,11 @@ _MAY_READ = "has_table_privilege(a.usesysid, 'msrepl.sysarticles', 'select')"
 _FREE_KEY = free_key(_NAME, _MAY_READ)
 #: The log readers of a slot.
 LOG_READERS = others(_NAME, _MAY_READ)
-_NEXT_XID = "select pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
+#: The next transaction id, and the memory for decoding in kB: the requested one, or the server's setting if higher.
+_LEARN = """
+select pg_snapshot_xmax(pg_current_snapshot())::text::bigint, greatest(setting::bigint, %s)
+from pg_settings where name = 'logical_decoding_work_mem'
+"""
 #: Callers of routines may be serializable transactions; the removal must not conflict with them.
 _FORGET_CALLS = b"begin isolation level read committed; select msrepl.forget_calls(); commit"
 #: Articles whose changes the log reader would not see.
@@ -75,6 +79,8 @@ class ServerWal:
         self._reading = reading
         self._stopping = stopping
         self._may_log_snapshot = True
+        self._decoding: dict[str, str] = {}
+        """Server settings of the sessions that decode."""
 
     @classmethod
     async def open(
@@ -87,8 +93,9 @@ class ServerWal:
             made = cls(connection, dsn, name, slot, reading, stopping)
             await made._take_slot(publisher, reading.takeover_s)
             await made._check_publication(publisher)
-            cursor = await connection.execute(_NEXT_XID)
-            ((made.next_xid,),) = await cursor.fetchall()
+            cursor = await connection.execute(_LEARN, (reading.decoding_bytes >> 10,))
+            ((made.next_xid, memory_kb),) = await cursor.fetchall()
+            made._decoding = {"logical_decoding_work_mem": f"{memory_kb}kB"}
             return made
         except BaseException:
             await connection.close()
@@ -172,14 +179,15 @@ class ServerWal:
     async def live(self) -> LiveSource:
         """See `WalPort.live`."""
         live = await LiveSource.open(
-            self._dsn, self._name, self._slot, timeout_s=self._reading.release_s, stopping=self._stopping
+            self._dsn, self._name, self._slot, settings=self._decoding,
+            timeout_s=self._reading.release_s, stopping=self._stopping,
         )  # fmt: skip
         self.sessions.add(live.channel.connection.info.backend_pid)
         return live
 
     async def peek(self, upto: int) -> SlotPeek:
         """See `WalPort.peek`."""
-        channel = CopyChannel(await connect(self._dsn, self._name))
+        channel = CopyChannel(await connect(self._dsn, self._name, settings=self._decoding))
         self.sessions.add(channel.connection.info.backend_pid)
         return SlotPeek(
             channel, self._slot, upto, self._reading.peek_messages,

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.log_reader.rig import SLOT, Rig, rows, value
+from tests.log_reader.rig import ROLE, SLOT, Rig, rows, value
 from twopc.publisher.log_reader import LogReader, LogReaderProfile
 from twopc.publisher.log_reader.sources import SlotPeek
 from twopc.publisher.log_reader.wal import ServerWal
@@ -139,6 +139,35 @@ async def test_a_huge_transaction_needs_little_memory(
     assert commits > 1
     assert await value(both.dist, "select open_seqno is null from msrepl.mspublisher_databases")
     assert await value(both.dist, "select max(command_id) from msrepl.msrepl_commands") == count
+
+
+@pytest.mark.parametrize("catch_up_bytes", [1 << 40, 0], ids=["live", "peek"])
+async def test_the_server_decodes_in_the_memory_of_the_profile(
+    both: Rig, catch_up_bytes: int
+) -> None:
+    """A transaction that fits into it is not spilled to disk. A setting of the server that is higher stays."""
+    for place, (setting, asked, spilled) in enumerate(
+        (
+            ("64kB", LogReaderProfile().decoding_bytes, False),
+            ("64kB", 0, True),
+            ("256MB", 0, False),
+            ("256MB", 64 << 10, False),
+        )
+    ):
+        await both.pub.execute(
+            f"alter role {ROLE} set logical_decoding_work_mem = '{setting}'".encode()
+        )
+        before = await decoded(both)
+        await both.pub.execute(
+            "insert into item (id, name) select n, repeat('x', 400) from generate_series(%s::int, %s::int) n",
+            (2000 * place + 1, 2000 * place + 2000),
+        )
+        reading = LogReaderProfile(catch_up_bytes=catch_up_bytes, decoding_bytes=asked)
+        assert (await both.read(reading=reading)).commands == 2000
+        deadline = time.monotonic() + 60
+        while (after := await decoded(both))[1] == before[1]:  # counted behind the last message
+            assert time.monotonic() < deadline
+        assert (after[2] > before[2]) is spilled
 
 
 async def test_a_new_session_decodes_little_of_what_is_stored(
