@@ -1,6 +1,7 @@
-"""Watches an order being played on a model: a moment for each thing that happens, and how everything stands at each.
+"""Observation of an order that is played on a model: a moment for each event, with the state at each moment.
 
-The kernel tells of messages, the history of what sessions and agents do; at each of them the model is looked at.
+The kernel reports messages, the history reports the work of sessions and agents; the state of the model is read at
+each report.
 """
 
 from __future__ import annotations
@@ -54,11 +55,11 @@ from twopc.sim.report.history import History, HistoryRecord, OrderHistory
 from twopc.sim.report.merge_sessions import conflict_text
 from twopc.sim.report.phrases import done_text, happening, holder, notices, refusal, why
 
-#: What a run may have of moments; a longer one is watched to this moment, and then only at its end.
+#: Maximum number of moments; a longer run is watched up to this moment and then only at its end.
 MOMENTS_MAX = 1_500
 _TEXT_MAX = 160
 _TRAVELS = {Cause.MESSAGE: "message", Cause.REPLY: "reply"}
-#: Events that are no moments: looks, and what is told elsewhere.
+#: Events without a moment: looks, and events that are shown elsewhere.
 _SILENT = (
     OrderStart,
     TableLook,
@@ -71,43 +72,43 @@ _SILENT = (
     Remark,
     OrderEnd,
 )
-#: What an agent does with a transaction.
+#: Verbs for the work of an agent on a transaction.
 _VERBS: Mapping[type[AgentWork], str] = {
     AgentDelivery: "delivers",
     PassedTransaction: "passes over",
     SkippedTransaction: "leaves out",
 }
-#: Actors that look now and then whether there is anything to do.
+#: Actors that poll for work.
 _BACKGROUND = (":recovery", ":deadlocks")
-#: What connections and processes need for themselves.
+#: Messages with which connections and processes maintain themselves.
 _HOUSEKEEPING = re.compile(
     "connect|look for|settings|find the position|settle streams|the next transactions|end of the log|read the mark"
     "|report the position|(open|read|fence|resume) (an )?epochs?|read decisions|reset|select (msrepl|pg_catalog)"
     "|discard"
 )
 
-#: Points at which a merge session has brought rows.
+#: Points that a merge session reaches after it has brought rows.
 _BROUGHT = re.compile(r"merge\.(?P<way>upload|download)_applied\((?P<node>.+)\)")
-#: Processes that work for one Subscriber, by how the model calls them.
+#: Processes that work for one Subscriber, by their names in the model.
 _PROCESSES = {"agent": "agent", "snapshot": "snapshot agent", "resolver": "resolver"}
-#: How long it is seen what takes no time in the model.
+#: Time for which messages are shown that take no time in the model.
 _AT_ONCE_MS = 0.001
 
 Look = Callable[[], dict[str, dict[str, Any]]]
 
 
 class WatchedKernel(SimpyKernel):
-    """Time that tells of each message that sets out. It passes as in any other kernel."""
+    """A kernel that reports each message when it is sent. Time passes as in any other kernel."""
 
     labelled = True
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__(seed)
         self.sent: Callable[[Label, float], None] | None = None
-        """Told of each message, and how many seconds it takes."""
+        """Called for each message with its label and its travel time in seconds."""
 
     def delay(self, duration: Delay | float, label: Label) -> simpy.Event:
-        """As every kernel's."""
+        """Delay as in `SimpyKernel`, and report a message."""
         seconds = self.draw(duration, label.actor) if isinstance(duration, Delay) else duration
         event = super().delay(seconds, label)
         if label.cause in _TRAVELS and self.sent is not None:
@@ -116,14 +117,14 @@ class WatchedKernel(SimpyKernel):
 
 
 class WatchedHistory(OrderHistory):
-    """The history of an order that tells of each record."""
+    """The history of an order that reports each record."""
 
     def __init__(self, history: History, case: str, clock: Callable[[], int]) -> None:
         super().__init__(history, case, clock)
         self.wrote: Callable[[HistoryRecord], None] | None = None
 
     def write(self, kind: str, **fields: Any) -> HistoryRecord:
-        """As every history."""
+        """Write a record as in `OrderHistory`, and report it."""
         record = super().write(kind, **fields)
         if self.wrote is not None:
             self.wrote(record)
@@ -131,24 +132,24 @@ class WatchedHistory(OrderHistory):
 
 
 class WatchedPoints(Points):
-    """Points that tell of each arrival; what is armed acts as anywhere."""
+    """Points that report each arrival; armed actions run as usual."""
 
     def __init__(self) -> None:
         self.came: Callable[[str], None] | None = None
-        """Told of each arrival."""
+        """Called with the name of each point that is reached."""
         super().__init__()
 
-    @property  # whoever comes by has to say so, whether anything is armed or not
+    @property  # every arrival is reported, whether the point is armed or not
     def armed(self) -> bool:
-        """Somebody looks."""
+        """Whether points must be reached: always, as every arrival is reported."""
         return True
 
     @armed.setter
     def armed(self, _: bool) -> None:
-        """It stays so."""
+        """Ignore the new value."""
 
     async def reach(self, name: str) -> None:
-        """As all points."""
+        """Report an arrival and run the armed actions as in `Points`."""
         if self.came is not None:
             self.came(name)
         await super().reach(name)
@@ -156,14 +157,14 @@ class WatchedPoints(Points):
 
 @dataclass(slots=True)
 class Watch:
-    """What has been seen of one order.
+    """The observations of one order.
 
     Args:
-        look: how everything stands now, by key; see `twopc.sim.explore.wire.WireRun.states`.
-        now: seconds since the order began.
-        whose: the session for which something is done at this moment; empty if for none.
-        places: the names of nodes and of the decision log, which messages go to.
-        publishers: of each Subscriber.
+        look: returns the current state, by key; see `twopc.sim.explore.wire.WireRun.states`.
+        now: returns the seconds since the order began.
+        whose: returns the session for which the model is working; empty if for none.
+        places: the names of the nodes and of the decision log, which receive messages.
+        publishers: the Publisher of each Subscriber.
     """
 
     look: Look
@@ -177,7 +178,7 @@ class Watch:
     messages: list[WireMessage] = field(default_factory=list)
     arrivals: list[WireArrival] = field(default_factory=list)
     at_record: dict[int, int] = field(default_factory=dict)
-    """The moment that each record belongs to, by its number."""
+    """The moment to which each record belongs, by the record's number."""
     _last: dict[str, dict[str, Any]] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
     _under_way: dict[int, WireMessage] = field(default_factory=dict)
@@ -185,17 +186,17 @@ class Watch:
     # -- what happens --------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Everything is as it was before the first step."""
+        """Record the moment before the first step."""
         self._moment("initial", "before the first step", "", always=True)
 
     def message(self, label: Label, seconds: float) -> None:
-        """A message has set out."""
+        """Record a message that has been sent."""
         what, _, receiver = label.what.rpartition(" → ")
         if not what or _HOUSEKEEPING.match(what):
             return
         others = sorted({LOG if each == "log" else each for each in label.touches} - {receiver})
         reply = label.cause is Cause.REPLY
-        # an answer comes from a place, and who asks is one of its own accord, but for a node that asks another
+        # a reply is sent by a place; a request is not, except by a node to another node
         others.sort(key=lambda each: (each in self.places) != reply)
         sender = others[0] if others else label.actor
         sent_ms = self.now() * 1000
@@ -216,7 +217,7 @@ class Watch:
         self._moment(str(message["kind"]), self._sent_text(message), "", always=True)
 
     def arrived(self, point: str) -> None:
-        """Somebody has come to a point of the protocol."""
+        """Record that a point of the protocol was reached."""
         self._merged(point)
         self._moment("point", f"at {point}", "", always=False)
         self._counts[point] = nth = self._counts.get(point, 0) + 1
@@ -231,7 +232,7 @@ class Watch:
         )
 
     def _merged(self, point: str) -> None:
-        """Rows that a merge session has brought: no connection of the model carries them."""
+        """Record a message for the rows that a merge session brought: no connection of the model carries them."""
         match = _BROUGHT.fullmatch(point)
         above = self.publishers.get(match["node"]) if match is not None else None
         if match is None or above is None:
@@ -255,7 +256,7 @@ class Watch:
         return f"{message['sender']} → {message['receiver']}: {message['text']}"
 
     def record(self, record: HistoryRecord) -> None:
-        """Something was recorded."""
+        """Record the moment of a record of the history."""
         event = event_of(record)
         self.sessions.see(event)
         if not isinstance(event, _SILENT):
@@ -263,14 +264,14 @@ class Watch:
         self.at_record[record.seq] = len(self.moments) - 1
 
     def end(self) -> None:
-        """It is over."""
+        """Record the moment at the end of the order."""
         self._under_way.clear()
         self._moment("end", "everything is over", "", always=True)
 
     # -- how it stands -------------------------------------------------------------------------------
 
     def _moment(self, event: str, text: str, step: str, *, always: bool) -> None:
-        """Note a moment; one of the background only if something is otherwise than before."""
+        """Record a moment; unless `always`, only if more than messages in transit has changed since the last one."""
         if len(self.moments) >= MOMENTS_MAX and event != "end":
             return
         now_ms = self.now() * 1000
@@ -301,7 +302,7 @@ class Watch:
 
 
 def _text_of(event: HistoryEvent) -> tuple[str, str]:
-    """What an event's moment is called, and how it is told."""
+    """Return the name and the text of an event's moment."""
     who, what, node = event.session or "the agents", event.step or event.kind, event.node
     match event:
         case StepStart():
@@ -332,19 +333,19 @@ def _text_of(event: HistoryEvent) -> tuple[str, str]:
 
 
 def end_text(ended: StepEnd) -> str:
-    """How a step ended, in short."""
+    """Return the end of a step, in short."""
     if isinstance(ended, (StepSuccess, AuthorNote)):
         return done_text(ended, {}) or "✓"
     return f"{refusal(ended)}: {_short(why(ended))}" if why(ended) else refusal(ended)
 
 
 def moment_of(watch: Watch | None, fold: Fold, seq: int) -> int:
-    """The moment to which a record belongs; -1 if nothing was watched."""
+    """Return the moment to which a record belongs; -1 if the order was not watched."""
     return -1 if watch is None else watch.at_record.get(seq, len(watch.moments) - 1)
 
 
 def place_name(name: str) -> str:
-    """``coordinator`` of ``coordinator:explorer:1``, ``agent of sub1`` of ``agent:sub1``."""
+    """Return ``coordinator`` for ``coordinator:explorer:1``, ``agent of sub1`` for ``agent:sub1``."""
     kind, _, rest = name.partition(":")
     if kind == "coordinator":
         return "coordinator"

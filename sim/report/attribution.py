@@ -1,10 +1,15 @@
-"""Which transaction wrote a row, from what the history proves and never from what happened about the same time.
+"""Attribution of rows to the transactions that wrote them, from what the history proves, never from coincidence in
+time.
 
-A look at a node tells the transaction id of each row's writer, and the branches that have committed there since
-the look before, by their markers, which belong to the same snapshot. A row whose writer is a branch's
-transaction is that branch's. On servers a row may be written by a subtransaction, which has an id of its own, and
-a transaction of the Publisher's own sessions has no marker: then the writer is one of those that became visible
-between the two looks, and it is named if there is only one. A pure function of one order's events.
+A look at a node records the transaction id of each row's writer and the branches that have committed there since
+the
+previous look. The branches are known by their markers, which belong to the same snapshot as the rows. A row whose
+writer is a branch's transaction belongs to that branch. On servers a subtransaction, which has an id of its own,
+may
+have written a row, and a transaction of the Publisher's own sessions has no marker: the writer is then one of the
+transactions that became visible between the two looks, and it is named only if there is exactly one. A pure
+function
+of one order's events.
 """
 
 from __future__ import annotations
@@ -18,11 +23,11 @@ from twopc.sim.report.transactions import Author, by_gid
 
 
 class Attribution:
-    """Follows an order's looks; `look` is called with each, in their order.
+    """Attributes the rows of an order's looks; `look` is called for each look, in order.
 
     Args:
         authors: the order's transactions.
-        effects: where each global transaction took effect: all that an old history tells of branches.
+        effects: where each global transaction took effect: the only information on branches in an old history.
         twin: `Fold.twin`.
     """
 
@@ -37,29 +42,29 @@ class Attribution:
         self._effects = effects
         self._by_gid = by_gid(authors)
         self._claimed: dict[tuple[Author, str], int] = {}
-        """Those of which something was seen at a node, with the look that has shown it first."""
+        """The transactions with an effect seen at a node, and the first look that showed one."""
         self._publisher = next((each.node for each in events if isinstance(each, TableLook)), "")
         self._marked = "marker" not in twin.get("protections", ())
         self._applied: dict[str, list[int]] = {}
-        """By node, when an agent has worked there."""
+        """The `seq` of each delivery by an agent, by node."""
         for event in events:
             if isinstance(event, AgentDelivery):
                 self._applied.setdefault(event.node, []).append(event.seq)
         self._writers: dict[str, dict[str, Author]] = {}
-        """By node and id, the transactions whose ids are known."""
+        """The transactions whose ids are known, by node and id."""
         for one in authors:
             if one.xid and one.outcome != "rolled back":
                 self._writers.setdefault(one.node, {})[one.xid] = one
         self._new: dict[str, Author] = {}
-        """Those that this look has shown first."""
+        """The transactions whose branches the current look is the first to show, by transaction id."""
         self._tells_branches = True
         self._node = ""
         self._now = self._previous = -1
-        """The events with which this look, and the one before it at the same node, begin."""
+        """The first events of the current look and of the previous look at the same node."""
         self._looks: dict[str, int] = {}
 
     def look(self, look: TableLook, *, begins: bool) -> None:
-        """A look at a table; `begins`: the first of a node's tables."""
+        """Process a look at a table; `begins`: whether the table is the node's first in this round of looks."""
         if not begins:
             return
         node, branches = look.node, look.branches
@@ -75,10 +80,10 @@ class Attribution:
         self._writers.setdefault(node, {}).update(self._new)
 
     def of(self, node: str, xid: str) -> list[Author]:
-        """The transactions of which one has written a row that this look shows first.
+        """Return the transactions one of which wrote a row that the current look is the first to show.
 
         Args:
-            xid: the writer's, as far as it is known: of a row that is gone it is not.
+            xid: the writer's transaction id if known; that of a deleted row is not known.
         """
         exact = self._writers[node].get(xid)
         results = [exact] if exact is not None else self._candidates(node, xid)
@@ -87,7 +92,9 @@ class Attribution:
         return results
 
     def _of_branch(self, gid: str, look: TableLook) -> Author:
-        """The transaction of a branch; one of a session that does not know its id, if it can be no other."""
+        """Return the transaction of a branch; if no session knows its id, the only transaction that it can be, or a
+        new one.
+        """
         known = self._by_gid.get(gid)
         if known is not None:
             return known
@@ -109,7 +116,7 @@ class Attribution:
             marked = [one for top, one in self._new.items() if not xid or int(top) < int(xid)]
             every = [*marked, *(one for one in self._unmarked() if self._may_be(one, node, xid))]
             if not self._marked:
-                # nothing proves a branch then, so what was refused is believed to be rolled back
+                # without markers nothing proves a branch: refused transactions are taken to be rolled back
                 every += [
                     one
                     for one in self._authors
@@ -126,11 +133,11 @@ class Attribution:
         return node in one.nodes and is_later
 
     def _unmarked(self) -> list[Author]:
-        """Those without a branch that may have become visible between the two looks."""
+        """Return the transactions without a branch that may have become visible between the two looks."""
         return [one for one in self._authors if not one.gid and self._in_time(one)]
 
     def _in_time(self, one: Author) -> bool:
-        """Whether it may have become visible between the two looks."""
+        """Return whether the transaction may have become visible between the two looks."""
         if one.outcome == "committed":
             return one.sent < self._now and self._previous < one.seq
         return (
@@ -140,16 +147,18 @@ class Attribution:
         )
 
     def _is_late(self, one: Author) -> bool:
-        """Whether a branch may have been finished here only after its transaction was answered."""
+        """Return whether a branch may have been finished at the node only after its transaction's commit was
+        answered.
+        """
         answered = one.outcome == "committed" and bool(one.gid) and one.sent < self._now
         return answered and self._is_new(one)
 
     def _is_new(self, one: Author) -> bool:
-        """No earlier look at this node has shown something of it."""
+        """Return whether no earlier look at the node showed an effect of the transaction."""
         return self._claimed.get((one, self._node), self._now) == self._now
 
     def _at(self, one: Author, node: str) -> bool:
-        """Whether an old history allows that it took effect at a node."""
+        """Return whether, by an old history, the transaction can have taken effect at a node."""
         if not one.gid:
             return node in one.nodes
         nodes = self._effects.get(one.gid)

@@ -1,8 +1,8 @@
-"""What an order came to, apart from when: two orders with the same behaviour teach the same.
+"""The behaviour of an order, apart from timing.
 
-How each step ended, who waited for whom, how each session ended, and the rows at the end. What differs
-from run to run though nothing is different is left out: times, gids, processes, row versions. A pure
-function of the events.
+The behaviour consists of the end of each step, the waits, the outcome of each session and the rows at the end.
+Values
+that differ in every run are left out: times, gids, processes, row versions. A pure function of the events.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from twopc.sim.report.events import (
 )
 from twopc.sim.report.history import HistoryRecord
 
-#: Values that are new in every run, and what stands for them.
+#: Values that differ in every run, and their replacements.
 _FRESH = (
     (re.compile(rf"\b{PREFIX}:[\w.]+:\d+:\d+(?::[\w/.]+)?"), "<gid>"),
     (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "<uuid>"),
@@ -40,9 +40,9 @@ _FRESH = (
 
 
 def behaviour(records: Sequence[HistoryRecord]) -> tuple[str, ...]:
-    """What one order's records came to, in sentences that do not depend on the order of independent steps.
+    """Return the behaviour of one order, in sentences that do not depend on the order of independent steps.
 
-    Of a load only that it was one: no two of them go the same way.
+    A load's behaviour is only ``load``, as no two runs of a load are alike.
     """
     if is_load(records):
         return ("load",)
@@ -50,19 +50,19 @@ def behaviour(records: Sequence[HistoryRecord]) -> tuple[str, ...]:
 
 
 def fingerprint(records: Sequence[HistoryRecord]) -> str:
-    """The behaviour in twelve characters."""
+    """Return a hash of the behaviour, twelve characters long."""
     return hashlib.sha256("\n".join(behaviour(records)).encode()).hexdigest()[:12]
 
 
 def in_words(events: Iterable[HistoryEvent]) -> Iterator[tuple[HistoryEvent, str]]:
-    """Each event that belongs to the behaviour, in words that are the same in every run."""
+    """Yield each event that belongs to the behaviour, with a text that is the same in every run."""
     waited: set[tuple[str, str]] = set()
     for event in events:
         who = (event.session, event.step)
         match event:
             case WaitStart():
                 if who not in waited and event.holder:
-                    waited.add(who)  # who holds the lock later depends on when one looks
+                    waited.add(who)  # the later holder depends on the time of observation
                     yield event, _wait(event)
             case StepEnd() if event.step and not isinstance(event, AuthorNote):
                 yield event, f"{event.session or 'agents'} {event.step}: {_end(event)}"
@@ -74,14 +74,14 @@ def in_words(events: Iterable[HistoryEvent]) -> Iterator[tuple[HistoryEvent, str
 
 
 def stable(text: str) -> str:
-    """`text` without what is new in every run."""
+    """Return `text` with the values that differ in every run replaced."""
     for pattern, word in _FRESH:
         text = pattern.sub(word, text)
     return text
 
 
 def _end(ended: StepEnd) -> str:
-    """How a step ended."""
+    """Return the end of a step as text."""
     if isinstance(ended, StepRefusal):
         return f"rejected {ended.conflict.get('kind')}"
     if isinstance(ended, StepError):
@@ -100,6 +100,6 @@ def _wait(event: WaitStart) -> str:
 
 
 def _content(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows without their versions, in a form in which equal rows are equal text."""
+    """Return rows without their versions as text; equal rows have equal text."""
     bare = [{name: value for name, value in row.items() if name != VERSION_COLUMN} for row in rows]
     return stable(json.dumps(bare, ensure_ascii=False, default=str))

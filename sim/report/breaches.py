@@ -1,7 +1,6 @@
-"""Why an invariant does not hold, from what happened alone.
+"""Explanations of failed invariants, from the history alone.
 
-Each function returns what brought it about, and what speaks against that; both empty where nothing is known
-for sure.
+Each function returns the cause and a counterpoint; both are empty if nothing is certain.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from twopc.sim.report.fold import Fold, StaleChange
 from twopc.sim.report.phrases import rows_text, shorten
 from twopc.sim.report.sentences import counted, listed
 
-#: Because of what, and what speaks against it; empty where nothing is known for sure.
+#: The cause and a counterpoint; empty if nothing is certain.
 Reasons = tuple[str, str]
 _NOTHING: Reasons = ("", "")
-#: Characters of a server's message.
+#: Maximum length of a server's message.
 _MESSAGE_MAX = 240
 
 
 def behind(fold: Fold, name: str = "") -> str:
-    """The first row of which a Subscriber has another version than the Publisher at the end."""
+    """Describe the first row whose final version at a Subscriber differs from the Publisher's."""
     final = fold.looks("final")
     for row in fold.changes.rows():
         now = row[-1]
@@ -44,7 +43,7 @@ def behind(fold: Fold, name: str = "") -> str:
 
 
 def lost_text(fold: Fold, stale: StaleChange) -> Reasons:
-    """A lost update in words."""
+    """Describe a lost update."""
     step = fold.step_of(stale.made)
     off = listed(sorted(fold.twin.get("protections", ())) or [""])
     without = f", with {off} switched off" if off else ""
@@ -61,7 +60,7 @@ def lost_text(fold: Fold, stale: StaleChange) -> Reasons:
 
 
 def converged(fold: Fold) -> Reasons:
-    """What stopped an agent, or which row a Subscriber has otherwise."""
+    """Describe what stopped an agent, or the first row of a Subscriber that differs from the Publisher's."""
     stopped = fold.stopped
     late = behind(fold)
     if stopped is not None:
@@ -79,7 +78,7 @@ def converged(fold: Fold) -> Reasons:
 
 
 def _own(fold: Fold, node: str) -> str:
-    """Without the mark of where it began, a Subscriber is given its own transaction again."""
+    """Explain that a Subscriber receives its own transaction again, as the protection `marker` is switched off."""
     own = [each.session for each in fold.changes.authors if each.node == node]
     if "marker" not in fold.twin.get("protections", ()) or not own:
         return ""
@@ -87,7 +86,7 @@ def _own(fold: Fold, node: str) -> str:
 
 
 def lost_update(fold: Fold) -> Reasons:
-    """The first row that was changed on a copy that was out of date."""
+    """Describe the first row that was changed on a copy that was out of date."""
     for author in fold.changes.authors:
         for stale in fold.stale(author):
             return lost_text(fold, stale)
@@ -95,7 +94,7 @@ def lost_update(fold: Fold) -> Reasons:
 
 
 def summed(fold: Fold) -> Reasons:
-    """A lost update, or several that are each right and together are not."""
+    """Describe a lost update, or several transactions each of which was valid but whose combination is not."""
     for reasons in (lost_update(fold), across_nodes(fold)):
         if any(reasons):
             return reasons
@@ -107,7 +106,7 @@ def summed(fold: Fold) -> Reasons:
 
 
 def atomic(fold: Fold) -> Reasons:
-    """A transaction that is at one end only."""
+    """Describe a transaction that took effect at one end only."""
     effects = fold.effects
     for author in fold.changes.authors:
         nodes = effects.get(author.gid)
@@ -125,7 +124,7 @@ def atomic(fold: Fold) -> Reasons:
 
 
 def prepared(fold: Fold) -> Reasons:
-    """Whose branch is left, and what its session was told."""
+    """Describe a branch that was left prepared, and the outcome that its session received."""
     for node, gid in fold.left_prepared:
         branch = BranchId.parse(gid)
         whose = str(branch.global_id) if branch is not None else ""
@@ -138,7 +137,7 @@ def prepared(fold: Fold) -> Reasons:
 
 
 def echoed(fold: Fold) -> Reasons:
-    """A transaction that was brought to where it began."""
+    """Describe a transaction that was delivered to the node where it began."""
     at = {each.gid: each for each in fold.changes.authors if each.gid}
     for done in fold.deliveries.values():
         author = at.get(done.gid) if isinstance(done, AgentDelivery) else None
@@ -151,7 +150,7 @@ def echoed(fold: Fold) -> Reasons:
 
 
 def once(fold: Fold) -> Reasons:
-    """A transaction that was brought to one Subscriber twice."""
+    """Describe a transaction that was delivered to one Subscriber twice."""
     seen: set[tuple[str, str]] = set()
     for done in fold.deliveries.values():
         if not isinstance(done, AgentDelivery) or not done.seqno:
@@ -163,14 +162,14 @@ def once(fold: Fold) -> Reasons:
 
 
 def query(fold: Fold) -> Reasons:
-    """The rows that a question of the scenario returned."""
+    """Describe the rows that a query of the scenario returned."""
     for answer in fold.of(QueryAnswer):
         if answer.rows:
             return f"the question returned {rows_text(answer.rows)} at {answer.node}", ""
     return _NOTHING
 
 
-#: By the names of invariants.
+#: Explanations by the name of the invariant.
 REASONS: Mapping[str, Callable[[Fold], Reasons]] = {
     "atomic": atomic,
     "prepared_left": prepared,

@@ -1,7 +1,8 @@
-"""Why something is not as it was expected: because of what, and however what speaks against it.
+"""Explanations of failed checks: the cause, and a counterpoint.
 
-Built from what happened alone: the row versions that met, who made them, who waited for whom, what the
-agents brought. Where nothing is known for sure, nothing is said.
+They are derived from the history alone: the row versions that met, the transactions that made them, the waits and
+the
+deliveries. Nothing is stated unless it is certain.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from twopc.sim.report.phrases import result_text
 from twopc.sim.report.sentences import counted, listed, refused_because, transaction_of, waited_for
 from twopc.sim.report.transactions import Author
 
-#: Rows that are told of one table.
+#: Maximum number of rows described for one table.
 _ROWS_TOLD = 2
 _NOTHING: Reasons = ("", "")
 
 
 def because_of(fold: Fold, failure: Mapping[str, Any]) -> Reasons:
-    """What explains a failed check, and what stands against it; empty where nothing can be said.
+    """Return the cause of a failed check and a counterpoint; empty if nothing is known.
 
     Args:
         fold: the order.
@@ -57,7 +58,7 @@ def because_of(fold: Fold, failure: Mapping[str, Any]) -> Reasons:
 
 
 def _guessed(failure: Mapping[str, Any], fold: Fold) -> str:
-    """The check of a failure in a history that does not name it."""
+    """Return the check of a failure in a history that does not name the check."""
     if failure.get("kind") == "liveness":
         return "stuck"
     words = str(failure.get("message", "")).replace(":", " ").split()
@@ -98,7 +99,9 @@ def _step(fold: Fold, name: str) -> Reasons:
 
 
 def _synced(fold: Fold, ended: StepEnd) -> Reasons:
-    """What the agents delivered in one sync, and what they passed over; or what merge sessions carried."""
+    """Describe what the agents delivered and did not send back in one sync, or the rows that merge sessions
+    propagated.
+    """
     if ended.merge:
         return _carried(ended), ""
     begun = [each.invoked.seq for each in fold.steps if each.invoked.step == ended.step]
@@ -118,7 +121,7 @@ def _synced(fold: Fold, ended: StepEnd) -> Reasons:
 
 
 def _carried(ended: StepEnd) -> str:
-    """``a_sync carried 1 row up from anna and 3 rows down``."""
+    """Describe the rows that merge sessions propagated: ``a_sync carried 1 row up from anna and 3 rows down``."""
     return "; ".join(
         f"{ended.step} carried {counted(each['uploaded'], 'row')} up from {each['subscriber']} "
         f"and {counted(each['downloaded'], 'row')} down"
@@ -127,7 +130,7 @@ def _carried(ended: StepEnd) -> str:
 
 
 def _then(fold: Fold, ended: StepEnd) -> str:
-    """How it went on after a wait."""
+    """Describe how a step continued after its wait."""
     holder = fold.waits[ended.step].wait
     outcome = fold.outcomes.get(str(holder.get("session")), "")
     ends = f"{holder.get('session')} was {outcome}, and " if outcome == "rolled back" else ""
@@ -135,7 +138,7 @@ def _then(fold: Fold, ended: StepEnd) -> str:
 
 
 def _not_synced(fold: Fold, refused: StepEnd) -> str:
-    """A stale copy would have been refreshed by a sync."""
+    """Explain why the deliveries before a refusal had not refreshed the stale copy."""
     kinds = ("version_mismatch", "delete_stale", "row_missing", "insert_exists")
     if refused.refused_as not in kinds:
         return ""
@@ -145,7 +148,7 @@ def _not_synced(fold: Fold, refused: StepEnd) -> str:
 
 
 def _read(fold: Fold, ended: StepEnd) -> Reasons:
-    """A read shows what its node held."""
+    """Explain a read by the row versions that its node held."""
     for row in fold.changes.rows():
         here = fold.changes.held(ended.node, row[0].table, row[0].key, before=ended.seq)
         there = [each for each in row if each.number and each.seq < ended.seq]
@@ -161,14 +164,14 @@ def _read(fold: Fold, ended: StepEnd) -> Reasons:
 
 
 def _locked_here(fold: Fold, ended: StepEnd) -> str:
-    """A lock that a read took at a Subscriber keeps no other node's session away."""
+    """Explain that a row lock taken at a Subscriber does not block sessions of other nodes."""
     if ended.node in fold.nodes[:1] or not is_locking_read(fold.sql_of.get(ended.step, "")):
         return ""
     return f"its lock is on the copy at {ended.node} alone: only a change is sent to the Publisher"
 
 
 def _accepted(fold: Fold, ended: StepEnd) -> Reasons:
-    """It was done at once and on a copy that was up to date."""
+    """Explain why a step was accepted: it was not blocked and its copy was up to date."""
     unseen = across_nodes(fold)
     if any(unseen):
         return unseen
@@ -214,7 +217,7 @@ def _session(fold: Fold, name: str) -> Reasons:
 
 
 def _in_doubt(fold: Fold, name: str) -> Reasons:
-    """Why a session was not told the outcome, and what that was."""
+    """Explain why a session did not receive its transaction's outcome, and name the outcome."""
     last = [
         each
         for each in fold.ended.values()
@@ -232,7 +235,9 @@ def _in_doubt(fold: Fold, name: str) -> Reasons:
 
 
 def _settled(fold: Fold, gid: str = "") -> str:
-    """What recovery did with a transaction, or last with any, and by what rule; empty if nothing."""
+    """Describe the recovery of a transaction, or the last recovery of any, with its reason; empty if there was
+    none.
+    """
     done = [each for each in fold.settlements.values() if gid in ("", each.gid)]
     if not done or done[-1].author is None:
         return ""
@@ -244,7 +249,7 @@ def _settled(fold: Fold, gid: str = "") -> str:
 
 
 def _table(fold: Fold, name: str) -> Reasons:
-    """Who made what is there, and who was refused."""
+    """Describe the last changes of a table, and the last refusal."""
     if fold.is_merging:
         return _merged_table(fold, name)
     lasts = [row[-1] for row in fold.changes.rows_of(name) if row[-1].author is not None]
@@ -264,7 +269,7 @@ def _table(fold: Fold, name: str) -> Reasons:
 
 
 def _merged_table(fold: Fold, name: str) -> Reasons:
-    """Which changes of it have met, at nodes that merge; of none, what sessions have carried."""
+    """Describe the conflicts of a table at nodes that merge; without conflicts, the rows that sessions propagated."""
     met = [
         conflict_text(conflict)
         for conflicts in fold.merge_conflicts.values()
@@ -318,7 +323,7 @@ def _stuck(fold: Fold) -> Reasons:
 
 
 def _twin(fold: Fold, message: str) -> Reasons:
-    """Of the check that failed though it must not, as the message names it; else of the one that must."""
+    """Explain the unexpected failure of a check that the message names, or else the check that must fail."""
     must = str(fold.twin.get("must_fail", ""))
     named = [name for name in _PLAIN if name in message and name != must]
     for name in (*named, must, "no_lost_update"):

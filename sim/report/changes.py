@@ -1,8 +1,8 @@
-"""The versions of every row, and which transaction made each.
+"""The versions of every row, and the transaction that made each.
 
-A row's versions are numbered as they were seen at the Publisher, from v1, whatever their identifiers are. A
-pure function of one order's events; it sees only rows that were looked at: before the first step, after
-each commit and sync, and at the end.
+A row's versions are numbered in the order in which they were seen at the Publisher, from v1, whatever their
+identifiers. A pure function of one order's events; it knows rows only from looks: before the first step, after each
+commit and sync, and at the end.
 """
 
 from __future__ import annotations
@@ -20,34 +20,36 @@ from twopc.sim.report.transactions import Author
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionChange:
-    """One version of one row."""
+    """A version of a row."""
 
     table: str
     key: str
     number: int
-    """From 1, in the order of being seen at the Publisher; 0: it was never there."""
+    """Number from 1, in the order of appearance at the Publisher; 0 if the version was never there."""
     version: str
-    """Its identifier; empty if the row was deleted."""
+    """The version's identifier; empty if the row was deleted."""
     row: Row | None
     before: Row | None
-    """What it replaced; None if the row was not there."""
+    """The row that this version replaced; None if there was none."""
     author: Author | None
-    """None: it was there before the first step, or the history does not prove who made it."""
+    """The transaction that made the version; None for an initial version, or if the history does not prove the
+    author.
+    """
     perhaps: tuple[Author, ...]
-    """Those of whom one made it, where the history does not prove which."""
+    """The transactions one of which made the version, if the history does not prove which."""
     seq: int
-    """The look that showed it first."""
+    """Number of the look that first showed the version."""
     initial: bool
-    """It was there before the first step."""
+    """Whether the version existed before the first step."""
 
     @property
     def name(self) -> str:
-        """``account id=1``."""
+        """Table and key, as ``account id=1``."""
         return f"{self.table} {self.key}"
 
     @property
     def label(self) -> str:
-        """``v2``."""
+        """The version's number, as ``v2``."""
         return f"v{self.number}" if self.number else "a version of its own"
 
 
@@ -71,7 +73,7 @@ class Changes:
         self._made: dict[Author, list[VersionChange]] = {}
         self._versions: dict[tuple[str, str], list[VersionChange]] = {}
         self._at_subscribers: dict[tuple[str, str], list[VersionChange]] = {}
-        """Those that only a Subscriber has had."""
+        """The versions that were seen at Subscribers only."""
         self._held: dict[tuple[str, str], list[tuple[int, dict[str, VersionChange]]]] = {}
         self._publisher = ""
         looked = ""
@@ -90,44 +92,44 @@ class Changes:
             if one.outcome == "committed" or one in self._made
         ]
         self.authors = sorted(dict.fromkeys(took_effect), key=lambda one: one.seq)
-        """The transactions that took effect, in the order in which their sessions were told of their end."""
+        """The transactions that took effect, in the order in which their sessions received the outcome."""
 
     def rows(self) -> Iterator[list[VersionChange]]:
-        """The versions of each row."""
+        """Yield the versions of each row."""
         yield from self._versions.values()
 
     def rows_of(self, table: str) -> list[list[VersionChange]]:
-        """The versions of each row of one table."""
+        """Return the versions of each row of one table."""
         return [row for (name, _), row in self._versions.items() if name == table]
 
     def of(self, table: str, key: str) -> list[VersionChange]:
-        """The versions of one row."""
+        """Return the versions of one row."""
         return self._versions.get((table, key), [])
 
     def made_by(self, author: Author) -> list[VersionChange]:
-        """What one transaction changed at the Publisher."""
+        """Return the versions that one transaction made at the Publisher."""
         return self._made.get(author, [])
 
     def seen_at(self, seq: int) -> list[VersionChange]:
-        """What a look at the Publisher has shown first, by its number."""
+        """Return the versions that a look at the Publisher was the first to show; `seq` is the look's number."""
         return [each for row in self.rows() for each in row if each.seq == seq]
 
     def version(self, table: str, key: str, version: str) -> VersionChange | None:
-        """The version of this identifier."""
+        """Return the version with this identifier; None if unknown."""
         known = [*self.of(table, key), *self._at_subscribers.get((table, key), ())]
         return next((each for each in known if version and each.version == version), None)
 
     def held(
         self, node: str, table: str, key: str, *, before: int | None = None
     ) -> VersionChange | None:
-        """The version that a node held when it was looked at last, before the event `before`."""
+        """Return the version that a node held at the last look before the event `before`."""
         looks = self._held.get((node, table), [])
         seen = [rows for seq, rows in looks if before is None or seq < before]
         return seen[-1].get(key) if seen else None
 
     def _see(self, look: TableLook) -> None:
         table, keys = look.table, look.key
-        self._publisher = self._publisher or look.node  # it is always looked at first
+        self._publisher = self._publisher or look.node  # the Publisher is always looked at first
         looks = self._held.setdefault((look.node, table), [])
         previous = looks[-1][1] if looks else {}
         now = {}
@@ -179,7 +181,7 @@ class Changes:
 
 
 def changed_text(change: VersionChange) -> str:
-    """``balance 100 → 90``; of a new row or one that is gone, so much."""
+    """Return a change as text: ``balance 100 → 90``, or that the row is new or deleted."""
     if change.row is None:
         return "deleted"
     if change.before is None:

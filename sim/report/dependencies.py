@@ -1,9 +1,10 @@
-"""Who read what another transaction changed without seeing it, and why serializable has refused that or has not.
+"""Read-write dependencies between transactions, and why serializable refused a transaction or did not.
 
-A node's serializable transactions are refused when what they have read and changed there may have no serial order
-(Cahill, Röhm and Fekete 2008; Ports and Grittner 2012). A node knows its own transactions only: what was read at
-one Subscriber is known nowhere else, and two-phase commit carries outcomes from node to node, not reads. So
-transactions of two nodes may both commit and have no serial order together. A pure function of the fold.
+A node refuses a serializable transaction when the reads and writes of transactions there may have no serial order
+(Cahill, Röhm and Fekete 2008; Ports and Grittner 2012). A node knows its own transactions only: reads at a
+Subscriber
+are known nowhere else, and two-phase commit propagates outcomes from node to node, not reads. Two transactions of
+different nodes may therefore both commit and have no serial order. A pure function of the fold.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from twopc.sim.report.changes import VersionChange
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.transactions import Author
 
-#: Words with which a query may leave out a row, or take another one.
+#: Words with which a query may exclude a row or select another one.
 _PERHAPS = frozenset(
     [
         "or",
@@ -38,18 +39,18 @@ _PERHAPS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnseenWrite:
-    """A transaction read something, and another one that had not ended by then changed it."""
+    """A read-write dependency: a transaction read data that a concurrent transaction then changed."""
 
     reader: Author
     read: str
     """The step that read."""
     writer: Author
     wrote: str
-    """The step that changed it."""
+    """The step that changed the data."""
     what: str
-    """A row, or a table if nothing shows which of its rows were changed."""
+    """The row, or the table if the history does not show which of its rows were changed."""
     is_certain: bool = False
-    """The reader's result would have been another one after the change."""
+    """Whether the reader's result would have been different after the change."""
 
     @property
     def text(self) -> str:
@@ -62,9 +63,11 @@ class UnseenWrite:
 
 
 def refused_text(fold: Fold, refused: Author | None, node: str) -> str:
-    """What a serializable transaction that was refused at a node, and another one of that node, have read unseen.
+    """Describe the read-write dependencies between a refused serializable transaction and another one of its node.
 
-    Empty if the history does not tell: a trigger may have read it, or more than two transactions.
+    Return an empty text if the history does not show them: a trigger may have read the data, or more than two
+    transactions
+    may be involved.
     """
     for other in fold.transactions:
         if refused is None or other is refused or not other.node == refused.node == node:
@@ -78,12 +81,12 @@ def refused_text(fold: Fold, refused: Author | None, node: str) -> str:
 
 
 def across_nodes(fold: Fold, *, until: int | None = None) -> tuple[str, str]:
-    """Two serializable transactions of different nodes that committed and have no serial order together.
+    """Describe two serializable transactions of different nodes that both committed and have no serial order.
 
-    What brought it about, and why it was not refused; both empty if there are none.
+    Return the cause, and why neither was refused; both are empty if there is no such pair.
 
     Args:
-        until: only if the later one was committed by this record.
+        until: consider only pairs whose later transaction ended at this record.
     """
     if "serializable" not in fold.levels.values():
         return "", ""
@@ -107,7 +110,7 @@ def across_nodes(fold: Fold, *, until: int | None = None) -> tuple[str, str]:
 
 
 def is_locking_read(sql: str) -> bool:
-    """It is ``SELECT … FOR UPDATE``, or for a weaker lock."""
+    """Return whether a statement is ``SELECT … FOR UPDATE`` or takes a weaker row lock."""
     strengths = ("update", "share", "no", "key")
     for statement in lexer.statements(sql):
         text = lexer.words(statement)
@@ -120,7 +123,7 @@ def is_locking_read(sql: str) -> bool:
 
 
 def _of_rows(fold: Fold, reader: Author, writer: Author) -> Iterator[UnseenWrite]:
-    """Rows that one has surely read before another one's change of them was committed."""
+    """Yield the rows that one transaction certainly read before the other's change of them was committed."""
     for step, seq in _reads(fold, reader):
         for change in fold.changes.made_by(writer) if seq < writer.seq else ():
             query = _RowRead(fold.sql_of[step], change, fold.tables)
@@ -137,7 +140,10 @@ def _of_rows(fold: Fold, reader: Author, writer: Author) -> Iterator[UnseenWrite
 
 
 def _of_tables(fold: Fold, reader: Author, writer: Author) -> Iterator[UnseenWrite]:
-    """Likewise tables: of what is not committed it is not known which rows were changed."""
+    """Yield the tables that one transaction read before the other, which wrote to them, ended.
+
+    The history does not show which rows an uncommitted transaction changed.
+    """
     for step, seq in _reads(fold, reader):
         for wrote in writer.steps if seq < writer.seq else ():
             both = _names(fold.sql_of[step]) & _names(fold.sql_of[wrote])
@@ -149,7 +155,7 @@ def _of_tables(fold: Fold, reader: Author, writer: Author) -> Iterator[UnseenWri
 
 
 def _reads(fold: Fold, author: Author) -> Iterator[tuple[str, int]]:
-    """The steps with which it read, and the record of each one's end."""
+    """Yield the steps with which a transaction read, and the record of each step's end."""
     for each in fold.steps:
         ended = each.ended
         if (
@@ -162,7 +168,7 @@ def _reads(fold: Fold, author: Author) -> Iterator[tuple[str, int]]:
 
 
 class _RowRead:
-    """What a query surely says of a row that was changed."""
+    """What a query certainly read of a row that was changed."""
 
     def __init__(self, sql: str, change: VersionChange, tables: Iterable[str]) -> None:
         self._tokens = [token for token in lexer.tokens(sql) if token.kind != "space"]
@@ -172,7 +178,7 @@ class _RowRead:
 
     @property
     def is_sure(self) -> bool:
-        """It has read the row, and something of it that was changed: no other condition than its key leaves it out."""
+        """Whether the query certainly read changed columns of the row: no condition except its key can exclude it."""
         return (
             self._only
             and not _PERHAPS.intersection(self._words)
@@ -182,7 +188,7 @@ class _RowRead:
 
     @property
     def shows_change(self) -> bool:
-        """Its result holds what was changed, and nothing is computed from it."""
+        """Whether the result contains the changed values themselves, not a value computed from them."""
         texts = [token.text for token in self._tokens]
         conditions = self._words.count("and") + ("where" in self._words)
         return (
@@ -203,7 +209,7 @@ class _RowRead:
         return {(name, value) for name, value in pairs}
 
     def _equalities(self) -> set[tuple[str, str]]:
-        """Of names and values in the query, in either direction."""
+        """Return the equality conditions of the query as names and values, read in both directions."""
         triples = zip(self._tokens, self._tokens[1:], self._tokens[2:], strict=False)
         sides = [(one, other) for one, sign, other in triples if sign.text == "="]
         return {

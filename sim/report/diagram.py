@@ -1,4 +1,5 @@
-"""An order as a sequence diagram for the terminal: lanes of characters, time downwards.
+"""An order as a sequence diagram for the terminal, drawn with characters: one lane for each participant, time
+downwards.
 
 A pure function of the records; colour only repeats what the signs say.
 """
@@ -13,23 +14,23 @@ from twopc.sim.report.phrases import moment_text
 from twopc.sim.report.recorded_orders import PlayedOrder
 from twopc.sim.report.sequence import Diagram, Note, SequenceMessage, sequence
 
-#: Columns for the time, before the first lane.
+#: Width of the time column before the first lane.
 _LEFT = 10
-#: A lane is never narrower, however many there are.
+#: Minimum width of a lane, whatever their number.
 _LANE_MIN = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One line of the diagram."""
+    """A line of the diagram."""
 
     text: str
     style: str = ""
-    """As of a timeline's entry."""
+    """Style, as of a `LaneEntry`."""
 
 
 def diagram(order: PlayedOrder, columns: int = 100) -> list[Line]:
-    """The lines of one order's diagram."""
+    """Return the lines of one order's diagram."""
     return list(_DiagramText(sequence(order), columns).lines())
 
 
@@ -68,7 +69,7 @@ class _DiagramText:
             yield self._beside(note.over, indent + line, note.style, timed)
 
     def _message(self, message: SequenceMessage) -> Iterator[Line]:
-        """A call's text above its arrow; an answer's within it, if there is room."""
+        """Yield a call's text above its arrow; an answer's text within the arrow if there is room."""
         left, right = sorted((self._at[message.source], self._at[message.target]))
         room = right - left - 3
         lane = next(name for name, at in self._at.items() if at == left)
@@ -96,7 +97,7 @@ class _DiagramText:
         return Line(text=self._timed("".join(canvas), t_us), style=message.style)
 
     def _beside(self, lane: str, text: str, style: str = "", t_us: int | None = None) -> Line:
-        """The lanes, with text to the right of one."""
+        """Return a line with all lanes and with text to the right of one of them."""
         canvas = list(self._lanes())
         at = self._at[lane] + 2
         canvas[at : at + len(text)] = text
@@ -112,5 +113,5 @@ class _DiagramText:
 
 
 def text(lines: Sequence[Line]) -> str:
-    """The lines without colours."""
+    """Return the lines without colours."""
     return "".join(f"{line.text}\n" for line in lines)

@@ -1,7 +1,7 @@
-"""Two plays of the same order side by side: where the second went another way than the first.
+"""Comparison of two plays of the same order: where the second differs from the first.
 
-Compared is what belongs to the behaviour, with a cause before what it caused; times, gids and row versions
-are left out. Pure functions of the records.
+The events of the behaviour are compared, each cause before its effects; times, gids and row versions are left out.
+Pure functions of the records.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from twopc.sim.report.fold import causal
 from twopc.sim.report.groups import ReportGroup
 from twopc.sim.report.history import HistoryRecord, by_order
 
-#: Of what is alike, so much is shown before and behind a difference.
+#: Number of equal events shown before and after a difference.
 _AROUND = 3
 _MARKS = {"equal": " ", "replace": "≠", "delete": "<", "insert": ">"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayDifference:
-    """The first happening in which two plays of an order differ."""
+    """The first event in which two plays of an order differ."""
 
     order: str
     place: int
-    """How many happenings they have in common before it."""
+    """The number of common events before the difference."""
     one: str
-    """What happened in the first; empty if nothing more did."""
+    """The event in the first play; empty if the first play has no more events."""
     other: str
     common: tuple[str, ...]
-    """The last happenings before it."""
+    """The last common events before the difference."""
     one_seq: int
-    """The record in the first history; -1 if there is none."""
+    """Number of the record in the first history; -1 if there is none."""
 
     def text(self, *, named: bool = True) -> str:
-        """In a few lines, the order's name before them."""
+        """Return the difference in a few lines, after the order's name if `named`."""
         before = [f"    {each}" for each in self.common]
         if not before:
             before = ["    (from the beginning)"]
@@ -51,7 +51,7 @@ class PlayDifference:
 def first_difference(
     one: Sequence[HistoryRecord], other: Sequence[HistoryRecord]
 ) -> PlayDifference | None:
-    """Where two plays of one order part; None if they are alike."""
+    """Return the first difference between two plays of one order; None if they are alike."""
     left, right = _events(one), _events(other)
     for place in range(max(len(left), len(right))):
         own = left[place] if place < len(left) else None
@@ -73,7 +73,7 @@ def first_difference(
 def differences(
     one: Sequence[HistoryRecord], other: Sequence[HistoryRecord]
 ) -> list[PlayDifference]:
-    """The first difference of each order of two runs; an order that only one has differs from the start."""
+    """Return the first difference of each order of two runs; an order in only one run differs from its start."""
     left, right = dict(by_order(one)), dict(by_order(other))
     results = []
     for name in dict.fromkeys((*left, *right)):
@@ -84,7 +84,7 @@ def differences(
 
 
 def parted(group: ReportGroup) -> str:
-    """Where an order that was repeated went another way than the first time; empty if it never did."""
+    """Return the differences between the repeats of an order and its first play; empty if there are none."""
     if not group.unstable:
         return ""
     first, *others = [of[0] for of in group.alike.values()]
@@ -99,9 +99,9 @@ def parted(group: ReportGroup) -> str:
 def side_by_side(
     one: Sequence[HistoryRecord], other: Sequence[HistoryRecord], *, width: int = 100
 ) -> str:
-    """Both plays of an order in two columns, with long stretches that are alike left out.
+    """Return both plays of an order in two columns, with long equal stretches left out.
 
-    In the middle ``≠`` means different, ``<`` only in the first, ``>`` only in the second.
+    In the middle ``≠`` marks a difference, ``<`` an event of the first play only, ``>`` one of the second only.
     """
     left = [text for _, text in _events(one)]
     right = [text for _, text in _events(other)]
@@ -133,7 +133,7 @@ def _rows(left: Sequence[str], right: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _shortened(rows: list[tuple[str, str]], *, first: bool, last: bool) -> list[tuple[str, str]]:
-    """What is alike, but for a few rows beside a difference."""
+    """Return equal rows shortened to a few rows next to each difference."""
     before = 0 if first else _AROUND
     behind = 0 if last else _AROUND
     left_out = len(rows) - before - behind

@@ -1,8 +1,11 @@
-"""A history in the form that Elle judges: transactions over lists or registers, one operation a line.
+"""A history in Elle's format: transactions over lists or registers, one operation a line.
 
-Elle (Kingsbury, Alvaro 2020) finds anomalies in what clients have seen, and knows nothing of how it came about. Each
-row is a key, each of its versions an element: the row's version column names it. What a transaction wrote is what has
-changed at the Publisher by it; what it had read of those rows is what its node had then. It knows no
+Elle (Kingsbury, Alvaro 2020) finds anomalies in what clients have seen, without knowledge of the implementation.
+Each
+row is a key and each of its versions an element, named by the row's version column. The writes of a transaction are
+its
+changes at the Publisher; its reads of those rows are the versions that its node had at the time. This module knows
+no
 database and no scenario file.
 
 docs/elle.md says what is promised of such a history.
@@ -21,33 +24,33 @@ from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.recorded_orders import played
 from twopc.sim.report.transactions import Author
 
-#: Elle's names for them.
+#: Elle's names for the outcomes.
 Form = Literal["list-append", "rw-register"]
 FORMS: Final[tuple[Form, ...]] = ("list-append", "rw-register")
 
 #: The column that names a row's version.
 VERSION: Final = "msrepl_tran_version"
 _KINDS: Final = {"committed": "ok", "rolled back": "fail", "in doubt": "info"}
-#: Process of what was there at the beginning.
+#: Process of the initial rows.
 _FIRST: Final = 0
 
 
 @dataclass(slots=True)
 class Operation:
-    """A transaction: begun at one record, over at another."""
+    """A transaction, with the records at which it began and ended."""
 
     process: int
     begun: int
     over: int = 0
     kind: str = "info"
-    """``ok``, ``fail``, or ``info``: nobody knows."""
+    """``ok``, ``fail``, or ``info`` if the outcome is unknown."""
     reads: dict[str, int | None] = field(default_factory=dict)
-    """By key, the number of the version; None: there was no such row."""
+    """Number of the version read, by key; None if there was no such row."""
     writes: dict[str, int] = field(default_factory=dict)
 
 
 class ElleOrder:
-    """One order's transactions."""
+    """The transactions of one order."""
 
     def __init__(self, name: str, fold: Fold) -> None:
         self._name = name
@@ -58,16 +61,16 @@ class ElleOrder:
         self._open: dict[str, Operation] = {}
         self._of: dict[Author, Operation] = {}
         self._copies: dict[str, dict[str, int]] = {}
-        """By node, the version that each row had when it was looked at last."""
+        """The version of each row at the last look, by node."""
         self._places: dict[str, tuple[str, str]] = {}
-        """By key, the table and the row."""
+        """Table and row, by key."""
         self._numbers: dict[tuple[str, str], int] = {}
         self.versions: dict[str, list[int]] = {}
-        """Of each key, in the order in which the Publisher had them."""
+        """The versions of each key, in the order in which the Publisher had them."""
         self.operations: list[Operation] = []
 
     def read(self) -> list[Operation]:
-        """All of them, in the order of beginning."""
+        """Return all operations, in the order of their beginning."""
         begun = {one.begun: one for one in self._fold.transactions}
         over = {one.seq: one for one in self._fold.transactions}
         for event in self._fold.events:
@@ -77,7 +80,7 @@ class ElleOrder:
                 self._begin(begun[event.seq])
             elif event.session in self._open:
                 if isinstance(event, StepSuccess) and event.tag != "COMMIT":
-                    # a statement that has waited was done on what it found then
+                    # a statement that waited saw the versions after its wait
                     seen = self._copies.get(event.node, {})
                     self._open[event.session].reads.update(seen)
                 if event.seq in over:
@@ -95,7 +98,7 @@ class ElleOrder:
     def _end(self, author: Author) -> None:
         self._open.pop(author.session, None)
         if author.outcome == "in doubt":
-            # who does not know how it ended goes on as somebody else
+            # in Elle a process ends with an unknown outcome
             self._processes.pop(author.session, None)
 
     def _process(self, session: str) -> int:
@@ -108,7 +111,7 @@ class ElleOrder:
     # -- rows --------------------------------------------------------------------------------------
 
     def _look(self, look: TableLook) -> None:
-        """A table's rows at a node: what was written since, or what is seen there."""
+        """Process a look at a table: writes at the Publisher, reads at other nodes."""
         key, table = look.key, look.table
         rows = [row for row in look.rows if VERSION in row and key]
         prefix = f"{self._name}/{table}/"
@@ -150,7 +153,7 @@ class ElleOrder:
             self._writer(look, makers.get(self._places[name])).writes[name] = number
 
     def _writer(self, look: TableLook, author: Author | None) -> Operation:
-        """Who wrote what a look shows: its transaction; else nobody of the order's, as what was there before."""
+        """Return the operation that wrote a version; without a known transaction, one of the initial process."""
         result = self._of.get(author) if author is not None else None
         if result is None:
             last = self.operations[-1] if self.operations else None
@@ -161,7 +164,7 @@ class ElleOrder:
         return result
 
     def _number(self, name: str, version: str) -> int:
-        """Versions of a row count up in the order in which they are met."""
+        """Return the number of a row's version, in the order of appearance."""
         result = self._numbers.get((name, version))
         if result is None:
             result = sum(1 for other, _ in self._numbers if other == name) + 1
@@ -177,9 +180,9 @@ class ElleOrder:
 def operations(
     records: Sequence[HistoryRecord], form: Form = "list-append"
 ) -> Iterator[dict[str, Any]]:
-    """Elle's operations of a run, in the order of happening: each as it began and as it ended.
+    """Yield Elle's operations of a run in order of time, each at its beginning and at its end.
 
-    Orders are apart: their rows are other keys, their sessions other processes.
+    Orders are separate: each has keys and processes of its own.
     """
     lines: list[tuple[int, int, int, dict[str, Any]]] = []
     first = 0
@@ -204,10 +207,10 @@ def _moment(line: tuple[int, int, int, dict[str, Any]]) -> tuple[int, int, int]:
 
 
 def _value(one: Operation, order: ElleOrder, form: Form, *, known: bool) -> list[list[Any]]:
-    """Of a transaction that writes, what it had read of those rows; of others, what they saw."""
+    """Return an operation's reads and writes; of a writing transaction only the reads of rows that it wrote."""
     looked = [*one.writes] if one.writes or one.process == _FIRST else [*one.reads]
     if not one.writes and one.begun != one.over:
-        return []  # what it read is not known
+        return []  # its reads are unknown
     results: list[list[Any]] = []
     if one.process != _FIRST:
         for name in looked:
@@ -228,13 +231,13 @@ def _seen(order: ElleOrder, name: str, number: int | None, form: Form) -> int | 
 
 
 def as_elle(records: Sequence[HistoryRecord], form: Form = "list-append") -> str:
-    """Lines of JSON, as elle-cli reads them."""
+    """Return the operations as lines of JSON, which elle-cli reads."""
     made = operations(records, form)
     return "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in made)
 
 
 def as_edn(records: Sequence[HistoryRecord], form: Form = "list-append") -> str:
-    """The same in Clojure's notation, for Elle itself."""
+    """Return the operations in Clojure's notation, which Elle reads."""
     return "".join(_edn(one) + "\n" for one in operations(records, form))
 
 

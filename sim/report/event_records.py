@@ -1,7 +1,8 @@
-"""The events of which a history's records tell; here alone a record's kind is compared, and its data are read.
+"""Conversion of a history's records into events; only this module compares a record's kind and reads its data.
 
-Whoever only passes records on keeps them: `twopc.sim.report.history` and `twopc.sim.report.run_files`, which read and
-write them, and what divides a run into its orders (`twopc.sim.report.groups`, `twopc.sim.report.recorded_orders`).
+Code that only passes records on keeps them as records: `twopc.sim.report.history` and `twopc.sim.report.run_files`,
+which read and write them, and `twopc.sim.report.groups` and `twopc.sim.report.recorded_orders`, which divide a run
+into its orders.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ _CLASSES: Mapping[str, type[HistoryEvent]] = {
     "drew": LoadParameters,
     "load": LoadFigures,
 }
-#: Keys of data that are no names for a truth value.
+#: Keys of data that differ from the names of Boolean fields.
 _KEYS = {
     "has_committed": "committed",
     "has_versions": "versions",
@@ -107,12 +108,12 @@ _KEYS = {
     "is_on": "on",
     "is_restored": "restored",
 }
-#: Fields that have all of a record's data.
+#: Fields that contain all of a record's data.
 _WHOLE = frozenset({"labels", "verdict", "counts", "parameters", "figures"})
 
 
 def _sources(kind: type[HistoryEvent]) -> tuple[list[str], list[tuple[str, str]]]:
-    """The fields of a class that are fields of a record, and those that come of its data, with their keys."""
+    """Return the fields of an event class that are fields of a record, and the others with their keys in the data."""
     of_record = {each.name for each in dataclasses.fields(HistoryRecord)}
     names = [each.name for each in dataclasses.fields(kind)]
     others = [(name, _KEYS.get(name, name)) for name in names if name not in of_record]
@@ -127,7 +128,7 @@ E = TypeVar("E", bound=HistoryEvent)
 
 
 def event_of(record: HistoryRecord) -> HistoryEvent:
-    """The event of which a record tells; what is not there has its default."""
+    """Return the event that a record describes; fields without a value have their defaults."""
     kind, data = _CLASSES.get(record.kind, HistoryEvent), record.data or {}
     own, others = _SOURCES[kind]
     fields = {name: value for name in own if (value := getattr(record, name)) is not None}
@@ -139,7 +140,7 @@ def event_of(record: HistoryRecord) -> HistoryEvent:
 
 
 def select(records: Iterable[HistoryRecord], kind: type[E]) -> Iterator[E]:
-    """The events of one class, of records of whatever kinds."""
+    """Yield the events of one class among records of any kind."""
     for record in records:
         if issubclass(_CLASSES.get(record.kind, HistoryEvent), kind):
             event = event_of(record)
@@ -148,10 +149,13 @@ def select(records: Iterable[HistoryRecord], kind: type[E]) -> Iterator[E]:
 
 
 def header_of(records: Sequence[HistoryRecord]) -> Mapping[str, Any]:
-    """What a run's first record says of it; empty if there is none."""
+    """Return the data of a run's header record; empty if the run has none."""
     return records[0].data or {} if records and records[0].kind == "header" else {}
 
 
 def is_load(records: Sequence[HistoryRecord]) -> bool:
-    """So many clients at once that no two of them go the same way, and no diagram can show them."""
+    """Return whether the records are those of a load.
+
+    A load has so many concurrent clients that no two runs of it are alike, and no diagram can show it.
+    """
     return next(select(reversed(records), LoadFigures), None) is not None

@@ -1,6 +1,7 @@
-"""What happened, as a reader of a report would name it: one class for each kind of event.
+"""The events of a run, one class for each kind of event that reports distinguish.
 
-They are made of the history's records in `twopc.sim.report.event_records`. Reports dispatch on an event's class and
+`twopc.sim.report.event_records` makes events from the records of a history. Reports dispatch on an event's class
+and
 read its fields.
 """
 
@@ -15,21 +16,21 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HistoryEvent:
-    """Something that happened; one of this very class has nothing that a report tells."""
+    """An event of a run; reports show nothing of an event of this very class."""
 
     kind: str
-    """How the history calls it: to be shown."""
+    """The kind of the record in the history, for display."""
     seq: int
-    """Counts up within the run."""
+    """Number of the record, increasing within the run."""
     t_us: int
-    """Microseconds since the run began."""
+    """Microseconds since the start of the run."""
     order: str
     session: str
-    """Empty: it is of the agents, of recovery, or of the run."""
+    """Name of the session; empty if the event belongs to an agent, to recovery or to the run."""
     node: str
     step: str
     gid: str
-    """The global transaction, without a branch."""
+    """Identifier of the global transaction, without the branch."""
     message: str
 
 
@@ -38,65 +39,65 @@ class HistoryEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OrderStart(HistoryEvent):
-    """An order begins; `message` is what its author says of it."""
+    """The start of an order; `message` is its author's description."""
 
     labels: Mapping[str, Any] = field(default_factory=dict)
-    """Everything: `group`, `number`, `cell`, `twin`, `repeat`, as far as known."""
+    """All data of the record: `group`, `number`, `cell`, `twin`, `repeat`, as far as known."""
     sessions: Mapping[str, str] = field(default_factory=dict)
-    """Of each session its node, in the order of the file."""
+    """The node of each session, in the order of the scenario file."""
     twin: Mapping[str, Any] = field(default_factory=dict)
-    """`protections` that are switched off and the check that `must_fail`; empty if it is no twin."""
+    """`protections` that are switched off and the check that `must_fail`; empty if the order is no twin."""
     isolation: Mapping[str, str] = field(default_factory=dict)
-    """By node, the isolation level of its sessions' transactions."""
+    """Isolation level of the sessions' transactions, by node."""
     cell: Mapping[str, str] = field(default_factory=dict)
-    """The matrix' values under which it is played; empty without a matrix."""
+    """The values of the matrix with which the order is played; empty without a matrix."""
 
 
 class OrderEnd(HistoryEvent):
-    """The order is over; its judgement follows."""
+    """The end of an order; the verdict follows."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OrderJudgement(HistoryEvent):
-    """How an order was judged."""
+    """The verdict on an order."""
 
     verdict: Mapping[str, Any] = field(default_factory=dict)
-    """As in ``verdict.json``."""
+    """The verdict as in ``verdict.json``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GroupTally(HistoryEvent):
-    """What all orders of one name came to."""
+    """The counts of all orders of one name."""
 
     counts: Mapping[str, Any] = field(default_factory=dict)
 
 
 class SkippedTwin(HistoryEvent):
-    """A twin was not played; `message` says which and why."""
+    """A twin that was not played; `message` names the twin and the reason."""
 
     __slots__ = ()
 
 
 class InfeasibleOrder(HistoryEvent):
-    """The order cannot be played as written."""
+    """An order that cannot be played as written."""
 
     __slots__ = ()
 
 
 class Standstill(HistoryEvent):
-    """Nothing that is left in the order can end a wait."""
+    """A standstill: no step that is left in the order can end a wait."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Remark(HistoryEvent):
-    """Anything else worth reading."""
+    """Any other information for the reader."""
 
     server_versions: Mapping[str, int] = field(default_factory=dict)
-    """By node, where it tells of the servers."""
+    """Server versions by node, if the remark is about the servers."""
 
 
 # -- steps -------------------------------------------------------------------------------------------
@@ -104,123 +105,123 @@ class Remark(HistoryEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StepStart(HistoryEvent):
-    """A step is sent."""
+    """A step is sent to its session's node."""
 
     sql: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StepEnd(HistoryEvent):
-    """A step has ended, in whichever way."""
+    """The end of a step, with any result."""
 
     rows: tuple[Row, ...] | None = None
     rowcount: int | None = None
     tag: str = ""
-    """The server's command tag of its last statement."""
+    """The server's command tag of the step's last statement."""
     sqlstate: str = ""
     number: int = 0
-    """The original's error number."""
+    """SQL Server's error number."""
     conflict: Mapping[str, Any] = field(default_factory=dict)
-    """What the Publisher said about a refusal."""
+    """The Publisher's description of a refusal."""
     at: str = ""
-    """The node that has refused, or whose agent has stopped, if it is another one."""
+    """Node that refused the step, or whose agent stopped, if it is not the session's own node."""
     cycle: Sequence[str] = ()
-    """Who waited for whom, where a deadlock was broken."""
+    """The sessions that waited for each other, if a deadlock was resolved."""
     has_committed: bool = False
-    """Its transaction was committed by it."""
+    """Whether the step committed its transaction."""
     xid: str = ""
     merge: Sequence[Mapping[str, Any]] = ()
-    """What merge sessions came to, one for each Subscriber."""
+    """Results of merge sessions, one for each Subscriber."""
 
     @property
     def refused_as(self) -> str:
-        """The kind of refusal; empty if it was none."""
+        """The kind of refusal; empty if the step was not refused."""
         return str(self.conflict.get("kind") or "")
 
 
 class StepSuccess(StepEnd):
-    """It did what it was asked."""
+    """A step that succeeded."""
 
     __slots__ = ()
 
 
 class AuthorNote(StepEnd):
-    """It was a note of the scenario's author."""
+    """A step that is a note of the scenario's author."""
 
     __slots__ = ()
 
 
 class StepRefusal(StepEnd):
-    """Its transaction was refused."""
+    """A step whose transaction was refused."""
 
     __slots__ = ()
 
 
 class StepError(StepEnd):
-    """It failed with an SQLSTATE that is no refusal of ours."""
+    """A step that failed with an SQLSTATE that is none of twopc's refusals."""
 
     __slots__ = ()
 
 
 class DoubtfulStep(StepEnd):
-    """It may have happened and may not."""
+    """A step whose outcome is in doubt."""
 
     __slots__ = ()
 
 
 class StepRollback(StepEnd):
-    """It was the commit of a transaction that had been refused."""
+    """The commit of a transaction that had been refused: the transaction was rolled back."""
 
     __slots__ = ()
 
 
 class UnsentStep(StepEnd):
-    """Its transaction had been refused before."""
+    """A step that was not sent, as its transaction had been refused before."""
 
     __slots__ = ()
 
 
 class StepTimeout(StepEnd):
-    """It was cancelled after its time limit."""
+    """A step that was cancelled at its timeout."""
 
     __slots__ = ()
 
 
 class QueuedStep(HistoryEvent):
-    """A step must wait until its session is free."""
+    """A step that must wait until its session is free."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WaitStart(HistoryEvent):
-    """A step provably waits."""
+    """A step is blocked."""
 
     wait: Mapping[str, Any] = field(default_factory=dict)
-    """For whom, see `HistoryRecord.wait`."""
+    """The holder for which the step waits; see `HistoryRecord.wait`."""
 
     @property
     def holder(self) -> str:
-        """The session for which it waits; empty if it is none of ours."""
+        """The session for which the step waits; empty if the holder is no session of the order."""
         return str(self.wait.get("session") or "")
 
 
 class WaitEnd(HistoryEvent):
-    """It waits no longer."""
+    """A step is no longer blocked."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WaitAnswer(HistoryEvent):
-    """An order's own wait was answered."""
+    """The answer to a wait in the order itself: whether the step is blocked."""
 
     is_blocked: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Deadlock(HistoryEvent):
-    """Sessions wait for each other; that of the event is cancelled."""
+    """A deadlock of sessions; the step of the event's session is cancelled."""
 
     cycle: Sequence[str] = ()
     sessions: Sequence[str] = ()
@@ -228,13 +229,13 @@ class Deadlock(HistoryEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NoticeArrival(HistoryEvent):
-    """A notice or a notification has arrived at a session."""
+    """A notice or a notification that a session received."""
 
     count: int = 1
 
 
 class SessionOutcome(HistoryEvent):
-    """How a session's last transaction ended, in `message`."""
+    """The outcome of a session's last transaction, in `message`."""
 
     __slots__ = ()
 
@@ -244,72 +245,72 @@ class SessionOutcome(HistoryEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AgentWork(HistoryEvent):
-    """What an agent did with one transaction at a Subscriber, its `node`."""
+    """The work of an agent on one transaction at the Subscriber `node`."""
 
     origin: str = ""
     """The node where the transaction began."""
     seqno: str = ""
     commands: Sequence[str] = ()
-    """In words."""
+    """Descriptions of the commands."""
     calls: int = 0
 
     @property
     def text(self) -> str:
-        """Its commands, one after the other."""
+        """The descriptions of all commands, separated by semicolons."""
         return "; ".join(self.commands) or "nothing for it"
 
 
 class AgentDelivery(AgentWork):
-    """It was applied."""
+    """A transaction that an agent applied."""
 
     __slots__ = ()
 
 
 class EchoDelivery(AgentDelivery):
-    """It was applied at the node where it was made: no record says so, see `Fold.deliveries`."""
+    """A transaction that an agent applied at the node where it was made. No record says so; see `Fold.deliveries`."""
 
     __slots__ = ()
 
 
 class PassedTransaction(AgentWork):
-    """It was that node's own."""
+    """A transaction that an agent did not apply, as it is the node's own."""
 
     __slots__ = ()
 
 
 class SkippedTransaction(AgentWork):
-    """It was left out because of an error that its Subscriber lists."""
+    """A transaction that an agent skipped because of an error that its Subscriber lists."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MergeSessionEnd(HistoryEvent):
-    """A merge session of a Subscriber, its `node`, has ended."""
+    """The end of a merge session of the Subscriber `node`."""
 
     publisher: str = ""
     up: Mapping[str, Any] = field(default_factory=dict)
     down: Mapping[str, Any] = field(default_factory=dict)
-    """What has become of either end's generations."""
+    """Changes to the generations of each sending end, in the upload (`up`) and in the download (`down`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ConflictNote(HistoryEvent):
-    """A merge session has recorded a conflict at `node`."""
+    """A conflict that a merge session recorded at `node`."""
 
     table: str
     key: Row
     type: str
     origin: str
-    """Whose change it was."""
+    """The node that made the change that lost or failed."""
     winner: str = ""
     loser: Row | None = None
-    """The row that is kept."""
+    """The losing row, which is kept with the conflict."""
     why: str = ""
     incoming: str = ""
-    """Who has brought a row."""
+    """The node whose row the merge session brought."""
     stands_on: Mapping[str, Row] = field(default_factory=dict)
-    """The changes on which the rows stand that were brought and held."""
+    """Lineages of the two rows: the changes on which the row that was brought and the row that was held are based."""
     resolver: str = ""
     reason: str = ""
     reason_code: Any = None
@@ -327,27 +328,27 @@ class BranchSettlement(HistoryEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TableLook(HistoryEvent):
-    """A table's rows at a node."""
+    """The rows of a table at a node."""
 
     table: str = ""
     key: Sequence[str] = ()
     moment: str = ""
-    """``initial``, ``committed``, ``final``; ``part``: they are what the Subscriber `part` should have."""
+    """``initial``, ``committed``, ``final``; ``part``: the rows that the Subscriber `part` should have."""
     part: str = ""
     rows: tuple[Row, ...] = ()
-    """Of a load's table the first."""
+    """The rows; of a load's table only the first."""
     rowcount: int = 0
     branches: Mapping[str, str] | None = None
-    """Those that took effect since the look before, with their transaction ids; None: it does not tell."""
+    """The branches that took effect since the previous look, with their transaction ids; None if unknown."""
     xids: Sequence[str] = ()
-    """Who wrote each row."""
+    """The transaction id of each row's writer."""
     has_versions: bool = True
-    """Its rows have versions that can be compared."""
+    """Whether the rows have versions that can be compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class UncommittedRows(HistoryEvent):
-    """A table's rows that an open transaction has changed, as it sees them."""
+    """The rows of a table that an open transaction has changed, as that transaction sees them."""
 
     table: str = ""
     key: Sequence[str] = ()
@@ -364,14 +365,14 @@ class PreparedBranches(HistoryEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BranchMarkers(HistoryEvent):
-    """Which branches took effect at a node, and which never will."""
+    """The branches that took effect at a node, and those that are fenced there."""
 
     markers: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class QueryAnswer(HistoryEvent):
-    """The scenario's own question about the data."""
+    """The result of a query that the scenario asks about the data."""
 
     sql: str = ""
     rows: tuple[Row, ...] | None = None
@@ -382,40 +383,40 @@ class QueryAnswer(HistoryEvent):
 
 
 class NodeIncident(HistoryEvent):
-    """Something that happens to a node or an agent rather than to a session."""
+    """An event of a node or an agent rather than of a session."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Outage(NodeIncident):
-    """A node accepts no connections, or does again."""
+    """The start or the end of a node's outage, in which it accepts no connections."""
 
     is_on: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pause(NodeIncident):
-    """An agent is paused, or resumed."""
+    """An agent is paused or resumed."""
 
     is_on: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Backup(NodeIncident):
-    """A node is backed up, or put back to what it was then."""
+    """A node is backed up, or restored from its backup."""
 
     is_restored: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FaultEffect(NodeIncident):
-    """A planned fault has happened."""
+    """A planned fault has occurred."""
 
     id: str = ""
     at: str = ""
     no_effect: str = ""
-    """Why it has none."""
+    """Why the fault has no effect; empty if it has one."""
 
 
 # -- loads -------------------------------------------------------------------------------------------
@@ -423,13 +424,13 @@ class FaultEffect(NodeIncident):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LoadParameters(HistoryEvent):
-    """What was drawn for a load, or settled where nobody has said anything."""
+    """The parameters of a load that were drawn at random or set by default."""
 
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LoadFigures(HistoryEvent):
-    """What a load came to; `twopc.sim.workload.figures` says what its figures are."""
+    """The figures of a load; `twopc.sim.workload.figures` defines them."""
 
     figures: Mapping[str, Any] = field(default_factory=dict)

@@ -1,7 +1,7 @@
-"""One order's records folded into what happened: steps, transactions, changes, waits, and what agents and recovery did.
+"""The fold of one order's records: steps, transactions, changes, waits, and the work of agents and of recovery.
 
-It is made once for each order, and every report words or draws it; none walks the records for facts of its own: it
-reads `Fold.events`. What few reports need is found when it is asked for. A pure function of the records.
+An order is folded once for all reports. No report searches the records for facts of its own: it reads
+`Fold.events`. Facts that few reports need are computed on first use. The fold is a pure function of the records.
 """
 
 from __future__ import annotations
@@ -47,34 +47,34 @@ E = TypeVar("E", bound=HistoryEvent)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayedStep:
-    """One step from the moment it was sent."""
+    """One step that was sent."""
 
     invoked: StepStart
     ended: StepEnd | None
-    """None if the history ends, or the order was given up, before it did."""
+    """The end of the step; None if the history ends, or the order was given up, before it."""
     until: int
-    """The last event that belongs to it."""
+    """Number of the last event that belongs to the step."""
     waits: tuple[tuple[WaitStart, int], ...]
-    """Each time it was blocked, and the `seq` of the event by which it no longer is."""
+    """The waits of the step, each with the `seq` of the event that ended it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaleChange:
-    """A change of a row that had another version at the Publisher than at the Subscriber that changed it."""
+    """A change of a row whose version at the Publisher differed from that at the Subscriber that changed it."""
 
     made: VersionChange
     held: VersionChange
-    """What the Subscriber had."""
+    """The version that the Subscriber had."""
     lost: VersionChange
-    """What the Publisher had."""
+    """The version that the Publisher had."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """Branches of one transaction that recovery finished alike, one after the other."""
+    """Consecutive branches of one transaction that recovery finished with the same outcome."""
 
     author: Author | None
-    """None: no session of the order has begun it."""
+    """The transaction; None if no session of the order began it."""
     gid: str
     outcome: str
     reason: str
@@ -82,47 +82,47 @@ class Settlement:
 
 
 class Fold:
-    """What the records of one order come to."""
+    """The facts that follow from the records of one order."""
 
     def __init__(self, records: Sequence[HistoryRecord]) -> None:
         self.records = records
 
     @cached_property
     def events(self) -> list[HistoryEvent]:
-        """What happened."""
+        """All events, in the order of the records."""
         return [event_of(record) for record in self.records]
 
     def of(self, kind: type[E]) -> list[E]:
-        """The events of one class."""
+        """Return the events of one class."""
         return [each for each in self.events if isinstance(each, kind)]
 
     # -- the order -----------------------------------------------------------------------------------
 
     @cached_property
     def about(self) -> OrderStart | None:
-        """The order's beginning."""
+        """The start of the order; None if it was not recorded."""
         return next(select(self.records, OrderStart), None)
 
     @property
     def sessions(self) -> dict[str, str]:
-        """The sessions that act in this order, and their nodes, in the order of the file."""
+        """The sessions that act in this order, and their nodes, in the order of the scenario file."""
         every = self.about.sessions if self.about is not None else {}
         acting = {record.session for record in self.records if record.session}
         return {name: node for name, node in every.items() if name in acting}
 
     @property
     def twin(self) -> Mapping[str, Any]:
-        """`protections` that are switched off and the check that `must_fail`; empty if it is no twin."""
+        """`protections` that are switched off and the check that `must_fail`; empty if the order is no twin."""
         return self.about.twin if self.about is not None else {}
 
     @property
     def levels(self) -> Mapping[str, str]:
-        """By node, the isolation level of its sessions' transactions."""
+        """Isolation level of the sessions' transactions, by node."""
         return self.about.isolation if self.about is not None else {}
 
     @cached_property
     def nodes(self) -> tuple[str, ...]:
-        """The nodes that were looked at, the Publisher first."""
+        """The nodes whose tables were looked at, the Publisher first."""
         return tuple(dict.fromkeys(each.node for each in self.of(TableLook)))
 
     @cached_property
@@ -143,12 +143,12 @@ class Fold:
 
     @cached_property
     def ended(self) -> Mapping[str, StepEnd]:
-        """By step, how it ended."""
+        """The end of each step, by the step's name."""
         return {each.step: each for each in self.of(StepEnd) if each.step}
 
     @cached_property
     def waits(self) -> Mapping[str, WaitStart]:
-        """By step, for whom it waited first."""
+        """The first wait of each step, by the step's name."""
         results: dict[str, WaitStart] = {}
         for each in self.of(WaitStart):
             results.setdefault(each.step, each)
@@ -156,26 +156,26 @@ class Fold:
 
     @cached_property
     def waited_for(self) -> Mapping[str, str]:
-        """By step, the session for which it waited last."""
+        """The session for which each step waited last, by the step's name."""
         return {each.step: each.holder for each in self.of(WaitStart)}
 
     @cached_property
     def sql_of(self) -> Mapping[str, str]:
-        """By step, its SQL on one line."""
+        """The SQL of each step on one line, by the step's name."""
         return {each.step: " ".join(each.sql.split()) for each in self.of(StepStart)}
 
     @cached_property
     def outcomes(self) -> Mapping[str, str]:
-        """By session, how its last transaction ended."""
+        """Outcome of each session's last transaction."""
         return {each.session: each.message for each in select(self.records, SessionOutcome)}
 
     @cached_property
     def stuck(self) -> Standstill | None:
-        """Why nothing could go on; None if something could."""
+        """The standstill that ended the order; None if there was none."""
         return next(iter(self.of(Standstill)), None)
 
     def refusals(self, session: str = "") -> list[StepEnd]:
-        """The steps that were refused, of one session or of all."""
+        """Return the steps that were refused or failed, of one session or of all."""
         return [
             each
             for each in self.of(StepEnd)
@@ -186,12 +186,12 @@ class Fold:
 
     @cached_property
     def transactions(self) -> list[Author]:
-        """Those of every session, in the order in which they ended."""
+        """The transactions of all sessions, in the order in which they ended."""
         return transactions(self.events)
 
     @cached_property
     def effects(self) -> Mapping[str, Sequence[str]]:
-        """The nodes at which each global transaction took effect, by the branch markers seen there."""
+        """The nodes at which each global transaction took effect, according to the branch markers seen there."""
         results: dict[str, dict[str, None]] = {}
         for event in self.events:
             seen: Iterable[str] = ()
@@ -209,11 +209,13 @@ class Fold:
 
     @cached_property
     def changes(self) -> Changes:
-        """The versions of every row, and who made each."""
+        """The versions of every row, and the transaction that made each."""
         return Changes(self.events, self.transactions, self.effects, self.twin)
 
     def step_of(self, change: VersionChange) -> str:
-        """``alice's a_write``; empty if the history does not prove who made the change."""
+        """Return the step that made a change, as ``alice's a_write``; empty if the history does not prove its
+        author.
+        """
         author = change.author
         if author is None:
             return ""
@@ -221,12 +223,12 @@ class Fold:
         return f"{author.session}'s {step}" if step and author.session else author.name
 
     def last_of(self, session: str) -> Author | None:
-        """The last transaction of a session that took effect."""
+        """Return the last transaction of a session that took effect."""
         of = [each for each in self.changes.authors if each.session == session]
         return of[-1] if of else None
 
     def stale(self, author: Author) -> list[StaleChange]:
-        """The rows that it changed on a copy that was out of date."""
+        """Return the changes that a transaction made to rows whose copy was out of date."""
         changes, result = self.changes, []
         for made in changes.made_by(author):
             versions = changes.of(made.table, made.key)
@@ -244,9 +246,11 @@ class Fold:
 
     @cached_property
     def deliveries(self) -> Mapping[int, AgentWork]:
-        """What agents did with transactions, by the number of the event.
+        """The transactions on which agents worked, by the number of the event.
 
-        An echo is one by who made the transaction, and not by what the agent says of its origin: that gets lost.
+        An echo is recognised by the nodes that made the transaction, not by the origin that the agent reports,
+        which gets
+        lost.
         """
         made_at = {
             one.gid: {node for node in one.nodes if node}
@@ -256,7 +260,7 @@ class Fold:
         results = {}
         for event in self.of(AgentWork):
             made = made_at.get(event.gid)
-            # of one at several Subscribers each is brought what the others have changed
+            # each of a transaction's several Subscribers receives the changes of the others
             is_back = made is not None and (made == {event.node} or event.origin == event.node)
             results[event.seq] = (
                 _echo(event) if is_back and isinstance(event, AgentDelivery) else event
@@ -265,16 +269,16 @@ class Fold:
 
     @cached_property
     def merge_conflicts(self) -> Mapping[int, Sequence[ConflictNote]]:
-        """The conflicts that merge sessions have recorded, by the end of the sync that met them."""
+        """The conflicts that merge sessions recorded, by the `seq` of the end of their sync."""
         return self._by_sync(ConflictNote)
 
     @cached_property
     def merge_sessions(self) -> Mapping[int, Sequence[MergeSessionEnd]]:
-        """Merge sessions that have ended, by the end of the sync that they were."""
+        """The merge sessions that ended, by the `seq` of the end of their sync."""
         return self._by_sync(MergeSessionEnd)
 
     def _by_sync(self, kind: type[E]) -> Mapping[int, Sequence[E]]:
-        """The events of a class, by the end of the sync which ended after them."""
+        """Return the events of a class, by the `seq` of the step's end that follows them."""
         results: dict[int, Sequence[E]] = {}
         waiting: list[E] = []
         for event in self.events:
@@ -286,11 +290,11 @@ class Fold:
 
     @cached_property
     def is_merging(self) -> bool:
-        """Changes are carried by merge sessions."""
+        """Whether merge sessions propagate the changes."""
         return any(each.merge for each in self.of(StepEnd))
 
     def brought(self, node: str, *, before: int | None = None) -> int:
-        """How many transactions agents brought to a node, up to a record."""
+        """Return how many transactions agents applied at a node, up to a record."""
         return sum(
             isinstance(each, AgentDelivery)
             and each.node == node
@@ -300,23 +304,25 @@ class Fold:
 
     @cached_property
     def stopped(self) -> HistoryEvent | None:
-        """The agent that stopped last, and why."""
+        """The last event by which an agent stopped; None if no agent stopped."""
         of_agents = (each for each in reversed(self.events) if not each.session and each.step)
         ends = (StepError, StepTimeout, Standstill)
         return next((each for each in of_agents if isinstance(each, ends)), None)
 
     @cached_property
     def left_prepared(self) -> Sequence[tuple[str, str]]:
-        """The branches that were still prepared at the end: node and gid."""
+        """The branches that were still prepared at the end of the order, as node and gid."""
         return [(each.node, gid) for each in self.of(PreparedBranches) for gid in each.gids]
 
     def looks(self, moment: str) -> list[TableLook]:
-        """Every table at every node, before the first step (``initial``) or at the end (``final``)."""
+        """Return all looks before the first step (``initial``) or at the end (``final``), one for each table and
+        node.
+        """
         return [each for each in self.of(TableLook) if each.moment == moment]
 
     @cached_property
     def settlements(self) -> Mapping[int, Settlement]:
-        """What recovery did, by the first event that tells of it."""
+        """The settlements of recovery, by the `seq` of the first event of each."""
         of_gid = by_gid(self.transactions)
         results: dict[int, Settlement] = {}
         before: tuple[str, str, str] | None = None
@@ -342,7 +348,7 @@ class Fold:
 
 
 def _echo(brought: AgentDelivery) -> EchoDelivery:
-    """The same as an echo."""
+    """Return the delivery as an echo."""
     same = {each.name: getattr(brought, each.name) for each in fields(brought)}
     return EchoDelivery(**{**same, "kind": "echo"})
 
@@ -366,7 +372,7 @@ def _step(invoked: StepStart, following: Iterable[HistoryEvent]) -> PlayedStep:
         elif isinstance(event, StepEnd):
             ended = event
             break
-        elif isinstance(event, Remark):  # it was cancelled when the order was given up
+        elif isinstance(event, Remark):  # the step was cancelled when the order was given up
             break
     if waiting is not None:
         waits.append((waiting, until))
@@ -374,9 +380,9 @@ def _step(invoked: StepStart, following: Iterable[HistoryEvent]) -> PlayedStep:
 
 
 def causal(events: Sequence[HistoryEvent]) -> list[HistoryEvent]:
-    """The events with each step's end behind the commit or rollback that let it end.
+    """Return the events with each step's end after the commit or rollback that ended its wait.
 
-    Both become known within a millisecond, in whatever order; told is the cause first.
+    Both ends are recorded within a millisecond, in either order; the cause is placed first.
     """
     waited: dict[str, str] = {}
     ending: dict[str, str] = {}

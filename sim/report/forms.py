@@ -1,7 +1,8 @@
-"""A whole run in each of its forms, all of them from the history alone.
+"""The output forms of a whole run, all of them computed from the history alone.
 
-Documents are functions from records to text. What is for a terminal is drawn on a console, which knows its
-width and whether it has colours.
+Documents are functions from records to text. Terminal output is drawn on a console, which knows its width and
+whether
+it has colours.
 """
 
 from __future__ import annotations
@@ -29,18 +30,20 @@ if TYPE_CHECKING:
 
 
 def as_json(records: Sequence[HistoryRecord]) -> str:
-    """The verdict, as in ``verdict.json``."""
+    """Return the verdict, as in ``verdict.json``."""
     return json.dumps(verdict(records), indent=2, ensure_ascii=False) + "\n"
 
 
 def as_mermaid(records: Sequence[HistoryRecord]) -> str:
-    """Markdown with a sequence diagram for each order; of generated orders one of each behaviour."""
+    """Return Markdown with a sequence diagram for each order; of generated orders one of each behaviour."""
     drawn = [order for group in groups(records) for order in group.drawn]
     return markdown([order for order in drawn if not is_load(order.records)])
 
 
 def first_diagram(records: Sequence[HistoryRecord]) -> str:
-    """Mermaid of the first order that did not pass, or else of the first; empty if none was played."""
+    """Return the Mermaid diagram of the first order that did not pass, or else of the first; empty if none was
+    played.
+    """
     drawn = [order for group in groups(records) for order in group.drawn]
     shown = [order for order in drawn if not is_load(order.records)]
     failed = [order for order in shown if order.verdict["kind"]]
@@ -48,7 +51,7 @@ def first_diagram(records: Sequence[HistoryRecord]) -> str:
 
 
 def final_states(records: Sequence[HistoryRecord]) -> dict[str, dict[str, dict[str, Any]]]:
-    """By node, order and table, the rows at the end."""
+    """Return the rows at the end, by node, order and table."""
     results: dict[str, dict[str, dict[str, Any]]] = {}
     for look in select(records, TableLook):
         if look.moment == "final":
@@ -58,18 +61,18 @@ def final_states(records: Sequence[HistoryRecord]) -> dict[str, dict[str, dict[s
 
 
 def as_html(records: Sequence[HistoryRecord]) -> str:
-    """One page."""
-    from twopc.sim.report.html import page  # most runs need none, and wait for it
+    """Return the run as one HTML page."""
+    from twopc.sim.report.html import page  # most runs need no page, and the import takes time
 
     return page(records)
 
 
 def as_junit(records: Sequence[HistoryRecord]) -> str:
-    """JUnit XML."""
+    """Return the run as JUnit XML."""
     return junit(records)
 
 
-#: What can be written to a file, by its name.
+#: The documents that can be written to a file, by name.
 DOCUMENTS: Mapping[str, Callable[[Sequence[HistoryRecord]], str]] = {
     "html": as_html,
     "mermaid": as_mermaid,
@@ -79,7 +82,7 @@ DOCUMENTS: Mapping[str, Callable[[Sequence[HistoryRecord]], str]] = {
 
 
 def show(records: Sequence[HistoryRecord], console: Console) -> None:
-    """What ``twopc run`` prints, with every timeline; of generated orders one of each behaviour."""
+    """Print the output of ``twopc run`` with every timeline; of generated orders one of each behaviour."""
     report = verdict(records)
     every = groups(records)
     orders = [order for group in every for order in group.orders]
@@ -103,7 +106,7 @@ def show(records: Sequence[HistoryRecord], console: Console) -> None:
 
 
 def _show_group(group: ReportGroup, console: Console) -> None:
-    """One of each behaviour; of several that failed the first, and the others in short."""
+    """Print one order of each behaviour; of several failed ones the first in full and the others in short."""
     several = len(group.drawn) > 1
     terminal.remark(console, group.about if several else "")
     terminal.difference(console, parted(group))
@@ -152,7 +155,7 @@ def _group_line(group: ReportGroup, console: Console) -> None:
 
 
 def show_diagrams(records: Sequence[HistoryRecord], console: Console) -> None:
-    """Each order as a sequence diagram; of generated orders one of each behaviour."""
+    """Print each order as a sequence diagram; of generated orders one of each behaviour."""
     for group in groups(records):
         _group_line(group, console)
         for order in group.drawn:

@@ -1,7 +1,8 @@
-"""A run's orders by name: the generated ones, the cells and the repeats of one name are one group.
+"""The orders of a run by name: the generated orders, the cells and the repeats of one name form a group.
 
-A generated order is played many times over, in other sequences; a reader wants one line of it, and of
-those that went the same way one picture. Pure functions of the records.
+A generated order is played many times, each time in another sequence; a report shows one line for it, and one
+picture
+for each behaviour. Pure functions of the records.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ from twopc.sim.report.recorded_orders import PlayedOrder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCounts:
-    """What a run says of a generated order."""
+    """The counts that a run records for a generated order."""
 
     orders: int = 0
-    """That fulfil its constraints."""
+    """Number of orders that satisfy the constraints."""
     run: int = 0
-    """That were played."""
+    """Number of orders that were played."""
     infeasible: int = 0
-    """That cannot be played: a step would belong to a blocked session."""
+    """Number of orders that cannot be played, as a step would belong to a blocked session."""
     behaviours: int = 0
-    """In how many ways they went."""
+    """Number of different behaviours."""
     left_out: int = 0
-    """Neither played nor like one that was."""
+    """Number of orders that were neither played nor equivalent to one that was."""
     limit: str = ""
-    """Why they were left out."""
+    """The limit because of which orders were left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,27 +43,27 @@ class ReportGroup:
 
     name: str
     orders: tuple[PlayedOrder, ...]
-    """Those that were played to their end, in the order of playing."""
+    """The orders that were played to their end, in the order of playing."""
     prints: Mapping[str, str]
     """The fingerprint of each order's behaviour, by its name."""
     counts: GroupCounts | None
-    """Of a generated one."""
+    """The counts of a generated order; None for a listed one."""
     in_vain: str = ""
-    """Why an order could not be played, if there is one."""
+    """Why an order could not be played; empty if all could."""
 
     @property
     def cell(self) -> Mapping[str, str]:
-        """The matrix' values under which it was played; empty without a matrix."""
+        """The values of the matrix with which the group was played; empty without a matrix."""
         return dict(self._about.get("cell") or {})
 
     @property
     def twin(self) -> Mapping[str, Any]:
-        """`protections` that are switched off and the check that `must_fail`; empty if it is no twin."""
+        """`protections` that are switched off and the check that `must_fail`; empty if the group is no twin."""
         return dict(self._about.get("twin") or {})
 
     @property
     def about(self) -> str:
-        """What its author says of it."""
+        """The author's description."""
         return self.orders[0].about if self.orders else ""
 
     @property
@@ -72,8 +73,9 @@ class ReportGroup:
 
     @property
     def kind(self) -> str:
-        """The worst kind of failure; ``unstable``: a repeat of an order went another way; ``unknown``:
-        none of its orders could be played."""
+        """The worst kind of failure; ``unstable`` if a repeat of an order behaved differently; ``unknown``
+        if none of its orders could be played.
+        """
         result = worst([order.verdict["kind"] or "" for order in self.orders])
         if not self.orders:
             return "unknown"
@@ -83,14 +85,14 @@ class ReportGroup:
 
     @property
     def is_needless(self) -> bool:
-        """It is a twin of a generated order, and its protection was not missed in any case of it."""
+        """Whether the group is a twin of a generated order and no check failed in any of its orders."""
         counted = self.twin and self.counts is not None
         checks = [order.verdict.get("failed_checks") for order in self.orders]
         return bool(counted and checks) and all(each == [] for each in checks)
 
     @property
     def unstable(self) -> int:
-        """In how many ways one order went that was repeated; 0 if always in the same."""
+        """The largest number of behaviours of one repeated order; 0 if its behaviour was always the same."""
         ways: dict[Any, set[str]] = {}
         for order in self.orders:
             ways.setdefault(order.labels.get("number", 0), set()).add(self.prints[order.name])
@@ -99,12 +101,12 @@ class ReportGroup:
 
     @property
     def repeats(self) -> int:
-        """How often each order was played."""
+        """How many times each order was played."""
         return max((int(order.labels.get("repeat") or 1) for order in self.orders), default=1)
 
     @property
     def alike(self) -> dict[str, list[PlayedOrder]]:
-        """The orders by behaviour; the first of each is enough to draw."""
+        """The orders by behaviour; drawing the first of each is enough."""
         results: dict[str, list[PlayedOrder]] = {}
         for order in self.orders:
             results.setdefault(self.prints[order.name], []).append(order)
@@ -112,7 +114,7 @@ class ReportGroup:
 
     @property
     def drawn(self) -> list[PlayedOrder]:
-        """The orders that are worth looking at: the first of each behaviour, those that failed before others."""
+        """The orders to draw: one of each behaviour, failed ones first."""
         firsts = [
             next((order for order in of if order.verdict["kind"]), of[0])
             for of in self.alike.values()
@@ -121,23 +123,23 @@ class ReportGroup:
 
     @property
     def shown(self) -> list[PlayedOrder]:
-        """What a terminal shows in full: the first that failed; if none did, the order that all went like."""
+        """The order that a terminal shows in full: the first failed one, or else the only one if all behaved alike."""
         failed = [order for order in self.drawn if order.verdict["kind"]]
         return failed[:1] or (self.drawn if len(self.drawn) == 1 else [])
 
     @property
     def also_failed(self) -> list[PlayedOrder]:
-        """The first of each other behaviour that failed."""
+        """The failed orders of each further behaviour."""
         return [order for order in self.drawn if order.verdict["kind"]][1:]
 
     def label(self, order: PlayedOrder) -> str:
-        """The name of an order that is drawn, and how many are like it: ``every order #1, and 3 like it``."""
+        """Return the name of a drawn order and the number of orders like it: ``every order #1, and 3 like it``."""
         like = len(self.alike[self.prints[order.name]]) - 1
         return f"{order.name}, and {like:,} like it" if like and self.repeats == 1 else order.name
 
     @property
     def elapsed_ms(self) -> float:
-        """The time of all its orders."""
+        """Total time of all its orders, in milliseconds."""
         return sum(float(order.verdict["elapsed_ms"]) for order in self.orders)
 
     @property
@@ -145,7 +147,7 @@ class ReportGroup:
         return self.orders[0].labels if self.orders else {}
 
     def text(self) -> str:
-        """What was remarkable, in one line."""
+        """Return the notable facts in one line."""
         parts = [counts_text(self.counts)] if self.counts is not None else []
         if not self.orders:
             parts.append(f"nothing could be played: {self.in_vain}".removesuffix(": "))
@@ -156,7 +158,7 @@ class ReportGroup:
         return "; ".join(parts)
 
     def _notes(self) -> list[str]:
-        """Of the first order that has any; of a twin of the first in which its protection was missed."""
+        """Return the notes of the first order that has any; for a twin, of the first in which checks failed."""
         if self.is_needless:
             return [f"nothing failed in any of its orders, and {self.twin['must_fail']} must"]
         missed = [order for order in self.orders if order.verdict.get("failed_checks")]
@@ -171,7 +173,7 @@ class ReportGroup:
         return f"{self.repeats} times alike"
 
     def verdict(self) -> Verdict:
-        """The group as it stands in ``verdict.json``."""
+        """Return the group as in ``verdict.json``."""
         counts = self.counts
         report: Verdict = {
             "name": self.name,
@@ -195,7 +197,7 @@ class ReportGroup:
 
 
 def groups(records: Sequence[HistoryRecord]) -> list[ReportGroup]:
-    """The groups of a run, in the order of playing."""
+    """Return the groups of a run, in the order of playing."""
     header = header_of(records)
     counts: dict[str, GroupCounts | None] = {}
     first: dict[str, int] = {}
@@ -209,7 +211,7 @@ def groups(records: Sequence[HistoryRecord]) -> list[ReportGroup]:
     for name, of in by_order(records):
         order = PlayedOrder(name=name, header=header, records=of)
         infeasible = next(select(of, InfeasibleOrder), None)
-        if infeasible is not None:  # it is counted, and was not played to its end
+        if infeasible is not None:  # the order is counted but was not played to its end
             in_vain.setdefault(str(order.labels.get("group") or name), infeasible.message)
             continue
         members.setdefault(str(order.labels.get("group") or name), []).append(order)
@@ -228,7 +230,7 @@ def groups(records: Sequence[HistoryRecord]) -> list[ReportGroup]:
 
 
 def _counts(data: Mapping[str, Any]) -> GroupCounts | None:
-    """Of a group's record; None of an order that is listed."""
+    """Return the counts in a group's record; None for a listed order."""
     behaviours = data.get("behaviours", 0)
     if int(data.get("orders", 1)) <= 1:
         return None
@@ -243,12 +245,12 @@ def _counts(data: Mapping[str, Any]) -> GroupCounts | None:
 
 
 def skipped_twins(records: Sequence[HistoryRecord]) -> list[str]:
-    """The twins that were not played, and why."""
+    """Return the twins that were not played, with the reasons."""
     return [each.message for each in select(records, SkippedTwin)]
 
 
 def counts_text(counts: GroupCounts) -> str:
-    """``24 of 36 feasible, 4 behaviours (run: 4)``; what was left out is said."""
+    """Return the counts as ``24 of 36 feasible, 4 behaviours (run: 4)``, and the limit if orders were left out."""
     ways = f"{counts.behaviours:,} behaviour{'' if counts.behaviours == 1 else 's'}"
     if counts.left_out:
         why = f" ({counts.limit})" if counts.limit else ""

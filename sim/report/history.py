@@ -1,7 +1,7 @@
-"""The history of a run: one record a happening, one line of JSON a record.
+"""The history of a run: one record for each event, one line of JSON for each record.
 
-Whoever plays a scenario writes it; timeline, verdict and checkers are pure functions of it. It knows
-no database and no scenario file. A line is flushed as soon as it is written, so that a run that was
+The code that plays a scenario writes the history; timeline, verdict and checkers are pure functions of it. It knows
+no database and no scenario file. Each line is flushed as soon as it is written, so that a run that was
 killed leaves its evidence.
 """
 
@@ -24,7 +24,7 @@ SCHEMA = 1
 ENDS = frozenset(
     {"ok", "rejected", "error", "in_doubt", "rolled_back", "skipped", "timed_out", "explain"}
 )
-#: Every kind of record and what it says.
+#: Every kind of record with its meaning.
 KINDS = {
     "header": "first line: schema, scenario, nodes, sessions",
     "order": "an order begins; everything up to the next one belongs to it",
@@ -76,12 +76,12 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryRecord:
-    """One happening. Empty fields are left out of the line."""
+    """A record of the history. Empty fields are left out of the line."""
 
     seq: int
-    """Counts up within the run."""
+    """Number of the record, increasing within the run."""
     t_us: int
-    """Microseconds since the run began, by a clock that only goes forward."""
+    """Microseconds since the start of the run, by a monotonic clock."""
     kind: str
     """One of `KINDS`."""
     order: str = ""
@@ -89,28 +89,30 @@ class HistoryRecord:
     node: str = ""
     step: str = ""
     gid: str = ""
-    """The global transaction, without a branch."""
+    """Identifier of the global transaction, without the branch."""
     sql: str = ""
     params: Mapping[str, Any] | None = None
     rows: tuple[Mapping[str, Any], ...] | None = None
-    """What came back, or what a table holds; of a load's table the first `ROWS_MAX`."""
+    """The rows of a result or of a table; of a load's table only the first `ROWS_MAX`."""
     rowcount: int | None = None
     tag: str = ""
     """The server's command tag of the last statement."""
     sqlstate: str = ""
     number: int = 0
-    """The original's error number."""
+    """SQL Server's error number."""
     message: str = ""
     conflict: Mapping[str, Any] | None = None
-    """What the Publisher said about a refusal; `kind` is always there."""
+    """The Publisher's description of a refusal; `kind` is always present."""
     wait: Mapping[str, Any] | None = None
-    """`session`, `step`, `node`, `gid`, `pid`, `lock` of the holder, as far as known; `application`: its name, if it is
-    no session of ours."""
+    """`session`, `step`, `node`, `gid`, `pid`, `lock` of the lock's holder, as far as known; `application`: the
+    holder's
+    application name, if it is no session of the run.
+    """
     data: Mapping[str, Any] | None = None
-    """What only this kind has."""
+    """Data specific to the kind of record."""
 
     def line(self) -> str:
-        """The record as one line of JSON, without its end."""
+        """Return the record as one line of JSON, without the line end."""
         filled = {
             name: value
             for name in _FIELDS
@@ -120,7 +122,7 @@ class HistoryRecord:
 
     @classmethod
     def parse(cls, line: str) -> Self:
-        """The record that `line` holds; fields that this version does not know are passed over."""
+        """Return the record in `line`; fields that this version does not know are ignored."""
         result = json.loads(line)
         if result.get("rows") is not None:
             result["rows"] = tuple(result["rows"])
@@ -129,19 +131,19 @@ class HistoryRecord:
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(HistoryRecord))
 _ALWAYS = frozenset({"seq", "t_us", "rowcount"})
-#: Of a load's table, and of a script's result.
+#: Maximum number of recorded rows of a load's table and of a script's result.
 ROWS_MAX = 200
 
 
 class History:
-    """Collects the records of a run and writes them as they come.
+    """Collects the records of a run and writes each to the file.
 
-    What belongs to the run is written here; what belongs to an order, through `of`. Several orders may be
-    played at a time: their records stand in the order of happening and say to which order they belong.
+    Records of the run itself are written here; those of an order, through `of`. Several orders may be
+    played concurrently: their records are in order of time and name the order to which they belong.
 
     Args:
-        file: where each line is written and flushed; without it they are only collected.
-        clock_ns: the time since any moment; it only goes forward.
+        file: the file to which each line is written and flushed; without it records are only collected.
+        clock_ns: a monotonic clock, in nanoseconds from any origin.
     """
 
     def __init__(
@@ -153,16 +155,16 @@ class History:
         self.records: list[HistoryRecord] = []
 
     def of(self, case: str, *, clock: Callable[[], int] | None = None) -> OrderHistory:
-        """The history of one order of the run.
+        """Return the history of one order of the run.
 
         Args:
-            case: its name, which no other order of the run has.
-            clock: nanoseconds by the clock of those who play it; without it the run's.
+            case: the order's name, unique within the run.
+            clock: the clock of the stage on which the order is played, in nanoseconds; by default the run's.
         """
         return OrderHistory(self, case, clock)
 
     def follow(self, clock_ns: Callable[[], int]) -> None:
-        """Take the time from another clock from here on: a run in virtual time is the same each time."""
+        """Take the time from another clock from now on, so that a run in virtual time is the same each time."""
         self._clock_ns = clock_ns
         self._start_ns = clock_ns()
 
@@ -186,15 +188,15 @@ class History:
 
 
 class OrderHistory:
-    """What happens in one order, in its run's history and by itself."""
+    """The history of one order, as part of its run's history and by itself."""
 
     def __init__(self, history: History, case: str, clock: Callable[[], int] | None) -> None:
         self.case = case
-        """The order's name; it goes into every record."""
+        """The order's name, which each of its records has."""
         self.records: list[HistoryRecord] = []
-        """Those of this order alone."""
+        """The records of this order alone."""
         self.branches: dict[str, set[str]] = {}
-        """By node, the branches whose markers a look has shown already."""
+        """The branches whose markers a look has already shown, by node."""
         self._history = history
         self._clock = clock
         self._began_ns = history._elapsed_ns() if clock is not None else 0
@@ -207,17 +209,17 @@ class OrderHistory:
         return record
 
     def _now_ns(self) -> int:
-        """Since the run began; a clock of its own has counted since this order began."""
+        """Return the nanoseconds since the start of the run; an own clock counts from the start of the order."""
         if self._clock is None:
             return self._history._elapsed_ns()
         return self._began_ns + self._clock() - self._clock_began_ns
 
 
 def read(path: Path) -> list[HistoryRecord]:
-    """The records of a file; a last line that was cut off is left out.
+    """Return the records of a file; an incomplete last line is left out.
 
     Raises:
-        ConfigurationError: it is no history, or of a version that this program does not know.
+        ConfigurationError: the file is no history, or of a version that this program does not know.
     """
     records: list[HistoryRecord] = []
     lines = path.read_text(encoding="utf-8").split(
@@ -235,7 +237,7 @@ def read(path: Path) -> list[HistoryRecord]:
 
 
 def by_order(records: Sequence[HistoryRecord]) -> Iterator[tuple[str, list[HistoryRecord]]]:
-    """The records of each order, in the order of beginning; what belongs to none is left out."""
+    """Yield the records of each order, in the order of beginning; records of no order are left out."""
     orders: dict[str, list[HistoryRecord]] = {}
     for record in records:
         if record.order:
@@ -244,5 +246,5 @@ def by_order(records: Sequence[HistoryRecord]) -> Iterator[tuple[str, list[Histo
 
 
 def plain(value: Any) -> Any:
-    """`value` as JSON can hold it: numbers, text, truth values and NULL; the rest as text."""
+    """Return `value` as JSON can represent it: numbers, text, booleans and NULL; other values as text."""
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

@@ -1,8 +1,7 @@
-"""How one order was judged, from its records, and what is worse than what.
+"""The verdict on one order from its records, and the severity of kinds of failure.
 
-Whoever plays an order writes how it was judged (a record of kind ``verdict``). What an order was expected
-to do is not known here. A history that breaks off has orders without a verdict: nobody knows about them,
-and so it is said.
+The code that plays an order records its verdict (a record of kind ``verdict``). This module does not know what an
+order was expected to do. A history that breaks off has orders without a verdict, which are reported as unknown.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from twopc.sim.report.event_records import select
 from twopc.sim.report.events import OrderJudgement
 from twopc.sim.report.history import HistoryRecord
 
-#: What can be wrong with an order or a run, the worst first, and the exit code for it. ``unfinished``:
+#: The kinds of failure of an order or a run, the worst first, with their exit codes. ``unfinished``:
 #: the history breaks off; ``unstable``: an order that was repeated did not always go the same way;
 #: ``unplayed``: nothing was played, as of a run whose only twin had to be skipped.
 EXIT_CODES: Mapping[str, int] = {
@@ -39,17 +38,17 @@ Verdict = dict[str, Any]
 
 
 def word(kind: str) -> str:
-    """``pass``, ``fail`` or ``unknown``, for a kind of failure."""
+    """Return ``pass``, ``fail`` or ``unknown`` for a kind of failure."""
     return _WORDS.get(kind, "fail")
 
 
 def worst(kinds: Sequence[str]) -> str:
-    """The worst of several kinds of failure; empty if there is none."""
+    """Return the worst of several kinds of failure; empty if there is none."""
     return min(kinds, key=list(EXIT_CODES).index, default="")
 
 
 def order_verdict(records: Sequence[HistoryRecord]) -> Verdict:
-    """The part about one order, of its records."""
+    """Return the verdict on one order from its records."""
     judged = next(select(reversed(records), OrderJudgement), None)
     if judged is not None:
         return dict(judged.verdict)

@@ -1,7 +1,6 @@
-"""A run as JUnit XML, which every CI system shows: the scenario a suite, each order a case.
+"""A run as JUnit XML, which every CI system shows: the scenario is a suite, each order a case.
 
-A case that failed tells where it was expected otherwise and how to play it again; every case holds its
-timeline as text.
+A failed case says what was expected and how to play it again; every case contains its timeline as text.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from twopc.sim.report.recorded_orders import PlayedOrder
 from twopc.sim.report.terminal import console
 from twopc.sim.report.timeline import draw, timeline
 
-#: What XML 1.0 cannot hold, not even escaped.
+#: Characters that XML 1.0 does not allow, not even escaped.
 _UNSPEAKABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def junit(records: Sequence[HistoryRecord]) -> str:
-    """The XML document."""
+    """Return the XML document."""
     header = header_of(records)
     every = groups(records)
     kinds = [group.kind for group in every]
@@ -51,7 +50,7 @@ _TOTALS = ("tests", "failures", "errors", "time")
 
 
 def _case(suite: ElementTree.Element, group: ReportGroup, header: Mapping[str, Any]) -> None:
-    """An order; a generated one is a case too, and what went wrong in it comes first."""
+    """Add the test case of an order name to the suite; a generated order is one case, its failed checks first."""
     case = ElementTree.SubElement(
         suite,
         "testcase",
@@ -77,7 +76,7 @@ def _case(suite: ElementTree.Element, group: ReportGroup, header: Mapping[str, A
 
 
 def _properties(group: ReportGroup, header: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """How to play it again, what it was played with, and its global transactions."""
+    """Yield how to play the order again, its parameters and its global transactions."""
     repro = next((order.verdict["repro"] for order in (*group.failed, *group.orders)), None)
     if repro:
         yield "repro", str(repro)
@@ -126,7 +125,7 @@ def _seconds(milliseconds: float) -> str:
 
 
 def _text(text: str) -> str:
-    """`text` with what XML cannot hold written as an escape."""
+    """Return `text` with characters that XML cannot represent written as escapes."""
     return _UNSPEAKABLE.sub(lambda result: f"\\x{ord(result[0]):02x}", text)
 
 

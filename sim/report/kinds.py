@@ -1,7 +1,8 @@
-"""The kinds of refusal beside their names elsewhere: SQLSTATE, SQL Server's number, PostgreSQL's conflicts.
+"""The kinds of refusal with their other names: SQLSTATE, SQL Server's number, PostgreSQL's conflicts.
 
-Whoever knows one of them finds the others. SQLSTATEs and numbers are those of `twopc.errors`; the third
-name is what PostgreSQL 18 counts in ``pg_stat_subscription_stats`` for the same conflict.
+SQLSTATEs and numbers are those of `twopc.errors`; the third name is the one under which PostgreSQL 18 counts the
+same
+conflict in ``pg_stat_subscription_stats``.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from twopc.errors import KINDS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """One kind of refusal."""
+    """A kind of refusal."""
 
     sqlstate: str
     number: int
-    """SQL Server's error; 0 if it has none of its own."""
+    """SQL Server's error number; 0 if it has none for this kind."""
     postgres: tuple[str, ...]
-    """PostgreSQL's names for it in logical replication; none if it does not arise there."""
+    """PostgreSQL's names for the conflict in logical replication; none if it does not arise there."""
     sentence: str
 
 
@@ -69,7 +70,7 @@ KINDS_TABLE: Mapping[str, Kind] = {
 
 
 def markdown() -> str:
-    """The table as it stands in the documentation."""
+    """Return the table of kinds as the documentation shows it."""
     lines = [
         "| kind | what it means | SQLSTATE | SQL Server | PostgreSQL 18 |",
         "|---|---|---|---|---|",

@@ -1,6 +1,7 @@
-"""What a load came to, in words and as a table: a pure function of its records.
+"""The figures of a load, in words and as a table: a pure function of its records.
 
-Whoever plays a load writes its figures in one record of kind ``load``; what they are, `twopc.sim.workload.figures` says.
+The code that plays a load writes the figures in one record of kind ``load``; `twopc.sim.workload.figures` defines
+them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from twopc.sim.report.event_records import select
 from twopc.sim.report.events import LoadFigures
 from twopc.sim.report.history import HistoryRecord
 
-#: How the latencies are called for a reader.
+#: Names of the latencies in reports.
 TIMED = {
     "commit": "commit",
     "conflict": "refusal",
@@ -22,13 +23,13 @@ TIMED = {
 
 
 def of(records: Sequence[HistoryRecord]) -> dict[str, Any]:
-    """The figures of the load among the records; empty if there is none."""
+    """Return the figures of the load among the records; empty if there is none."""
     measured = next(select(reversed(records), LoadFigures), None)
     return dict(measured.figures) if measured is not None else {}
 
 
 def in_short(report: Mapping[str, Any]) -> str:
-    """One line: ``1,204 committed, 8.3% rejected, 240 per second, commit p99 12.4 ms``."""
+    """Return the figures in one line: ``1,204 committed, 8.3% rejected, 240 per second, commit p99 12.4 ms``."""
     counts = report["counts"]
     lines = [f"{counts['committed']:,} committed", f"{share(report, 'rejected')} rejected"]
     lines += [f"{counts[kind]:,} {word}" for kind, word in _RARE if counts[kind]]
@@ -44,13 +45,13 @@ _RARE = (("error", "errors"), ("in_doubt", "in doubt"), ("dropped", "dropped"))
 
 
 def share(report: Mapping[str, Any], kind: str) -> str:
-    """How much of all attempts ended so, in percent."""
+    """Return the share of all attempts with this end, in percent."""
     attempts = report["counts"]["attempts"]
     return f"{100 * report['counts'][kind] / attempts:.1f}%" if attempts else "0%"
 
 
 def lines(report: Mapping[str, Any]) -> list[str]:
-    """The figures as a table of text."""
+    """Return the figures as a table of text."""
     counts = report["counts"]
     results = [
         f"{counts['transactions']:,} transactions in {report['seconds']:.2f} s: "
@@ -73,7 +74,7 @@ def lines(report: Mapping[str, Any]) -> list[str]:
 
 
 def sentences(report: Mapping[str, Any]) -> list[str]:
-    """The figures for somebody who reads no tables."""
+    """Return the figures in sentences."""
     counts, latencies = report["counts"], report["latencies_ms"]
     results = [
         f"{counts['transactions']:,} transactions were to begin within {report['seconds']:.1f} seconds, and "
@@ -99,7 +100,7 @@ def sentences(report: Mapping[str, Any]) -> list[str]:
 
 
 def table(latencies: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """Latencies in columns."""
+    """Return the latencies in columns."""
     if not latencies:
         return []
     columns = list(next(iter(latencies.values())))

@@ -1,4 +1,4 @@
-"""What merge sessions have done, in figures: how many rows went up and down, and what was remarkable.
+"""The figures of merge sessions: how many rows were uploaded and downloaded, and notable facts.
 
 Pure functions of events.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 from twopc.sim.report.events import StepEnd
 
-#: What may be remarkable about a session besides, by the field of its report that counts it, or says so.
+#: Other notable facts of a session, by the field of its report that counts or states them.
 _REMARKS = {
     "conflicts": "conflict",
     "deferred": "deferred",
@@ -22,7 +22,7 @@ _REMARKS = {
 
 
 def brings(ended: StepEnd) -> bool:
-    """Whether the sessions of a sync have changed anything, or met anything remarkable."""
+    """Return whether the merge sessions of a sync changed anything or reported a notable fact."""
     return any(
         value
         for each in ended.merge
@@ -32,7 +32,9 @@ def brings(ended: StepEnd) -> bool:
 
 
 def summary(ended: StepEnd) -> str:
-    """``↑1 ↓2, 1 conflict``; of several Subscribers each with its name; empty if it was no merge session."""
+    """Return ``↑1 ↓2, 1 conflict``, with the name of each of several Subscribers; empty if there was no merge
+    session.
+    """
     several = len(ended.merge) > 1 or not ended.session
     return "; ".join(
         f"{each['subscriber']} {figures(each)}" if several else figures(each)
@@ -41,7 +43,7 @@ def summary(ended: StepEnd) -> str:
 
 
 def figures(report: Mapping[str, Any]) -> str:
-    """Of one session: ``↑1 ↓2, 1 conflict``."""
+    """Return the figures of one session: ``↑1 ↓2, 1 conflict``."""
     parts = [f"↑{report['uploaded']} ↓{report['downloaded']}"]
     for name, words in _REMARKS.items():
         value = report.get(name)

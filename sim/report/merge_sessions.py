@@ -1,4 +1,4 @@
-"""Merge sessions in sentences, and the conflicts that they have recorded.
+"""Merge sessions in sentences, and the conflicts that they recorded.
 
 Pure functions of events.
 """
@@ -15,7 +15,7 @@ from twopc.sim.report.phrases import row_text
 
 
 def conflict_text(conflict: ConflictNote) -> str:
-    """``customer {id: 1}: update_update, anna has won, {phone: 3} is kept``."""
+    """Describe a conflict: ``customer {id: 1}: update_update, anna has won, {phone: 3} is kept``."""
     where = f"{conflict.table} {row_text(conflict.key)}: {conflict.type}"
     origin = conflict.origin
     if conflict.winner:
@@ -30,7 +30,7 @@ def conflict_text(conflict: ConflictNote) -> str:
 
 
 def sentence(report: Mapping[str, Any], who: str) -> str:
-    """What one session did, as one would tell it; `who`: whose sync it was."""
+    """Describe the work of one session in a sentence; `who`: the sync to which the session belongs."""
     up, down = report["uploaded"], report["downloaded"]
     text = f"{who} merge session of {report['subscriber']} brings {_rows(up)} up and {_rows(down)} down"
     remarks = figures(report).split(", ")[1:]
@@ -38,7 +38,7 @@ def sentence(report: Mapping[str, Any], who: str) -> str:
 
 
 def lineage_text(conflict: ConflictNote) -> str:
-    """What the two rows of a conflict stand on, and what follows; empty where it is not known."""
+    """Describe the lineages of a conflict's two rows and their consequence; empty if unknown."""
     stood = conflict.stands_on
     if not stood:
         return ""
@@ -52,7 +52,7 @@ def lineage_text(conflict: ConflictNote) -> str:
 
 
 def lineages_short(conflict: ConflictNote) -> str:
-    """``brought: {anna: 1}, held: {ben: 1}``; empty where it is not known."""
+    """Return the lineages as ``brought: {anna: 1}, held: {ben: 1}``; empty if unknown."""
     stood = conflict.stands_on
     if not stood:
         return ""
@@ -61,33 +61,33 @@ def lineages_short(conflict: ConflictNote) -> str:
 
 
 def why_text(conflict: ConflictNote) -> str:
-    """Why one of them has won; empty where it is not known."""
+    """Describe why the winner of a conflict won; empty if unknown."""
     return f"{conflict.winner} wins: {conflict.why}" if conflict.why else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationsMoved:
-    """What a merge session did to one end's generations, as pieces of sentences."""
+    """The changes of a merge session to the generations of one sender, as parts of sentences."""
 
     sender: str
     receiver: str
     closed: str
-    """``generation 2``; empty: none was."""
+    """The generations that the sender closed, as ``generation 2``; empty if none."""
     arrived: str
-    """``generations 1 to 2``; empty: nothing did."""
+    """The generations that the receiver received, as ``generations 1 to 2``; empty if none."""
     acknowledged: str
-    """What the receiver has acknowledged; empty: nothing new."""
+    """The generations that the receiver newly acknowledged; empty if none."""
     part: str
-    """Of what a part has arrived."""
+    """The generation of which only a part has arrived; empty if none."""
 
     @property
     def is_any(self) -> bool:
-        """Something was done."""
+        """Whether the session changed anything."""
         return bool(self.closed or self.arrived or self.acknowledged or self.part)
 
     @property
     def sentence(self) -> str:
-        """``anna closes generation 2; pub receives generations 1 to 2 and acknowledges``."""
+        """A sentence: ``anna closes generation 2; pub receives generations 1 to 2 and acknowledges``."""
         text = f"{self.sender} closes {self.closed}" if self.closed else ""
         owned = "" if self.closed else f"{self.sender}'s "
         if self.arrived:
@@ -105,7 +105,7 @@ class GenerationsMoved:
 
     @property
     def short(self) -> str:
-        """``anna closes generation 2, generations 1 to 2 → pub ✓``."""
+        """A short form: ``anna closes generation 2, generations 1 to 2 → pub ✓``."""
         text = f"{self.sender} closes {self.closed}" if self.closed else f"{self.sender}'s "
         sent = self.arrived or self.acknowledged
         if sent:
@@ -118,7 +118,7 @@ class GenerationsMoved:
 
 
 def generations(session: MergeSessionEnd) -> list[GenerationsMoved]:
-    """What a merge session did to the generations of either end; nothing of one that was left as it was."""
+    """Return the changes of a merge session to the generations of either end; none for an end without changes."""
     return [each for way in (session.up, session.down) if (each := _moved(way)).is_any]
 
 
@@ -135,7 +135,7 @@ def _moved(way: Mapping[str, Any]) -> GenerationsMoved:
 
 
 def _between(before: int, after: int) -> str:
-    """``generations 2 to 3``; empty if there is no new one."""
+    """Return ``generations 2 to 3``; empty if there is no new generation."""
     if after <= before:
         return ""
     return f"generation {after}" if after == before + 1 else f"generations {before + 1} to {after}"

@@ -1,4 +1,4 @@
-"""An order as a Mermaid sequence diagram: text that GitHub, GitLab and editors draw."""
+"""An order as a Mermaid sequence diagram: text that GitHub, GitLab and editors can draw."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from collections.abc import Iterator, Sequence
 from twopc.sim.report.recorded_orders import PlayedOrder
 from twopc.sim.report.sequence import Diagram, Item, Note, sequence
 
-#: Where a label is broken.
+#: Maximum width of a line of a label.
 _COLUMNS = 50
-#: Mermaid's arrows; its colours cannot be told apart by everybody, nor in the dark.
+#: Mermaid's arrows; its colours are not distinguishable for every reader, nor in a dark theme.
 _ARROWS = {"call": "->>", "answer": "-->>", "refused": "--x", "lost": "-x"}
 
 
 def mermaid(order: PlayedOrder) -> str:
-    """One ``sequenceDiagram``."""
+    """Return one ``sequenceDiagram``."""
     return "\n".join(_lines(sequence(order))) + "\n"
 
 
 def markdown(orders: list[PlayedOrder]) -> str:
-    """Every order under a heading, as Markdown with one diagram each."""
+    """Return Markdown with one heading and one diagram for each order."""
     return "\n".join(
         f"### {_heading(order.name)}\n\n```mermaid\n{mermaid(order)}```\n" for order in orders
     )
@@ -43,7 +43,7 @@ def _lines(diagram: Diagram) -> Iterator[str]:
 
 
 def _merged(items: Sequence[Item]) -> list[Item]:
-    """The items; a note that only goes on with the one before it is a further line of that."""
+    """Return the items; a faint note for the same lane as the note before it is appended to that note as a line."""
     merged: list[Item] = []
     for item in items:
         last = merged[-1] if merged else None
@@ -69,9 +69,9 @@ def _item(item: Item, ids: dict[str, str]) -> str:
 
 
 def _text(text: str) -> str:
-    """`text` so that nothing in it means anything to Mermaid, broken into lines.
+    """Return `text` escaped for Mermaid and broken into lines.
 
-    Without the hourglass, which few fonts have.
+    The hourglass is left out, as few fonts have it.
     """
     lines = [
         line
@@ -82,7 +82,7 @@ def _text(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Everything but letters, digits and harmless punctuation as the number of its character."""
+    """Return `text` with all but letters, digits and harmless punctuation replaced by character codes."""
     return re.sub(r"[^\w\s.,:=()*+/'✓✗⧗→«»?–-]", lambda result: f"#{ord(result[0])};", text)
 
 

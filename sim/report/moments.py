@@ -1,8 +1,7 @@
-"""How every node stood at every moment of an order, as far as the history tells.
+"""The state of every node at every moment of an order, as far as the history shows it.
 
-A moment is one row of the timeline and everything that was recorded until the next. Committed rows are
-known whenever they were looked at: before the first step, after each commit, at the end. A pure function
-of the records.
+A moment is one row of the timeline with everything that was recorded until the next. Committed rows are
+known from looks: before the first step, after each commit, at the end. A pure function of the records.
 """
 
 from __future__ import annotations
@@ -45,22 +44,22 @@ _TROUBLES: Mapping[type[NodeIncident], str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineRow:
-    """One row of the timeline."""
+    """A row of the timeline."""
 
     entry: LaneEntry
     more: tuple[LaneEntry, ...]
-    """What is written under it."""
+    """The further lines below the entry."""
     until: int
-    """The last event that belongs to it."""
+    """Number of the last event that belongs to the row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionState:
-    """What a session is doing, in a few words."""
+    """The current activity of a session, in a few words."""
 
     text: str
     style: str = ""
-    """As of a timeline's entry."""
+    """Style, as of a `LaneEntry`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,46 +68,47 @@ class UncommittedRow:
 
     session: str
     row: Mapping[str, Any]
-    """As the transaction sees it; of one that is gone, as it was."""
+    """The row as the transaction sees it; a deleted row as it was."""
     gone: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeTable:
-    """The committed rows of a table at a node, and what is known of changes that are not committed."""
+    """The committed rows of a table at a node, and the known uncommitted changes."""
 
     name: str
     key: tuple[str, ...]
     rows: tuple[Mapping[str, Any], ...]
     count: int
-    """Of all its rows: of a long table only the first are recorded."""
+    """Number of all rows; of a long table only the first rows are recorded."""
     before: tuple[Mapping[str, Any], ...] | None
-    """The rows before they last changed; None if they have not."""
+    """The rows before their last change; None if they have not changed."""
     publisher: tuple[Mapping[str, Any], ...] | None
-    """What of the Publisher's rows should be here at the same moment; None at the Publisher itself, and
-    where a part is published that nobody has looked at."""
+    """The Publisher's rows that should be at this node at the same moment; None at the Publisher itself, and if a
+    partition is published whose rows no look has shown.
+    """
     uncommitted: tuple[UncommittedRow, ...] = ()
-    """Known only where somebody goes through an order by hand."""
+    """The uncommitted rows, which are recorded only when a user steps through an order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeState:
-    """A node at a moment."""
+    """The state of a node at a moment."""
 
     sessions: tuple[tuple[str, SessionState], ...]
     waits: tuple[str, ...]
-    """Who waits here for whom."""
+    """The waits at this node, in words."""
     prepared: tuple[str, ...] | None
-    """The branches that are prepared; None while nobody has looked."""
+    """The prepared branches; None until a look has shown them."""
     troubles: tuple[str, ...]
-    """What keeps it from working as it should: it accepts no connections, its agent is paused."""
+    """The current disturbances: the node accepts no connections, or its agent is paused."""
     tables: tuple[NodeTable, ...]
 
 
 def moments(order: PlayedOrder, rows_max: int | None = None) -> list[TimelineRow]:
-    """The rows of the order's timeline, or the first of them.
+    """Return the rows of the order's timeline, at most `rows_max`.
 
-    The last takes everything that was recorded after it, so that at the last moment all is over.
+    The last row includes everything that was recorded after it, so that the last moment shows the end.
     """
     groups: list[list[LaneEntry]] = []
     for entry in timeline(order.fold).entries:
@@ -124,7 +124,7 @@ def moments(order: PlayedOrder, rows_max: int | None = None) -> list[TimelineRow
 
 
 def states(order: PlayedOrder, at: Sequence[TimelineRow]) -> dict[str, list[NodeState]]:
-    """Of each node its state before the first moment, and at each."""
+    """Return the states of each node: before the first moment, and at each moment."""
     watch = _StateFold(order)
     results: dict[str, list[NodeState]] = {node: [] for node in order.nodes}
     events = iter(order.fold.events)
@@ -140,7 +140,7 @@ def states(order: PlayedOrder, at: Sequence[TimelineRow]) -> dict[str, list[Node
 
 
 def state_at(order: PlayedOrder, seq: int) -> dict[str, NodeState]:
-    """Each node after one event: of an order that may not be over."""
+    """Return the state of each node after one event; the order may not be over."""
     watch = _StateFold(order)
     for event in order.fold.events:
         if event.seq <= seq:
@@ -149,7 +149,7 @@ def state_at(order: PlayedOrder, seq: int) -> dict[str, NodeState]:
 
 
 class _StateFold:
-    """What is known after the events seen so far."""
+    """The state that is known after the events seen so far."""
 
     def __init__(self, order: PlayedOrder) -> None:
         self._order = order
@@ -158,7 +158,7 @@ class _StateFold:
             name: SessionState(text="not begun", style="faint") for name in order.sessions
         }
         self._open: dict[str, bool] = {}
-        """The sessions with an open transaction, and whether it has changed rows."""
+        """The sessions with an open transaction, and whether the transaction has changed rows."""
         self._sql: dict[str, str] = {}
         self._uncommitted: dict[tuple[str, str], dict[str, tuple[UncommittedRow, ...]]] = {}
         self._waits: dict[str, Mapping[str, Any]] = {}
@@ -196,7 +196,7 @@ class _StateFold:
         tables[look.table] = look
 
     def _changed(self, seen: UncommittedRows) -> None:
-        """What a session has changed at its node; with eager shipping the Publisher has it too."""
+        """Record the uncommitted rows of a session at its node; with eager shipping, at the Publisher too."""
         session, table, key = seen.session, seen.table, seen.key
         rows = [(row, False) for row in seen.rows] + [(row, True) for row in seen.gone]
         here = [UncommittedRow(session=session, row=row, gone=is_gone) for row, is_gone in rows]
@@ -264,7 +264,7 @@ class _StateFold:
         return SessionState(text=f"in a transaction{changes}")
 
     def node(self, node: str) -> NodeState:
-        """What is known of a node now."""
+        """Return the known state of a node."""
         return NodeState(
             sessions=tuple(
                 (name, self._standings[name]) for name, at in self._sessions.items() if at == node
@@ -296,7 +296,7 @@ class _StateFold:
         )
 
     def _expected(self, node: str, name: str) -> tuple[Mapping[str, Any], ...] | None:
-        """The Publisher's rows as they should be at a Subscriber."""
+        """Return the rows that a Subscriber should have according to the Publisher."""
         other = self._tables.get(self._order.publisher, {}).get(name)
         if node == self._order.publisher or other is None:
             return None
@@ -310,14 +310,14 @@ def _key(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def _ends_changes(ended: StepEnd) -> bool:
-    """Its session's uncommitted changes are over, or partly taken back: what is left is looked at anew."""
+    """Return whether a step's end ends the session's uncommitted changes; rows that remain are looked at again."""
     if isinstance(ended, (StepSuccess, DoubtfulStep, UnsentStep, AuthorNote)):
         return ended.tag in ("COMMIT", "ROLLBACK") or ended.has_committed
     return True
 
 
 def _partial(looks: Sequence[TableLook]) -> set[tuple[str, str]]:
-    """The Subscribers' tables that hold a part of the Publisher's rows or columns."""
+    """Return the Subscribers' tables that hold only a part of the Publisher's rows or columns."""
     final: dict[tuple[str, str], Sequence[Row]] = {}
     results = set()
     for look in looks:

@@ -1,6 +1,6 @@
-"""All nodes at one moment, side by side: who does what there, who waits for whom, and the rows: committed ones, and others.
+"""All nodes at one moment, side by side: sessions, waits, and committed and uncommitted rows.
 
-Drawn for the terminal from the records up to that moment; it knows no database.
+Drawn for the terminal from the records up to that moment; this module knows no database.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-#: Columns below which a node is not drawn: then the next one goes below.
+#: Minimum width of a node; if there is less room, the next node is drawn below.
 _NODE_MIN = 30
-#: Rows of a table that are shown.
+#: Maximum number of rows shown of a table.
 _ROWS_SHOWN = 8
 
 
 def panel(
     records: Sequence[HistoryRecord], at_seq: int | None = None, width: int = 100
 ) -> RenderableType:
-    """Every node as it stands after the record `at_seq`; without it, after the last.
+    """Return every node as of the record `at_seq`, drawn side by side; by default, as of the last record.
 
     Args:
-        records: those of one order, with the run's header before them if there is one.
-        width: columns that there are.
+        records: the records of one order, after the run's header if there is one.
+        width: the number of columns available.
     """
     from rich.console import Group
     from rich.panel import Panel
@@ -89,9 +89,9 @@ def _lines(state: NodeState, publisher: str) -> list[RenderableType]:
 
 
 def _table(table: NodeTable, publisher: str) -> Iterator[Text]:
-    """Its committed rows, and below each what open transactions have made of it.
+    """Yield the committed rows, each with the uncommitted versions of open transactions below it.
 
-    ≠ marks those that are not as at the Publisher, ● those that have just changed, ○ what is not committed.
+    ≠ marks rows that differ from the Publisher's, ● rows that have just changed, ○ uncommitted rows.
     """
     from rich.text import Text
 

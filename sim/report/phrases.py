@@ -1,4 +1,4 @@
-"""Events in plain words, for whoever has never seen a replication conflict."""
+"""Events in plain words, for readers who do not know replication conflicts."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ from twopc.sim.report.fold import Settlement
 from twopc.sim.report.merge_reports import summary
 
 _ROWS_SHOWN = 3
-#: Steps that are known by what they do rather than by their names.
+#: Steps that are named by their SQL rather than by their names.
 WORDS = ("begin", "commit", "rollback")
 
 
 def row_text(row: Mapping[str, Any]) -> str:
-    """A row as scenario files write it, without its version."""
+    """Return a row as in scenario files, without its version."""
     shown = (f"{name}: {_cell(value)}" for name, value in row.items() if name != VERSION_COLUMN)
     return "{" + ", ".join(shown) + "}"
 
 
 def rows_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows as scenario files write them; of many, the first."""
+    """Return rows as in scenario files; of many rows only the first."""
     if not rows:
         return "no rows"
     more = f" and {len(rows) - _ROWS_SHOWN} more" if len(rows) > _ROWS_SHOWN else ""
@@ -54,15 +54,17 @@ def rows_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def shorten(message: str, width: int) -> str:
-    """A server's message on one line of at most `width` characters, cut between words.
+    """Return a server's message on one line of at most `width` characters, cut between words.
 
-    Never at a hyphen: where a row version could be cut would depend on its digits.
+    It is never cut at a hyphen: the place of a cut within a row version would depend on its digits.
     """
     return textwrap.shorten(message, width, placeholder=" …", break_on_hyphens=False)
 
 
 def moment_text(t_us: int) -> str:
-    """A time for a column headed ``ms``, in at most six characters: from ten seconds on in seconds, with the unit."""
+    """Return a time for a column headed ``ms``, in at most six characters: from ten seconds on in seconds, with the
+    unit.
+    """
     if t_us < 9_999_950:
         return f"{t_us / 1000:.1f}"
     seconds = t_us / 1_000_000
@@ -72,14 +74,14 @@ def moment_text(t_us: int) -> str:
 
 
 def took_text(elapsed_us: float) -> str:
-    """How long something took: ``41 ms``, from ten seconds on ``12.3 s``."""
+    """Return a duration: ``41 ms``, from ten seconds on ``12.3 s``."""
     if elapsed_us < 9_999_500:
         return f"{elapsed_us / 1000:.0f} ms"
     return f"{elapsed_us / 1_000_000:,.1f} s"
 
 
 def result_text(ended: StepEnd) -> str:
-    """What a statement that did its work returned, in a few words."""
+    """Return the result of a successful statement, in a few words."""
     if ended.rows is not None and ended.tag.startswith("SELECT"):
         if len(ended.rows) == 1:
             cells = [f"{name}={_cell(value)}" for name, value in ended.rows[0].items()]
@@ -91,7 +93,7 @@ def result_text(ended: StepEnd) -> str:
 
 
 def call_text(invoked: StepStart) -> str:
-    """A step as it is sent: its name and its SQL on one line."""
+    """Return a step as it is sent: its name and its SQL on one line."""
     sql = " ".join(invoked.sql.split())
     if not invoked.step or sql in WORDS:
         return sql
@@ -99,7 +101,7 @@ def call_text(invoked: StepStart) -> str:
 
 
 def done_text(ended: StepEnd, nodes_of: Mapping[str, Sequence[str]]) -> str:
-    """What a step that went well came to; a commit says where, by `played.took_effect_at`."""
+    """Return the result of a successful step; of a commit the nodes at which it took effect, from `nodes_of`."""
     if ended.tag == "BEGIN":
         return ""
     if ended.tag == "COMMIT":
@@ -111,7 +113,7 @@ def done_text(ended: StepEnd, nodes_of: Mapping[str, Sequence[str]]) -> str:
 
 
 def style_of(ended: StepEnd) -> str:
-    """How the end of a step is to be read: good, bad, faint or plain."""
+    """Return the style of a step's end: good, bad, faint or plain."""
     if isinstance(ended, StepSuccess):
         return "good" if ended.tag == "COMMIT" else ""
     return "faint" if isinstance(ended, UnsentStep) else "bad"
@@ -126,7 +128,7 @@ _FAILURES: Mapping[type[StepEnd], str] = {
 
 
 def refusal(ended: StepEnd) -> str:
-    """How a step failed, in three words."""
+    """Return how a step failed, in at most three words."""
     if isinstance(ended, StepRefusal):
         return f"✗ refused: {ended.conflict.get('kind')}"
     if isinstance(ended, StepError):
@@ -135,7 +137,7 @@ def refusal(ended: StepEnd) -> str:
 
 
 def because(ended: StepEnd) -> str:
-    """Why a step was refused; empty if there is nothing to add to `refusal`."""
+    """Return why a step was refused; empty if there is nothing to add to `refusal`."""
     facts = ended.conflict
     what = f"{_article(facts)} {_key(facts)}".strip()
     now = facts.get("publisher_row")
@@ -162,7 +164,7 @@ def because(ended: StepEnd) -> str:
 
 
 def happening(event: NodeIncident) -> str:
-    """What has happened to a node or an agent, with a sign if it is for the worse."""
+    """Describe an event of a node or an agent, with a sign if it is adverse."""
     node = event.node
     match event:
         case Outage(is_on=True):
@@ -182,18 +184,18 @@ def happening(event: NodeIncident) -> str:
 
 
 def happening_style(event: NodeIncident) -> str:
-    """How it is to be read."""
+    """Return the style of an event of a node or an agent."""
     return "bad" if happening(event).startswith("✗") else "note"
 
 
 def settled_text(done: Settlement) -> str:
-    """What recovery did with a transaction: ``✓ commits alice's transaction``."""
+    """Describe how recovery finished a transaction: ``✓ commits alice's transaction``."""
     whose = done.author.name if done.author is not None else f"transaction {done.gid}"
     return f"✓ commits {whose}" if done.outcome == "committed" else f"rolls back {whose}"
 
 
 def remarks(event: HistoryEvent) -> list[tuple[str, str]]:
-    """What happened to a session besides its steps' beginnings and ends: lines, and how each is to be read."""
+    """Return lines, each with its style, for a session's events other than the start and end of its steps."""
     match event:
         case WaitStart():
             return [(f"⧗ waits for {holder(event.wait)}", "wait")]
@@ -214,17 +216,17 @@ def remarks(event: HistoryEvent) -> list[tuple[str, str]]:
 
 
 def why(ended: StepEnd) -> str:
-    """What stands below a step that failed; empty if there is nothing to add."""
+    """Return the explanation below a failed step; empty if there is nothing to add."""
     return because(ended) if isinstance(ended, (StepRefusal, StepError)) else ended.message
 
 
 def notices(event: NoticeArrival) -> str:
-    """``2 notices``, or what they said."""
+    """Return ``2 notices``, or their text."""
     return event.message or _counted(event.count or 1, "notice")
 
 
 def holder(wait: Mapping[str, Any]) -> str:
-    """For whom somebody waits, and where."""
+    """Return the holder for which a step waits, and the node."""
     who = str(wait.get("session") or "")
     step = f" ({wait['step']})" if wait.get("step") else ""
     if not who:
@@ -235,7 +237,7 @@ def holder(wait: Mapping[str, Any]) -> str:
 
 
 def nameless(wait: Mapping[str, Any]) -> str:
-    """Whom somebody waits for who is no session and no branch: a process, or what its lock tells."""
+    """Return the holder of a lock that is neither a session nor a branch: a process, or a description of the lock."""
     process = f"process {wait['pid']}" if wait.get("pid") else ""
     if wait.get("application"):
         return f"{wait['application']} ({process})" if process else str(wait["application"])
@@ -243,7 +245,7 @@ def nameless(wait: Mapping[str, Any]) -> str:
 
 
 def is_of_dependencies(message: str) -> bool:
-    """A serialization failure for what transactions read and wrote, and not for one row."""
+    """Return whether a serialization failure is due to read/write dependencies rather than to one row."""
     return "read/write dependencies" in message
 
 
@@ -259,7 +261,7 @@ def _unserializable(ended: StepEnd) -> str:
 
 
 def raised_at(ended: StepEnd) -> str:
-    """The node that has refused: over the link it may be the Publisher."""
+    """Return the node that refused the step, which may be the Publisher."""
     return ended.at or ended.node
 
 

@@ -1,6 +1,6 @@
-"""What is shown while a run goes on: a panel on a terminal, a line now and then elsewhere, JSON for tools.
+"""Progress of a run: a panel on a terminal, an occasional line elsewhere, JSON for tools.
 
-Drawn from how everything stands; when and where it is printed, others decide.
+Drawn from the current state; the callers decide when and where it is printed.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from twopc.sim.report.sentences import waits_for
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-#: Without a terminal a line is printed whenever so much time has passed with nothing else to print.
+#: Without a terminal a line is printed after this time without other output.
 HEARTBEAT_S = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunProgress:
-    """How a run stands."""
+    """The current state of a run."""
 
     case: str
-    """The order that is being played."""
+    """Name of the order that is being played."""
     sessions: Mapping[str, str]
-    """What each session is doing, in a few words."""
+    """The current activity of each session, in a few words."""
     prepared: tuple[str, ...]
-    """Branches that wait for a decision, by gid and node."""
+    """The sessions that are committing, each with its node."""
     behind: Mapping[str, int]
-    """How many committed transactions each Subscriber has not got yet."""
+    """Number of committed transactions that each Subscriber has not yet received."""
 
 
 def standing(records: Sequence[HistoryRecord], subscribers: Sequence[str] = ()) -> RunProgress:
-    """How an order stands after the records there are."""
+    """Return the state of an order after the records so far."""
     sessions: dict[str, str] = {}
     open_branches: dict[str, str] = {}
     committed: dict[str, str] = {}
@@ -99,7 +99,7 @@ def _doing(event: HistoryEvent, before: str) -> str:
 def live(
     now: RunProgress, *, scenario: str, done: int, failed: int, elapsed_s: float
 ) -> RenderableType:
-    """A panel of a few lines: sessions and their state, what is in doubt, who is behind."""
+    """Return a panel of a few lines: the sessions' activity, commits in progress, and Subscribers that lag behind."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -125,7 +125,7 @@ def live(
 
 
 def heartbeat(now: RunProgress, *, scenario: str, done: int, elapsed_s: float) -> str:
-    """One line that says that a run still goes on, and at what."""
+    """Return one line that says what a run is doing."""
     waiting = [f"{name}: {doing}" for name, doing in now.sessions.items() if " waits " in doing]
     running = [
         f"{name} {doing}" for name, doing in now.sessions.items() if doing.startswith("runs ")
@@ -137,5 +137,5 @@ def heartbeat(now: RunProgress, *, scenario: str, done: int, elapsed_s: float) -
 
 
 def as_json(event: str, **fields: Any) -> str:
-    """One line for a tool: ``{"event": "order", "name": "alice first", "verdict": "pass"}``."""
+    """Return one line for a tool: ``{"event": "order", "name": "alice first", "verdict": "pass"}``."""
     return json.dumps({"event": event, **fields}, ensure_ascii=False, default=str)

@@ -1,4 +1,4 @@
-"""A run's orders as reports read them: the run's header, and the records of one order at a time, folded."""
+"""The orders of a run as reports read them: the run's header, and the records of one order, with their fold."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from twopc.sim.report.judgement import Verdict, order_verdict
 
 @dataclass(frozen=True, kw_only=True)
 class PlayedOrder:
-    """One order."""
+    """An order of a run."""
 
     name: str
     header: Mapping[str, Any]
-    """What the history's first record says of the run."""
+    """The data of the history's header record."""
     records: Sequence[HistoryRecord]
 
     @cached_property
     def fold(self) -> Fold:
-        """What its records come to, found once for all reports."""
+        """The fold of its records, made once for all reports."""
         return Fold(self.records)
 
     @property
@@ -34,7 +34,7 @@ class PlayedOrder:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """All nodes, the Publisher first; without a header those that the order names."""
+        """All nodes, the Publisher first; without a header the nodes that the order names."""
         if "publisher" in self.header:
             return (str(self.header["publisher"]), *self.header.get("subscribers", ()))
         return tuple(self.isolation)
@@ -46,22 +46,22 @@ class PlayedOrder:
 
     @property
     def about(self) -> str:
-        """What its author says of it."""
+        """The author's description."""
         return self.fold.about.message if self.fold.about is not None else ""
 
     @property
     def labels(self) -> Mapping[str, Any]:
-        """What its first record says of it: `group`, `number`, `cell`, `twin`, `repeat`, as far as known."""
+        """The data of its first record: `group`, `number`, `cell`, `twin`, `repeat`, as far as known."""
         return self.fold.about.labels if self.fold.about is not None else {}
 
     @property
     def twin(self) -> Mapping[str, Any]:
-        """`protections` that are switched off and the check that `must_fail`; empty if it is no twin."""
+        """`protections` that are switched off and the check that `must_fail`; empty if the order is no twin."""
         return dict(self.fold.twin)
 
     @property
     def cell(self) -> Mapping[str, str]:
-        """The matrix' values under which it was played; empty without a matrix."""
+        """The values of the matrix with which the order was played; empty without a matrix."""
         return dict(self.fold.about.cell if self.fold.about is not None else {})
 
     @property
@@ -71,12 +71,12 @@ class PlayedOrder:
 
     @property
     def verdict(self) -> Verdict:
-        """How it was judged."""
+        """The verdict on the order."""
         return order_verdict(self.records)
 
 
 def played(records: Sequence[HistoryRecord]) -> Iterator[PlayedOrder]:
-    """Each order of a run, in the order of playing."""
+    """Yield each order of a run, in the order of playing."""
     header = header_of(records)
     for name, of in by_order(records):
         yield PlayedOrder(name=name, header=header, records=of)

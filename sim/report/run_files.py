@@ -1,8 +1,8 @@
-"""The directory of one run: ``.twopc/runs/<name>/<time>-<seed>/`` with everything about it.
+"""The directory of one run: ``.twopc/runs/<name>/<time>-<seed>/``.
 
-``history.jsonl`` is written as the run goes on; the rest follows from it when it is over: ``verdict.json``,
-``sequence.mmd``, ``state/<node>.json``, and ``report.html`` of a run that did not pass. ``env.json`` says
-under what it was played. A link ``latest`` beside it points at the newest.
+``history.jsonl`` is written during the run; the other files are derived from it at the end: ``verdict.json``,
+``sequence.mmd``, ``state/<node>.json``, and ``report.html`` of a run that did not pass. ``env.json`` records
+the environment of the run. The symbolic link ``latest`` beside the directory points to the newest run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROOT = Path(".twopc/runs")
 
 
 class RunFiles:
-    """Where one run writes; a context manager that closes the history."""
+    """The files of one run; a context manager that closes the history."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -34,15 +34,15 @@ class RunFiles:
 
     @classmethod
     def create(cls, name: str, root: Path | None = None, *, seed: int = 0) -> Self:
-        """A directory that no other run has.
+        """Create a directory for a new run.
 
         Args:
-            name: the scenario's.
-            root: where runs are written; `ROOT` without it.
-            seed: that of the run; it is part of the directory's name.
+            name: name of the scenario.
+            root: the directory of all runs; `ROOT` by default.
+            seed: seed of the run, which is part of the directory's name.
 
         Raises:
-            ConfigurationError: it cannot be made.
+            ConfigurationError: the directory cannot be created.
         """
         above = (root or ROOT) / name
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
@@ -57,19 +57,19 @@ class RunFiles:
             ) from error
 
     def write_verdict(self, verdict: Mapping[str, Any]) -> None:
-        """Put the verdict beside the history."""
+        """Write ``verdict.json``."""
         _write_json(self.directory / "verdict.json", verdict)
 
     def write_environment(self, facts: Mapping[str, Any]) -> None:
-        """Write down versions, settings and everything that was drawn: what it takes to play it again."""
+        """Write ``env.json``: versions, settings and all random values, which are needed to play the run again."""
         _write_json(self.directory / "env.json", facts)
 
     def finish(self, records: Sequence[HistoryRecord], *, html: bool = False) -> Mapping[str, Any]:
-        """Write everything that follows from the history, and return the verdict.
+        """Write all files that are derived from the history, and return the verdict.
 
         Args:
             records: the whole history.
-            html: the page too if the run has passed; else only of one that has not.
+            html: write the page even if the run has passed.
         """
         summary = verdict(records)
         self.write_verdict(summary)
@@ -96,7 +96,7 @@ def _write_json(path: Path, value: Any) -> None:
 
 
 def _make_one(above: Path, name: str) -> Path:
-    """The first of `name`, `name`.2, `name`.3 … that is not there: several runs may begin in one second."""
+    """Create the first of `name`, `name`.2, `name`.3 … that does not exist: several runs may begin in one second."""
     number = 1
     while True:
         directory = above / (name if number == 1 else f"{name}.{number}")
@@ -109,7 +109,7 @@ def _make_one(above: Path, name: str) -> Path:
 
 
 def _point(link: Path, target: str) -> None:
-    """Let `link` point at the new run at once; where links cannot be made there is none."""
+    """Replace `link` atomically by a link to the new run; where links are not supported there is none."""
     fresh = link.with_name(f".latest-{os.getpid()}")
     with contextlib.suppress(OSError):
         fresh.symlink_to(target)

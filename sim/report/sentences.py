@@ -1,6 +1,6 @@
-"""Parts of sentences: statements, rows, waits and refusals as one would tell them.
+"""Parts of sentences: statements, rows, waits and refusals.
 
-Pure functions of events and of what is known about their rows.
+Pure functions of events and of the known versions of their rows.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from twopc.sim.report.phrases import (
 )
 from twopc.sim.report.transactions import Author
 
-#: Changes of one transaction that are told one by one.
+#: Maximum number of changes of one transaction that are described one by one.
 _CHANGES_TOLD = 3
-#: By a statement's first word: the same in plain words, and what stands before its table.
+#: By a statement's first word: its verb in two forms, and the preposition before its table.
 _WRITES = {
     "insert": ("add", "adds", "to"),
     "update": ("change", "changes", "of"),
     "delete": ("delete", "deletes", "of"),
 }
-#: Words between it and the table's name.
+#: Words between the verb and the table's name.
 _FILLERS = frozenset(("into", "from", "only"))
 _MISSING = re.compile(
     r"Key \([^)]*\)=\((?P<value>.*?)\) is not present in table \"(?P<table>[^\"]+)\""
@@ -41,12 +41,12 @@ _MISSING = re.compile(
 
 
 def one_line(sql: str) -> str:
-    """A statement on one line."""
+    """Return a statement on one line."""
     return " ".join(sql.split())
 
 
 def did(sql: str, ended: StepEnd) -> str:
-    """What a statement that went well did: ``changes 1 row of account``."""
+    """Describe the work of a successful statement: ``changes 1 row of account``."""
     verb, table = _verb_and_table(sql)
     if verb in _WRITES and table:
         _, does, of = _WRITES[verb]
@@ -57,7 +57,7 @@ def did(sql: str, ended: StepEnd) -> str:
 
 
 def wants(sql: str) -> str:
-    """What a statement is about to do: ``wants to change account``."""
+    """Describe the intention of a statement: ``wants to change account``."""
     verb, table = _verb_and_table(sql)
     if not table:
         return "runs a statement"
@@ -68,7 +68,7 @@ def wants(sql: str) -> str:
 
 
 def _verb_and_table(sql: str) -> tuple[str, str]:
-    """A statement's first word, and the name of the table that it writes, or is the first to read; empty: none."""
+    """Return a statement's first word and the table that it writes, or reads first; empty if there is none."""
     statement = next(iter(lexer.statements(sql)), [])
     text = lexer.words(statement)
     verb = text[0] if text else ""
@@ -84,7 +84,7 @@ def _verb_and_table(sql: str) -> tuple[str, str]:
 
 
 def _name(tokens: Sequence[lexer.SqlToken]) -> str:
-    """The name with which the tokens begin, as it is written; empty if they begin otherwise."""
+    """Return the name at the start of the tokens, as written; empty if they do not start with a name."""
     parts = itertools.takewhile(lambda token: token.name or token.text == ".", tokens)
     name = ""
     for part in parts:
@@ -95,7 +95,7 @@ def _name(tokens: Sequence[lexer.SqlToken]) -> str:
 
 
 def waits_for(wait: Mapping[str, Any]) -> str:
-    """``waits at pub for alice, whose a_write holds a row of account``."""
+    """Describe a wait: ``waits at pub for alice, whose a_write holds a row of account``."""
     lock = wait.get("lock") or "what it needs"
     who = str(wait.get("session") or "")
     if not who:
@@ -108,20 +108,20 @@ def waits_for(wait: Mapping[str, Any]) -> str:
 
 
 def waited_for(wait: Mapping[str, Any]) -> str:
-    """The same when it is over."""
+    """Describe a wait in the past tense; see `waits_for`."""
     text = waits_for(wait).replace("waits at", "waited at", 1)
     return text.replace(" holds ", " held ", 1)
 
 
 def made_text(changes: Sequence[VersionChange]) -> str:
-    """What a transaction changed: ``account id=1 becomes v2 (balance 100 → 90)``."""
+    """Describe the changes of a transaction: ``account id=1 becomes v2 (balance 100 → 90)``."""
     lines = [one_change(each) for each in changes[:_CHANGES_TOLD]]
     left = len(changes) - len(lines)
     return "; ".join(lines) + (f"; and {counted(left, 'row')} more" if left else "")
 
 
 def one_change(change: VersionChange) -> str:
-    """One row that a transaction changed."""
+    """Describe the change of one row."""
     if change.row is None:
         return f"{change.name} is gone"
     if change.before is None:
@@ -130,7 +130,7 @@ def one_change(change: VersionChange) -> str:
 
 
 def refused_because(ended: StepEnd, fold: Fold) -> str:
-    """Why a statement was refused, with the row versions that met, and who made the newer one."""
+    """Describe why a statement was refused: the row versions that met, and the author of the newer one."""
     facts = ended.conflict
     if ended.refused_as == "serialization_failure":
         return _of_a_snapshot(ended, fold)
@@ -150,7 +150,7 @@ def refused_because(ended: StepEnd, fold: Fold) -> str:
 
 
 def _parent_gone(ended: StepEnd, fold: Fold) -> str:
-    """Who deleted the row that a foreign key asks for."""
+    """Name the step that deleted the row that a foreign key refers to; empty if unknown."""
     missing = _MISSING.search(ended.message)
     if missing is None:
         return ""
@@ -163,7 +163,7 @@ def _parent_gone(ended: StepEnd, fold: Fold) -> str:
 
 
 def found_change(facts: Mapping[str, Any], changes: Changes) -> VersionChange | None:
-    """The Publisher's version of the row that a refusal names."""
+    """Return the Publisher's version of the row that a refusal names; None if unknown."""
     table = str(facts.get("article") or "").removeprefix("public.")
     key = facts.get("key")
     if not isinstance(key, Mapping):
@@ -178,7 +178,10 @@ def found_change(facts: Mapping[str, Any], changes: Changes) -> VersionChange | 
 
 
 def _of_a_snapshot(ended: StepEnd, fold: Fold) -> str:
-    """A serialization failure names no row. Who changed it is known if it was waited for, or if only one can have."""
+    """Describe a serialization failure, which names no row.
+
+    The transaction that changed the row is known if the step waited for it, or if it is the only candidate.
+    """
     why = because(ended)
     refused = next(
         (one for one in fold.transactions if one.seq >= ended.seq and one.session == ended.session),
@@ -199,7 +202,7 @@ def _of_a_snapshot(ended: StepEnd, fold: Fold) -> str:
 
 
 def transaction_of(gid: str, origin: str, authors: Sequence[Author]) -> str:
-    """Whose transaction an agent brings: ``alice's transaction``."""
+    """Return whose transaction an agent delivers: ``alice's transaction``."""
     for each in authors:
         if gid and each.gid == gid:
             return each.name
@@ -210,11 +213,11 @@ def transaction_of(gid: str, origin: str, authors: Sequence[Author]) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
+    """Return ``a``, ``a and b``, ``a, b and c``."""
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def counted(count: int, noun: str) -> str:
-    """``1 row``, ``2 rows``."""
+    """Return ``1 row``, ``2 rows``."""
     return f"{count or 'no'} {noun}" if count in (0, 1) else f"{count:,} {noun}s"

@@ -1,9 +1,9 @@
-"""Who told whom what: one order as messages between sessions and the Publisher.
+"""One order as messages between sessions and the Publisher.
 
-A pure function of the events, and the one source of both sequence diagrams. The history says what each
-session was told to do and what came of it; that a step went on to the Publisher follows from what only
-the Publisher can have said or done: rows that were changed and shipped, a refusal, a wait there, a branch
-that took effect there. What a step did at its own node stands beside its lane.
+A pure function of the events, and the common source of both sequence diagrams. The history records each
+session's steps and their results; that a step reached the Publisher follows from results that only
+the Publisher can have produced: rows that were changed and shipped, a refusal, a wait there, a branch
+that took effect there. The work of a step at its own node is a note beside its lane.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ from twopc.sim.report.phrases import (
 from twopc.sim.report.recorded_orders import PlayedOrder
 from twopc.sim.report.timeline import RECOVERY
 
-#: Of more items than these only a window is drawn, around what went wrong.
+#: Maximum number of items; of more items only a window around the first failure is drawn.
 ITEMS_MAX = 60
 _NODE = "node "
 #: Steps that drive the agents rather than a session.
 _ACTIONS = ("sync", "reinitialise", "subscribe", "unsubscribe")
-#: Of longer explanations the beginning is shown.
+#: Maximum length of an explanation; of longer ones the beginning is shown.
 _WHY_MAX = 160
 #: Command tags of statements that change rows.
 _WRITES = ("INSERT", "UPDATE", "DELETE", "MERGE")
@@ -60,24 +60,24 @@ _WRITES = ("INSERT", "UPDATE", "DELETE", "MERGE")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SequenceMessage:
-    """From one participant to another."""
+    """A message from one participant to another."""
 
     t_us: int
-    """Since the order's first step."""
+    """Microseconds since the order's first step."""
     source: str
     target: str
     text: str
     style: str = ""
-    """As of a timeline's entry."""
+    """Style, as of a `LaneEntry`."""
     answer: bool = False
-    """It answers an earlier one."""
+    """Whether the message answers an earlier one."""
     lost: bool = False
-    """It did not arrive."""
+    """Whether the message did not arrive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """Beside one participant's lane."""
+    """A note beside one participant's lane."""
 
     t_us: int
     over: str
@@ -90,19 +90,19 @@ Item = SequenceMessage | Note
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagram:
-    """Participants from left to right, and what passed between them."""
+    """Participants from left to right, and the messages between them."""
 
     participants: tuple[tuple[str, str], ...]
-    """The name by which items mean it, and what is written above its lane."""
+    """The name by which items refer to each participant, and the title of its lane."""
     items: tuple[Item, ...]
     before: int = 0
-    """How many items before the first are left out."""
+    """Number of items that are left out before the first."""
     behind: int = 0
-    """How many after the last."""
+    """Number of items that are left out after the last."""
 
 
 def sequence(order: PlayedOrder, *, items_max: int = ITEMS_MAX) -> Diagram:
-    """The messages of one order."""
+    """Return the diagram of one order."""
     participants = tuple(_participants(order))
     known = {name for name, _ in participants}
     items = [item for item in _SequenceText(order).items() if _lanes_of(item) <= known]
@@ -117,7 +117,7 @@ def sequence(order: PlayedOrder, *, items_max: int = ITEMS_MAX) -> Diagram:
 
 
 def _participants(order: PlayedOrder) -> Iterator[tuple[str, str]]:
-    """The sessions in the order of the file, with the Publisher in their midst."""
+    """Yield the sessions in the order of the scenario file, with the Publisher in the middle."""
     sessions = [
         (name, f"{name} at {node}" if node else name) for name, node in order.sessions.items()
     ]
@@ -133,7 +133,7 @@ def _participants(order: PlayedOrder) -> Iterator[tuple[str, str]]:
 
 
 def _agent_lanes(order: PlayedOrder) -> dict[str, str]:
-    """Where deliveries to each Subscriber arrive: beside its first session, or in a lane of its own."""
+    """Return the lane for deliveries to each Subscriber: that of its first session, or one of its own."""
     reached = [done.node for done in order.fold.deliveries.values()]
     reached += [each.node for each in order.fold.events if isinstance(each, (Pause, Backup))]
     for done in order.fold.settlements.values():
@@ -143,7 +143,7 @@ def _agent_lanes(order: PlayedOrder) -> dict[str, str]:
 
 
 def _lane(node: str) -> str:
-    """A node's name among the participants, where sessions have theirs."""
+    """Return a node's name among the participants, distinct from the names of sessions."""
     return f"{_NODE}{node}"
 
 
@@ -152,7 +152,7 @@ def _lanes_of(item: Item) -> set[str]:
 
 
 def _window(items: Sequence[Item], items_max: int) -> int:
-    """Where to begin so that the first thing that went wrong is in the middle."""
+    """Return the first item of a window that has the first failure in its middle."""
     if len(items) <= items_max:
         return 0
     wrong = next((at for at, item in enumerate(items) if item.style == "bad"), len(items))
@@ -168,7 +168,7 @@ class _SequenceText:
         self._steps = {step.invoked.seq: step for step in order.fold.steps}
         self._running: dict[str, PlayedStep] = {}
         self._held: set[str] = set()
-        """Sessions whose step will go to the Publisher, but waits at its own node first."""
+        """Sessions whose step will reach the Publisher, but first waits at its own node."""
         shown = (StepStart, NodeIncident)
         events = order.fold.events
         self._start_us = next((each.t_us for each in events if isinstance(each, shown)), 0)
@@ -195,7 +195,7 @@ class _SequenceText:
                     yield from self._other(event)
 
     def _delivered(self, done: AgentWork) -> Item:
-        """What the distribution agents bring from the Publisher to a Subscriber."""
+        """Return the item for a distribution agent's work on one transaction at a Subscriber."""
         lane = self._agent_lanes[done.node]
         if isinstance(done, PassedTransaction):
             text = "agent: its own is not sent back"
@@ -215,7 +215,7 @@ class _SequenceText:
         )
 
     def _settled(self, event: BranchSettlement) -> Iterator[Item]:
-        """What recovery has done with a transaction, at each of its nodes."""
+        """Yield a message for each node at which recovery finished a transaction, and a note with the reason."""
         done = self._order.fold.settlements[event.seq]
         style = "good" if done.outcome == "committed" else ""
         for node in done.nodes:
@@ -230,14 +230,14 @@ class _SequenceText:
         yield Note(t_us=self._at(event), over=RECOVERY, text=done.reason, style="faint")
 
     def _lane_of(self, node: str) -> str:
-        """The lane beside which something about a node stands."""
+        """Return the lane for notes about a node."""
         if node in ("", self._order.publisher):
             return self._publisher
         at = (name for name, where in self._order.sessions.items() if where == node)
         return self._agent_lanes.get(node) or next(at, self._publisher)
 
     def _sent(self, step: PlayedStep) -> Iterator[Item]:
-        """What is sent; a step that stays at its node and ends at once is one note, by its end."""
+        """Yield the item for the start of a step; a local step that ends at once is one note, made at its end."""
         invoked = step.invoked
         if self._reaches(step) and self._waits_here_first(step):
             self._held.add(invoked.session)
@@ -293,7 +293,7 @@ class _SequenceText:
             yield self._note(event, text, style)
 
     def _reaches(self, step: PlayedStep) -> bool:
-        """Whether the Publisher has had to do with it."""
+        """Return whether a step reached the Publisher."""
         invoked, ended, publisher = step.invoked, step.ended, self._order.publisher
         waits_there = any(self._at_publisher(wait) for wait, _ in step.waits)
         if ended is None:
@@ -326,12 +326,12 @@ class _SequenceText:
 
 
 def _at_once(step: PlayedStep) -> bool:
-    """Whether nothing else was recorded between its sending and its end."""
+    """Return whether nothing else was recorded between the start of a step and its end."""
     return step.ended is not None and step.ended.seq == step.invoked.seq + 1
 
 
 def _name(step: PlayedStep | None, event: HistoryEvent) -> str:
-    """How a step is called once it has been sent."""
+    """Return the short name of a step that has been sent."""
     return step.invoked.sql if step is not None and step.invoked.sql in WORDS else event.step
 
 

@@ -1,4 +1,4 @@
-"""An order told in sentences: who read what, wrote, waited, was refused and why, and how it all ended.
+"""An order in sentences: reads, writes, waits, refusals with their reasons, and the outcomes.
 
 A pure function of the order's events.
 """
@@ -74,19 +74,19 @@ from twopc.sim.report.sentences import (
 __all__ = ["because_of", "story"]
 
 _ACTIONS = ("begin", "commit", "rollback", "sync", "reinitialise", "subscribe", "unsubscribe")
-#: What has become of a subscription, by the tag of its record.
+#: Changes of a subscription, by the tag of the record.
 _SUBSCRIPTIONS = {
     "REINITIALISE": "has {} copied anew",
     "SUBSCRIBE": "has {} subscribe: it gets a copy, and everything that comes after it",
     "UNSUBSCRIBE": "has {} leave: its rows stay as they are",
 }
 _OUTCOMES = {"committed": "committed", "rolled back": "was rolled back", "in doubt": "is in doubt"}
-#: Characters of a server's message.
+#: Maximum length of a server's message.
 _MESSAGE_MAX = 240
 
 
 def story(fold: Fold) -> list[str]:
-    """The sentences of one order, the first how everything stood before it; of a load, what it came to."""
+    """Return the sentences of one order, beginning with the initial rows; of a load, its figures in sentences."""
     if is_load(fold.records):
         from twopc.sim.report import load  # loads the histograms: most runs have no load
 
@@ -108,7 +108,7 @@ def _capital(text: str) -> str:
 
 
 def _sentence(text: str) -> str:
-    """With an end; names of sessions stay as they are written."""
+    """Return the text with a full stop; the case of its first letter stays, as it may be a session's name."""
     text = text.strip()
     return text if text.endswith((".", "?", "!", "…")) else f"{text}."
 
@@ -165,7 +165,7 @@ class _StoryText:
             yield f"Branch {gid} is still prepared at {node}"
 
     def _tables(self, moment: str) -> Iterator[str]:
-        """What each table holds; nodes that hold the same together."""
+        """Yield the content of each table; nodes with equal content share a part of the sentence."""
         results: dict[str, dict[str, list[str]]] = {}
         nodes: dict[str, None] = {}
         for look in self._fold.looks(moment):
@@ -234,7 +234,7 @@ class _StoryText:
                 yield from self._generations(event)
 
     def _merged(self, ended: StepEnd) -> Iterator[str]:
-        """What merge sessions did, and what they met."""
+        """Yield the work of merge sessions and the conflicts that they recorded."""
         who = f"By {self._step(ended)} the" if ended.session else "A"
         for report in ended.merge:
             yield sentence(report, who)
@@ -244,19 +244,21 @@ class _StoryText:
             yield from filter(None, (_capital(lineage_text(conflict)), why_text(conflict)))
 
     def _generations(self, ended: StepEnd) -> Iterator[str]:
-        """What merge sessions did to generations."""
+        """Yield the changes of merge sessions to generations."""
         for each in self._fold.merge_sessions.get(ended.seq, ()):
             yield from (moved.sentence for moved in generations(each))
 
     def _settled(self, done: Settlement) -> str:
-        """What recovery has done with a transaction that nobody else would end."""
+        """Describe how recovery finished a transaction."""
         does = settled_text(done).removeprefix("✓ ")
         return f"Recovery {does} at {listed(done.nodes)}: {done.reason}"
 
     def _seen(self, look: TableLook) -> Iterator[str]:
-        """The changes that a look shows and that no commit tells: of those whose outcome their sessions do not know.
+        """Yield the changes that a look shows and no commit explains: those of transactions whose outcome is
+        unknown to
+        their sessions.
 
-        What merge sessions bring is told by them.
+        Rows that merge sessions brought are described with the sessions.
         """
         if self._fold.is_merging:
             return
@@ -277,7 +279,7 @@ class _StoryText:
             yield f"{whose}: {made_text(changes)}"
 
     def _who(self, event: HistoryEvent) -> str:
-        """A session, the first time with its node."""
+        """Return a session's name, the first time with its node."""
         if event.session in self._introduced:
             return event.session
         self._introduced.add(event.session)
@@ -289,7 +291,7 @@ class _StoryText:
         return f"{event.session}'s {name}" if name else event.session
 
     def _blocked(self, event: WaitStart, before: HistoryEvent | None) -> Iterator[str]:
-        """That it waits; that the one it waits for is prepared by now depends on when one looks."""
+        """Yield a wait once; whether the holder has been prepared meanwhile depends on the time of the observation."""
         lines = (event.step, event.holder)
         if lines in self._waits_told:
             return
@@ -331,7 +333,7 @@ class _StoryText:
         return wait is not None and wait.seq < ended.seq
 
     def _sent(self, ended: StepEnd, sql: str) -> str:
-        """The step with its SQL, unless that has been told when it began to wait."""
+        """Return the step with its SQL, or without it if the SQL was shown when the step began to wait."""
         if self._has_waited(ended) or sql in _ACTIONS:
             return self._step(ended)
         return f"{self._who(ended)} {wants(sql)} ({one_line(sql)}): {ended.step}"
@@ -353,7 +355,7 @@ class _StoryText:
         yield from self._lost(ended)
 
     def _lost(self, ended: StepEnd) -> Iterator[str]:
-        """What was overwritten unseen by a transaction that was let through."""
+        """Yield the lost updates and the write skew of a transaction that committed."""
         for author in self._changes.authors:
             for stale in self._fold.stale(author)[:1] if author.seq == ended.seq else ():
                 because, however = lost_text(self._fold, stale)
@@ -373,13 +375,13 @@ class _StoryText:
         return text + (", and commits at once" if self._made(ended) else "")
 
     def _effect(self, ended: StepEnd) -> str:
-        """Where a transaction takes effect, and what has become of the rows."""
+        """Return the nodes at which a transaction took effect, and its changes."""
         nodes = listed(list(self._fold.effects.get(ended.gid, ())) or [ended.node])
         made = self._made(ended)
         return f", at {nodes}" + (f": {made_text(made)}" if made else "")
 
     def _made(self, ended: StepEnd) -> list[VersionChange]:
-        """The rows that a transaction changed, of the event with which it was committed."""
+        """Return the changes of the transaction that this event committed."""
         for author in self._changes.authors:
             if author.seq == ended.seq:
                 return self._changes.made_by(author)
@@ -388,7 +390,7 @@ class _StoryText:
     # -- agents ------------------------------------------------------------------------------------
 
     def _delivered(self, several: Sequence[AgentWork]) -> Iterator[str]:
-        """Deliveries of one sync: a transaction that goes to several Subscribers in one sentence."""
+        """Yield the deliveries of one sync; a transaction for several Subscribers is one sentence."""
         places: dict[tuple[type[AgentWork], str, str], list[str]] = {}
         for done in several:
             whose = transaction_of(done.gid, done.origin, self._changes.authors)

@@ -1,4 +1,4 @@
-"""What a run prints: one line an order, its timeline, and for a failure where, what and how again."""
+"""The terminal output of a run: one line for each order, its timeline, and the details of a failure."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     from twopc.sim.report.diagram import Line
 
-#: Columns where there is no terminal that has a width.
+#: Width of the output without a terminal.
 WIDTH = 100
-#: Columns of an order's name; what is said of it stands behind them.
+#: Minimum width of the column of orders' names, before that of the notes.
 _NAME_MIN = 24
 
 
 class _Trimmed(io.TextIOBase):
-    """Passes text on without the spaces with which rich fills its lines."""
+    """A stream that removes the spaces with which rich pads lines."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -40,10 +40,10 @@ class _Trimmed(io.TextIOBase):
 
 
 def console(file: TextIO | None = None, *, width: int | None = None) -> Console:
-    """A console for standard output: colours on a terminal, plain text elsewhere or by NO_COLOR.
+    """Return a console for standard output: colours on a terminal, plain text elsewhere or if NO_COLOR is set.
 
     Args:
-        width: columns; without it those of the terminal, or `WIDTH` where there is none.
+        width: columns; by default those of the terminal, or `WIDTH` without a terminal.
     """
     from rich import console
 
@@ -63,7 +63,7 @@ def console(file: TextIO | None = None, *, width: int | None = None) -> Console:
 def head(
     out: Console, path: str, about: str, nodes: Sequence[str], seed: int | None = None
 ) -> None:
-    """The first lines: which file, and what it shows; the seed if there is one to be told."""
+    """Print the first lines: the file, its description, and the seed if given."""
     from rich.padding import Padding
     from rich.text import Text
 
@@ -77,9 +77,9 @@ def head(
 def order_line(
     out: Console, name: str, *, passed: bool, unknown: bool, notes: str, elapsed_us: int
 ) -> None:
-    """One order: its mark, name, what was remarkable, and how long it took.
+    """Print the line of an order: mark, name, notes and duration.
 
-    Beside a long name there may be no room for what was remarkable: then it stands below.
+    If there is no room for the notes beside a long name, they are printed below.
     """
     from rich.table import Table
     from rich.text import Text
@@ -100,7 +100,7 @@ def order_line(
 
 
 def failure_story(out: Console, because: str, however: str) -> None:
-    """Why it came otherwise, and what speaks against that; an empty one is left out."""
+    """Print the cause of a failure and the counterpoint; an empty text is left out."""
     from rich.table import Table
     from rich.text import Text
 
@@ -115,7 +115,7 @@ def failure_story(out: Console, because: str, however: str) -> None:
 
 
 def also_failed(out: Console, name: str, message: str, command: str) -> None:
-    """Another order of the same name that failed, in short."""
+    """Print another failed order of the same name, in short."""
     from rich.padding import Padding
     from rich.text import Text
 
@@ -126,7 +126,7 @@ def also_failed(out: Console, name: str, message: str, command: str) -> None:
 
 
 def difference(out: Console, text: str) -> None:
-    """Where an order that was repeated went another way."""
+    """Print where a repeated order behaved differently."""
     from rich.padding import Padding
     from rich.text import Text
 
@@ -135,7 +135,7 @@ def difference(out: Console, text: str) -> None:
 
 
 def picture(out: Console, lines: Sequence[Line]) -> None:
-    """A sequence diagram, or a part of one."""
+    """Print a sequence diagram, or a part of one."""
     from rich.text import Text
 
     for line in lines:
@@ -143,7 +143,7 @@ def picture(out: Console, lines: Sequence[Line]) -> None:
 
 
 def table(out: Console, lines: Sequence[str]) -> None:
-    """A load's figures, in columns as they are."""
+    """Print a load's figures, which are already in columns."""
     from rich.text import Text
 
     for line in lines:
@@ -151,7 +151,7 @@ def table(out: Console, lines: Sequence[str]) -> None:
 
 
 def remark(out: Console, text: str) -> None:
-    """What an order is about, under its line."""
+    """Print a description below an order's line."""
     from rich.padding import Padding
     from rich.text import Text
 
@@ -160,11 +160,13 @@ def remark(out: Console, text: str) -> None:
 
 
 def failure(out: Console, where: str, excerpt: Sequence[str], message: str) -> None:
-    """Where something was expected, and what came instead."""
+    """Print the place of a failed expectation, and the message."""
     from rich.padding import Padding
     from rich.text import Text
 
-    out.print(Text.assemble("    ", (where, "bold")), soft_wrap=True)  # to be clicked on
+    out.print(
+        Text.assemble("    ", (where, "bold")), soft_wrap=True
+    )  # unbroken, so that terminals make it a link
     for line in excerpt:
         out.print(Text(f"  {line}"), soft_wrap=True)
     if message:
@@ -172,7 +174,7 @@ def failure(out: Console, where: str, excerpt: Sequence[str], message: str) -> N
 
 
 def print_repeat(out: Console, command: str, directory: str = "") -> None:
-    """How to see it again, and where everything about it is."""
+    """Print the command that plays the order again, and the directory of the run's files."""
     from rich.text import Text
 
     out.print(Text(f"    again:  {command}"), soft_wrap=True)
@@ -184,7 +186,7 @@ def print_repeat(out: Console, command: str, directory: str = "") -> None:
 def total(
     out: Console, *, passed: int, failed: int, unknown: int = 0, elapsed_s: float, invariants: str
 ) -> None:
-    """The last line; what is neither passed nor failed is in doubt, or came out in several ways."""
+    """Print the last line; orders that neither passed nor failed are inconclusive."""
     from rich.text import Text
 
     parts = [f"{_counted(passed, 'order')} passed"] if passed or not (failed or unknown) else []

@@ -1,6 +1,6 @@
-"""The timeline of an order for the terminal: one lane a session, time downwards.
+"""The timeline of an order for the terminal: one lane for each session, time downwards.
 
-A pure function of the order's events; `draw` puts it on a rich console.
+A pure function of the order's events; `draw` prints it on a rich console.
 """
 
 from __future__ import annotations
@@ -47,41 +47,41 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
-#: The lane of the agents, who are nobody's session, and what is shown in it.
+#: The lane of the agents, which belong to no session.
 AGENTS = "agents"
-#: The lane of recovery, which is nobody's session either.
+#: The lane of recovery, which belongs to no session either.
 RECOVERY = "recovery"
-#: Rows of a table that are shown after the last step.
+#: Maximum number of rows shown of a table after the last step.
 _ROWS_SHOWN = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneEntry:
-    """One line of a lane."""
+    """A line of a lane."""
 
     t_us: int
-    """Since the order's first step; -1 for a further line of the entry before it."""
+    """Microseconds since the order's first step; -1 for a further line of the entry before it."""
     seq: int
-    """The event with which it begins."""
+    """Number of the event with which the entry begins."""
     session: str
     text: str
     style: str = ""
-    """"", or how it is to be read: good, bad, wait, note, faint."""
+    """Style: good, bad, wait, note, faint, or empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """What happened, and how the tables stood at the end."""
+    """The entries of an order, and the tables at its end."""
 
     lanes: tuple[tuple[str, str], ...]
-    """Session and node, in the order of the file."""
+    """Session and node of each lane, in the order of the scenario file."""
     entries: tuple[LaneEntry, ...]
     after: tuple[tuple[str, str], ...]
-    """Table and nodes, and their rows."""
+    """Table and nodes, with the rows at the end."""
 
 
 def timeline(fold: Fold) -> Timeline:
-    """The timeline of one order."""
+    """Return the timeline of one order."""
     lanes = tuple(fold.sessions.items())
     if any(map(_is_of_agents, fold.events)):
         lanes = (*lanes, (AGENTS, ""))
@@ -93,7 +93,7 @@ def timeline(fold: Fold) -> Timeline:
 
 
 def _is_of_agents(event: HistoryEvent) -> bool:
-    """Something that agents did; that they found nothing to do is not worth a line."""
+    """Return whether an event is work of agents; a sync that changed nothing does not count."""
     if event.session:
         return False
     if isinstance(event, StepSuccess):
@@ -140,7 +140,7 @@ class _TimelineText:
                     yield from self._other(event)
 
     def _settled(self, event: BranchSettlement) -> Iterator[LaneEntry]:
-        """What recovery has done with a transaction."""
+        """Yield how recovery finished a transaction."""
         done = self._fold.settlements[event.seq]
         where = " and ".join(done.nodes)
         style = "good" if done.outcome == "committed" else ""
@@ -148,7 +148,7 @@ class _TimelineText:
         yield self._more(event, done.reason, "faint")
 
     def _of_agents(self, event: HistoryEvent) -> Iterator[LaneEntry]:
-        """What an agent brought, passed over, left out, or stopped at."""
+        """Yield the work of an agent: deliveries, transactions passed over or skipped, and errors."""
         match event:
             case AgentWork():
                 yield from self._delivered(self._fold.deliveries[event.seq])
@@ -176,7 +176,7 @@ class _TimelineText:
             yield self._more(done, below, "faint")
 
     def _whole(self, invoked: StepStart, ended: StepEnd) -> Iterator[LaneEntry]:
-        """A step that ended before anything else happened."""
+        """Yield a step that ended before any other event."""
         if isinstance(ended, AuthorNote):
             yield self._entry(invoked, f"» {ended.message}", "note")
         elif isinstance(ended, StepSuccess):
@@ -193,7 +193,7 @@ class _TimelineText:
             yield from self._merged(ended)
 
     def _end(self, ended: StepEnd) -> Iterator[LaneEntry]:
-        """The end of a step that something else came in between."""
+        """Yield the end of a step that other events separate from its start."""
         name = self._names.get((ended.session, ended.step), ended.step)
         how = (
             done_text(ended, self._fold.effects)
@@ -206,7 +206,7 @@ class _TimelineText:
         yield from self._merged(ended)
 
     def _merged(self, ended: StepEnd) -> Iterator[LaneEntry]:
-        """What merge sessions did to generations, and the conflicts that they have recorded."""
+        """Yield the changes of merge sessions to generations, and the conflicts that they recorded."""
         for session in self._fold.merge_sessions.get(ended.seq, ()):
             for moved in generations(session):
                 yield self._more(ended, moved.short, "faint")
@@ -247,7 +247,7 @@ def _ends(ended: StepEnd, invoked: StepStart) -> bool:
 
 
 def _after(fold: Fold) -> Iterator[tuple[str, str]]:
-    """The tables at the end, nodes with the same rows together."""
+    """Yield the tables at the end; nodes with the same rows are grouped."""
     groups: dict[tuple[str, str], list[str]] = {}
     for look in fold.looks("final"):
         rows = look.rows
@@ -259,7 +259,7 @@ def _after(fold: Fold) -> Iterator[tuple[str, str]]:
         yield f"{table} at {', '.join(nodes)}", text
 
 
-#: How each style looks in a terminal.
+#: The terminal style of each style.
 STYLES = {
     "good": "green",
     "bad": "bold red",

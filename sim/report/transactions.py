@@ -1,4 +1,4 @@
-"""The transactions of an order's sessions: which steps belong to each, and how its session was told that it ended.
+"""The transactions of an order's sessions: the steps of each, and the outcome that its session received.
 
 A pure function of the events.
 """
@@ -30,41 +30,41 @@ _OF_AGENTS = frozenset({"sync", "reinitialise", "subscribe", "unsubscribe"})
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Author:
-    """A transaction; two of them are never equal."""
+    """A transaction; compared by identity."""
 
     session: str
-    """Empty: it is known by its branch marker only."""
+    """The session; empty if the transaction is known by its branch marker only."""
     node: str
     gid: str
     outcome: str
-    """As its session was told: committed, rolled back, or in doubt."""
+    """The outcome that the session received: committed, rolled back, or in doubt."""
     begun: int
-    """The event with which its first step was sent."""
+    """The event with which the first step was sent."""
     sent: int
-    """Likewise its last step."""
+    """The event with which the last step was sent."""
     seq: int
-    """The event with which it ended; the order's last one if none says so."""
+    """The event with which the transaction ended; the order's last event if no event ends it."""
     has_asked: bool = True
-    """Its branches may have been asked for their votes: otherwise nothing of it can be committed."""
+    """Whether its branches may have been asked to prepare; otherwise none of them can be committed."""
     xid: str = ""
-    """Of a transaction without markers, its id at its node, as far as it is known."""
+    """The transaction id at its node, if the transaction has no marker and the id is known."""
     steps: tuple[str, ...] = ()
-    """Its steps that wrote, without those that were taken back."""
+    """The steps that wrote, without those that were rolled back to a savepoint."""
     nodes: tuple[str, ...] = ()
-    """Where it worked: at several Subscribers, perhaps."""
+    """The nodes at which the transaction executed steps; there may be several Subscribers."""
 
     @property
     def name(self) -> str:
-        """``alice's transaction``."""
+        """A name, as ``alice's transaction``."""
         return f"{self.session}'s transaction" if self.session else f"transaction {self.gid}"
 
     @property
     def is_told(self) -> bool:
-        """Its session was told that it was committed."""
+        """Whether the session received the outcome committed."""
         return bool(self.session) and self.outcome == "committed"
 
     def wrote(self, table: str, key: str, sql_of: Mapping[str, str]) -> str:
-        """The step that wrote this row, as far as its SQL tells."""
+        """Return the step that wrote this row, as far as its SQL shows."""
         of_table = [step for step in self.steps if table in sql_of.get(step, "")]
         spaced = key.replace("=", " = ")
         of_row = [step for step in of_table if re.search(rf"{re.escape(spaced)}\b", sql_of[step])]
@@ -73,7 +73,7 @@ class Author:
 
 @dataclass(slots=True)
 class _OpenTransaction:
-    """A transaction that has not ended yet."""
+    """A transaction that has not yet ended."""
 
     session: str
     node: str
@@ -82,7 +82,7 @@ class _OpenTransaction:
     gid: str = ""
     xid: str = ""
     is_block: bool = False
-    """It was begun by BEGIN: an error does not end it."""
+    """Whether BEGIN started it: an error does not end a transaction block."""
     steps: list[str] = field(default_factory=list)
     has_asked: bool = True
     saved: dict[str, int] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class _OpenTransaction:
         )
 
     def did(self, done: StepSuccess, sql: str) -> None:
-        """A step of it went well."""
+        """Record a successful step."""
         words = sql.lower().replace(";", " ").split()
         self.nodes[done.node] = None
         self.gid = done.gid or self.gid
@@ -120,7 +120,7 @@ class _OpenTransaction:
 
 
 def transactions(events: Sequence[HistoryEvent]) -> list[Author]:
-    """Every transaction of every session, in the order in which they ended."""
+    """Return every transaction of every session, in the order in which they ended."""
     results: list[Author] = []
     open_: dict[str, _OpenTransaction] = {}
     sql_of: dict[tuple[str, str], str] = {}
@@ -152,7 +152,7 @@ def transactions(events: Sequence[HistoryEvent]) -> list[Author]:
 
 
 def by_gid(authors: Iterable[Author]) -> dict[str, Author]:
-    """The global transactions; a later one of the same name could not begin, and has told its session's last."""
+    """Return the transactions by gid; of several with the same gid the first, as a later one cannot have begun."""
     results: dict[str, Author] = {}
     for one in authors:
         if one.gid:
@@ -161,7 +161,7 @@ def by_gid(authors: Iterable[Author]) -> dict[str, Author]:
 
 
 def _outcome(ended: StepEnd, one: _OpenTransaction, sql: str) -> str:
-    """How this end of a step ended the transaction; empty: it goes on."""
+    """Return the outcome of the transaction if the end of this step ended it; empty if it continues."""
     if isinstance(ended, StepSuccess):
         one.did(ended, sql)
         if ended.has_committed:
@@ -171,9 +171,7 @@ def _outcome(ended: StepEnd, one: _OpenTransaction, sql: str) -> str:
         return "rolled back" if is_over else ""
     one.gid = ended.gid or one.gid
     if isinstance(ended, DoubtfulStep):
-        if (
-            sql != "commit"
-        ):  # the statement has ended the transaction, and nobody knows what it has written
+        if sql != "commit":  # the statement ended the transaction, and its writes are unknown
             one.steps.append(ended.step)
         return "in doubt"
     if isinstance(ended, StepRollback):

@@ -1,6 +1,6 @@
-"""The verdict of a run, from its history alone: those of its orders put together.
+"""The verdict on a run, from its history alone: the verdicts on its orders, combined.
 
-Orders that were generated from one name, its cells and its repeats are judged together too, as a group.
+Orders that were generated from one name, its cells and its repeats are also judged together, as a group.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SCHEMA = 1
 
 
 def verdict(records: Sequence[HistoryRecord]) -> Verdict:
-    """What stands in ``verdict.json``."""
+    """Return the content of ``verdict.json``."""
     every = groups(records)
     orders = sorted(
         (order for group in every for order in group.orders), key=lambda each: each.records[0].seq
@@ -44,7 +44,7 @@ def verdict(records: Sequence[HistoryRecord]) -> Verdict:
 def assemble(
     header: Mapping[str, Any], orders: Sequence[Verdict], groups: Sequence[Verdict] = ()
 ) -> Verdict:
-    """The verdict of a run, of what its header says and what became of each order and group."""
+    """Return the verdict on a run from its header and the verdicts on its orders and groups."""
     failed = [order for order in orders if order["kind"]]
     wrong = [{"message": each["notes"], "kind": each["kind"]} for each in groups if each["kind"]]
     kind = worst([each["kind"] or "" for each in (*orders, *groups)])

@@ -1,7 +1,7 @@
-"""Whether two plays of a scenario on different stages came to the same: what a reader could tell is compared.
+"""Comparison of two plays of a scenario on different stages by their observable results.
 
-Not compared are times, processes, messages, the numbers of transactions, and which of several independent
-things was seen first. Pure functions of the events.
+Times, processes, messages, transaction numbers, and the order of independent observations are not compared. Pure
+functions of the events.
 """
 
 from __future__ import annotations
@@ -36,40 +36,40 @@ from twopc.sim.report.events import (
 from twopc.sim.report.history import HistoryRecord, by_order
 from twopc.sim.scenario import choices
 
-#: A global transaction, perhaps with one of its branches.
+#: A gid, with or without a branch.
 _GID = re.compile(rf"\b({PREFIX}:[\w.-]+:\d+:\d+)(?::([\w./-]+))?")
 _NEVER = "nothing"
-#: Of many commands some are told, whichever rows were found first.
+#: Of many commands only some are recorded, in the order in which the rows were read.
 _MORE = re.compile(r"(\d+) more")
-#: What an agent did with a transaction.
+#: Words for the work of an agent on a transaction.
 _WORK: Mapping[type[AgentWork], str] = {
     AgentDelivery: "applied",
     PassedTransaction: "passed over",
     SkippedTransaction: "left out",
 }
-#: What is told of a conflict, versions apart.
+#: The compared fields of a conflict; versions are not compared.
 _FACTS = ("article", "key", "publisher_row", "constraints")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disagreement:
-    """Something that came out differently in one order."""
+    """A result that differs between two plays of one order."""
 
     order: str
     about: str
-    """What it is about: ``b_write``, ``bob``, ``account at sub1 at the end``."""
+    """The subject: ``b_write``, ``bob``, ``account at sub1 at the end``."""
     one: str
     other: str
 
     def text(self, one: str, other: str) -> str:
-        """In words; `one` and `other` say where each was played."""
+        """Describe the difference; `one` and `other` name the two stages."""
         return f"{self.about}: on {one} {self.one}; on {other} {self.other}"
 
 
 def compare(one: Sequence[HistoryRecord], other: Sequence[HistoryRecord]) -> list[Disagreement]:
-    """Everything in which two plays of a scenario differ, order by order, causes before effects.
+    """Return all differences between two plays of a scenario, order by order, causes before effects.
 
-    An order in which PostgreSQL chose otherwise than it might have is none: see `free`.
+    An order in which PostgreSQL made a different choice that it is free to make is not compared: see `free`.
     """
     left, right = dict(by_order(one)), dict(by_order(other))
     results = []
@@ -84,7 +84,7 @@ def compare(one: Sequence[HistoryRecord], other: Sequence[HistoryRecord]) -> lis
             )  # fmt: skip
             continue
         if choices.either(left[name], right[name]):
-            continue  # and what came of that
+            continue  # the rest of the order may differ as a consequence
         own, others = facts(left[name]), facts(right[name])
         results += [
             Disagreement(
@@ -98,16 +98,16 @@ def compare(one: Sequence[HistoryRecord], other: Sequence[HistoryRecord]) -> lis
 
 
 def free(one: Sequence[HistoryRecord], other: Sequence[HistoryRecord]) -> dict[str, str]:
-    """By order what the two plays of a scenario chose differently, where PostgreSQL may choose either."""
+    """Return, by order, the choices in which two plays differ and that PostgreSQL is free to make."""
     left, right = dict(by_order(one)), dict(by_order(other))
     results = {name: choices.either(left[name], right[name]) for name in left if name in right}
     return {name: text for name, text in results.items() if text}
 
 
 def facts(records: Sequence[HistoryRecord]) -> dict[str, str]:
-    """What one order came to: by what it is about, in the order of happening.
+    """Return the results of one order by subject, in order of time.
 
-    Of a load nothing: who is first is for the clients to find out, and never the same.
+    A load has none: the sequence of its clients' transactions is never the same.
     """
     if is_load(records):
         return {}
@@ -120,7 +120,7 @@ def facts(records: Sequence[HistoryRecord]) -> dict[str, str]:
 
 
 class _Names:
-    """What is new in every run, called by who it belongs to."""
+    """Stable names for values that differ in every run, derived from the sessions to which they belong."""
 
     def __init__(self, events: Sequence[HistoryEvent]) -> None:
         self._of_gid: dict[str, str] = {}
@@ -132,7 +132,7 @@ class _Names:
                 self._of_gid[event.gid] = f"{event.session}'s {_nth(counts[event.session])}"
 
     def transaction(self, gid: str) -> str:
-        """``alice's first``; a branch of it ``alice's first at pub``."""
+        """Return ``alice's first`` for a transaction, ``alice's first at pub`` for a branch of it."""
         match = _GID.fullmatch(gid)
         if match is None:
             return gid
@@ -140,7 +140,7 @@ class _Names:
         return f"{whose} at {match[2]}" if match[2] else whose
 
     def row(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """With the version's name: ``v1`` is the first that was seen."""
+        """Return the row with a stable name for its version: ``v1`` is the first one seen."""
         return {
             name: self._versions.setdefault(value, f"v{len(self._versions) + 1}")
             if name == VERSION_COLUMN and value
@@ -160,7 +160,7 @@ def _facts(events: Sequence[HistoryEvent], names: _Names) -> Iterator[tuple[str,
             case WaitStart():
                 who = event.step or event.session
                 if who not in waited and event.holder:
-                    waited.add(who)  # who holds the lock later depends on when one looks
+                    waited.add(who)  # the later holder depends on the time of observation
                     yield f"{who}'s wait", _wait(event)
             case StepEnd() if event.step and not isinstance(event, AuthorNote):
                 yield event.step, _end(event)
@@ -193,13 +193,13 @@ def _facts(events: Sequence[HistoryEvent], names: _Names) -> Iterator[tuple[str,
 
 
 def _compared(look: TableLook) -> Iterator[Mapping[str, Any]]:
-    """The rows of a look at a table; without versions where a call makes its own."""
+    """Yield the rows of a look at a table, without versions if they cannot be compared."""
     for row in look.rows:
         yield {name: row[name] for name in row if look.has_versions or name != VERSION_COLUMN}
 
 
 def _end(ended: StepEnd) -> str:
-    """How a step ended."""
+    """Return the end of a step as text."""
     lines = [ended.kind]
     if ended.conflict:
         lines.append(str(ended.conflict.get("kind")))
@@ -240,7 +240,7 @@ def _delivery(done: AgentWork, names: _Names) -> str:
 
 
 def _marked(markers: Sequence[Mapping[str, Any]], names: _Names) -> str:
-    """Which branches took effect, and which never will."""
+    """Describe which branches took effect and which were fenced."""
     return (
         ", ".join(
             sorted(

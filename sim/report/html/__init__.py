@@ -1,4 +1,4 @@
-"""A run as one HTML page that needs no network, no server and no script to be read."""
+"""A run as one HTML page, readable without network, server and script."""
 
 from __future__ import annotations
 

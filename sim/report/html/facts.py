@@ -1,4 +1,4 @@
-"""What stands under an order's timeline: its refusals, its steps, and its diagrams as text."""
+"""The details below an order's timeline: its refusals, its steps, and its diagrams as text."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from twopc.sim.report.story import story
 from twopc.sim.report.timeline import AGENTS
 
 _COLUMNS = 110
-#: So many steps are listed with their times.
+#: Maximum number of steps listed with their times.
 STEPS_MAX = 200
 
 
 def facts(order: PlayedOrder) -> Markup:
-    """Everything that is unfolded on demand."""
+    """Return the sections that are unfolded on demand."""
     return tag(
         "div",
         _story(order.fold),
@@ -54,12 +54,12 @@ def facts(order: PlayedOrder) -> Markup:
     )
 
 
-#: So many sentences are told of an order.
+#: Maximum number of sentences shown of an order.
 SENTENCES_MAX = 100
 
 
 def _story(fold: Fold) -> Content:
-    """The story of the order."""
+    """Return the story of the order."""
     sentences = story(fold)
     if not sentences:
         return None
@@ -82,7 +82,7 @@ def _refusals(fold: Fold) -> Content:
 
 
 def _sessions(fold: Fold) -> Content:
-    """Merge sessions that have brought something, and what they did to generations."""
+    """Return the merge sessions that moved generations, with the changes to them."""
     rows = []
     for ended in fold.of(StepEnd):
         by = ended.step if ended.session else AGENTS
@@ -103,7 +103,7 @@ def _sessions(fold: Fold) -> Content:
 
 
 def _conflicts(fold: Fold) -> Content:
-    """What merge sessions have recorded, each with the row that is kept."""
+    """Return the conflicts that merge sessions recorded, each with the row that is kept."""
     recorded = [each for several in fold.merge_conflicts.values() for each in several]
     if not recorded:
         return None
@@ -131,7 +131,7 @@ def _conflict(conflict: ConflictNote) -> Markup:
 
 
 def _postgres(kind: str) -> str:
-    """What PostgreSQL calls the same conflict in logical replication; empty if it has no name for it."""
+    """Return PostgreSQL's name for the same conflict in logical replication; empty if it has none."""
     return " or ".join(KINDS_TABLE[kind].postgres) if kind in KINDS_TABLE else ""
 
 
@@ -173,7 +173,7 @@ def _publisher_row(conflict: Mapping[str, Any]) -> str:
 
 
 def _steps(order: PlayedOrder) -> Markup:
-    """Each step with its times, and as a bar to scale."""
+    """Return the table of steps with the times of each, and a bar to scale."""
     heads = ("session", "step", "took", "waited", "for", "end", "when")
     nodes_of = order.fold.effects
     sent = order.fold.steps
@@ -192,7 +192,7 @@ def _steps(order: PlayedOrder) -> Markup:
 
 
 class _Scale:
-    """Where times lie between the first step's beginning and the last one's end, in percent."""
+    """A scale from the start of the first step to the end of the last one, in percent."""
 
     def __init__(self, at_us: Mapping[int, int], sent: Sequence[PlayedStep]) -> None:
         self._at_us = at_us
@@ -201,11 +201,11 @@ class _Scale:
         self._whole = max(1, last - self._first)
 
     def lasting(self, begin: HistoryEvent, until: int) -> int:
-        """Microseconds from an event to another, which is named by its `seq`."""
+        """Return the microseconds from an event to another, which is given by its `seq`."""
         return self._at_us[until] - begin.t_us
 
     def part(self, name: str, begin: HistoryEvent, until: int) -> Markup:
-        """A piece of a bar."""
+        """Return a piece of a bar."""
         left = 100 * (begin.t_us - self._first) / self._whole
         width = 100 * self.lasting(begin, until) / self._whole
         return tag("div", class_=name, style=f"left:{left:.1f}%;width:{width:.1f}%")

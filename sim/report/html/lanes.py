@@ -1,7 +1,8 @@
-"""The timeline as a grid: a column each session, a row each happening, a box each step.
+"""The timeline as a grid: a column for each session, a row for each event, a box for each step.
 
-A row is as high as its text and not as long as it took: what matters is what came before what, and where
-somebody waited. The time stands beside it.
+The height of a row depends on its text and not on its duration: the sequence of events and the waits matter. The
+time
+stands beside each row.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from twopc.sim.report.phrases import moment_text, style_of
 from twopc.sim.report.recorded_orders import PlayedOrder
 from twopc.sim.report.timeline import AGENTS, RECOVERY, LaneEntry, timeline
 
-#: The first row of the grid that is a happening: above it stand the names.
+#: The first row of the grid with an event: the names are above it.
 _FIRST = 2
 _NAMED = re.compile(r"(\w+): (.*)", re.DOTALL)
 
 
 def lanes(order: PlayedOrder, moments: Sequence[TimelineRow], number: int) -> Markup:
-    """The grid of one order; `number` tells it from others on the page."""
+    """Return the grid of one order; `number` distinguishes it from others on the page."""
     names = dict(timeline(order.fold).lanes)
     columns = {name: at + 2 for at, name in enumerate(names)}
     heads = [
@@ -87,7 +88,7 @@ def _row(at: int, moment: TimelineRow, columns: dict[str, int]) -> Markup:
 
 
 def _text(entry: LaneEntry) -> Markup:
-    """A step's name apart from its SQL."""
+    """Return the text with a step's name separated from its SQL."""
     match = _NAMED.fullmatch(entry.text) if entry.style in ("", "good") else None
     if match is None:
         return signs(entry.text)
@@ -95,13 +96,13 @@ def _text(entry: LaneEntry) -> Markup:
 
 
 def _breakable(text: str) -> Markup:
-    """Text that may be broken at the underlines of its names."""
+    """Return text that may be broken after the underscores of its names."""
     first, *others = text.split("_")
     return join(first, *(part for each in others for part in ("_", tag("wbr"), each)))
 
 
 def _code(text: str) -> Markup:
-    """SQL, and behind it what came of it, which begins with a sign."""
+    """Return the SQL, followed by its result, which begins with a sign."""
     match = re.search(r" (?=[✓→] ?)", text)
     if match is None:
         return tag("code", text)
@@ -112,7 +113,7 @@ def _code(text: str) -> Markup:
 def _boxes(
     order: PlayedOrder, moments: Sequence[TimelineRow], columns: dict[str, int]
 ) -> Iterator[Markup]:
-    """Behind the text: how long each step went on, and where in it the session was blocked."""
+    """Yield the boxes behind the text: the duration of each step, and the time for which the session was blocked."""
     for at, moment in enumerate(moments):
         lane = moment.entry.session
         if lane in (AGENTS, RECOVERY) and lane in columns:
@@ -140,5 +141,5 @@ def _box(name: str, column: int, first: int, last: int) -> Markup:
 
 
 def _place(moments: Sequence[TimelineRow], seq: int) -> int:
-    """The row to which a record belongs."""
+    """Return the row to which a record belongs."""
     return min(bisect_left(moments, seq, key=lambda moment: moment.until), len(moments) - 1)

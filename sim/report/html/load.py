@@ -1,4 +1,4 @@
-"""A load on the page: its figures, and how they went over time, drawn as SVG within the page."""
+"""The section of a load: its figures, and their course over time, drawn as inline SVG."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from twopc.sim.report.html.markup import Content, Markup, tag
 from twopc.sim.report.load import TIMED, in_short, share
 from twopc.sim.report.recorded_orders import PlayedOrder
 
-#: Of a chart in its own units; it is drawn as wide as there is room.
+#: Size of a chart in its own units; it is drawn at the available width.
 _WIDTH, _HEIGHT = 420, 150
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 6, 10, 20
 
@@ -20,7 +20,7 @@ _Points = Sequence[tuple[float, float]]
 
 
 def load(order: PlayedOrder, report: Mapping[str, Any]) -> Markup:
-    """Everything about a load but its verdict."""
+    """Return the section of a load, except for the verdict."""
     return tag(
         "div",
         tag("p", in_short(report), class_="counts"),
@@ -58,7 +58,7 @@ def _of(series: _Series, name: str) -> list[tuple[float, float]]:
 
 
 def _chart(title: str, lines: Mapping[str, _Points]) -> Markup:
-    """Lines over the seconds of the load; each has its name and its highest value in words besides."""
+    """Return a chart over the seconds of the load; the text names each line with its highest value."""
     every = [point for points in lines.values() for point in points]
     top = max((value for _, value in every), default=0.0) or 1.0
     first, last = (min(at for at, _ in every), max(at for at, _ in every)) if every else (0.0, 1.0)
@@ -132,7 +132,7 @@ def _latencies(latencies: Mapping[str, Mapping[str, float]]) -> Content:
 
 
 def _ends(report: Mapping[str, Any]) -> Markup:
-    """How attempts ended, and how many of each."""
+    """Return the ends of attempts, with the number of each."""
     counts = report["counts"]
     rows = [("committed", counts["committed"], share(report, "committed"))]
     for word, key in (("rejected", "rejected"), ("error", "errors")):
@@ -175,7 +175,7 @@ def _thresholds(compared: Sequence[Mapping[str, Any]]) -> Content:
 
 
 def _drawn(order: PlayedOrder) -> Content:
-    """The parameters of the load."""
+    """Return the parameters of the load."""
     result = next(select(order.records, LoadParameters), None)
     if result is None or not result.parameters:
         return None

@@ -1,4 +1,4 @@
-"""Elements as text. Whatever is not markup already is escaped, so that no SQL becomes part of the page."""
+"""HTML elements as text. Content that is not markup is escaped, so that no SQL becomes part of the page."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from html import escape
 
 
 class Markup(str):
-    """Text that is HTML already."""
+    """Text that is HTML."""
 
     __slots__ = ()
 
 
 Content = str | Markup | None
-#: Elements without an end.
+#: Elements without an end tag.
 _VOID = frozenset({"input", "meta", "link", "br", "wbr"})
 
 
 def tag(name: str, /, *content: Content, **attributes: str | int | bool | None) -> Markup:
-    """One element. Attributes that are None or False are left out, True stands without a value.
+    """Return an element. Attributes that are None or False are left out, True stands without a value.
 
     A trailing underscore is dropped from an attribute's name, others become hyphens.
     """
@@ -32,7 +32,7 @@ def tag(name: str, /, *content: Content, **attributes: str | int | bool | None) 
 
 
 def join(*content: Content) -> Markup:
-    """Contents one after the other."""
+    """Return the contents, concatenated."""
     return Markup(
         "".join(
             each if isinstance(each, Markup) else escape(each, quote=False)
@@ -48,6 +48,6 @@ _GLASS = Markup(
 
 
 def signs(text: str) -> Markup:
-    """Text with the hourglass drawn: few fonts have the character."""
+    """Return the text with the hourglass drawn: few fonts have the character."""
     first, *others = text.split("⧗")
     return join(first, *(part for each in others for part in (_GLASS, each)))

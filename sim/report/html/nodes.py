@@ -1,7 +1,7 @@
-"""The nodes beside the timeline: who is doing what there, who waits, and the committed rows.
+"""The nodes beside the timeline: sessions, waits and committed rows of each node.
 
-Every state is on the page once, with the moments for which it holds; the script only chooses which of
-them is seen. Without it the last one is.
+Every state is on the page once, with the moments at which it holds; the script only selects which of
+them is visible. Without the script the last state is visible.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from twopc.sim.report.html.markup import Content, Markup, join, signs, tag
 from twopc.sim.report.moments import NodeState, NodeTable, SessionState
 from twopc.sim.report.recorded_orders import PlayedOrder
 
-#: Rows of a table that are shown.
+#: Maximum number of rows shown of a table.
 ROWS_MAX = 20
-#: Digits of a row version that are shown: enough to tell versions apart.
+#: Number of digits shown of a row version: enough to distinguish versions.
 _DIGITS = 6
 
 
 def cards(order: PlayedOrder, states: Mapping[str, Sequence[NodeState]]) -> Markup:
-    """One card a node."""
+    """Return a card for each node."""
     return tag("div", *(_card(order, node, states[node]) for node in order.nodes), class_="nodes")
 
 
@@ -44,7 +44,7 @@ def _changing(
     part: Callable[[NodeState], Any],
     draw: Callable[[Any], Content],
 ) -> Markup:
-    """One part of a card in each of its states."""
+    """Return one part of a card in each of its states."""
     return join(*_periods([part(state) for state in states], draw))
 
 
@@ -150,12 +150,12 @@ def _lines(table: NodeTable, columns: Sequence[str]) -> Iterator[Markup]:
             yield _line("changed", cells, stale=stale)
 
 
-#: What has become of a row, and the sign for it.
+#: States of a row, each with its sign.
 _SIGNS = {"": "", "changed": "●", "new": "+", "deleted": "−"}
 
 
 def _line(change: str, cells: Sequence[Markup], *, stale: bool) -> Markup:
-    """One row; `stale`: it is not as the Publisher's."""
+    """Return a row of the table; `stale`: whether it differs from the Publisher's."""
     words = [*filter(None, [change]), *(["not as at the Publisher"] if stale else [])]
     signs_ = _SIGNS[change] + ("≠" if stale else "")
     text = tag("span", ", ".join(words), class_="unseen") if words else None
@@ -196,7 +196,7 @@ def _by_key(
 
 
 def _order(key: tuple[str, ...]) -> tuple[tuple[int, int, str], ...]:
-    """Whole numbers by value, before everything else."""
+    """Return a sort key: whole numbers by value, before other values."""
     return tuple((0, int(part), "") if _whole(part) else (1, 0, part) for part in key)
 
 

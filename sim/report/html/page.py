@@ -1,6 +1,6 @@
-"""The page: the verdict on top, then each order with its timeline, its nodes and its facts.
+"""The page: the verdict on top, then each order with its timeline, its nodes and its details.
 
-A pure function of the records. The page asks for nothing: style and script are inside, and its own policy
+A pure function of the records. The page loads nothing: style and script are inline, and its content security policy
 forbids the browser to load anything or to run any other script.
 """
 
@@ -31,19 +31,19 @@ from twopc.sim.report.timeline import timeline
 from twopc.sim.report.verdict import Verdict, verdict, word
 
 _OUTCOMES = {"committed": ("✓", "good"), "in doubt": ("?", "bad")}
-#: From so many lanes on, the timeline gets more of the width.
+#: Number of lanes from which the timeline gets more of the width.
 _MANY = 4
-#: So many orders are unfolded from the beginning.
+#: Maximum number of orders that are unfolded at first.
 _OPEN_MAX = 3
-#: So many orders are drawn, as far as there is room for them, and so many rows of one; what is left out
-#: is said.
+#: Maximum numbers of orders drawn, if there is room for them, and of rows of one order; the page says what is
+#: left out.
 ORDERS_MAX = 60
 CHARACTERS_MAX = 400_000
 ROWS_MAX = 400
 
 
 def page(records: Sequence[HistoryRecord]) -> str:
-    """The whole document."""
+    """Return the whole document."""
     report = verdict(records)
     every = groups(records)
     drawn = _drawn(every)
@@ -74,7 +74,7 @@ def _asset(name: str) -> str:
 
 
 def _policy(script: str) -> str:
-    """Nothing may be loaded; only our own script may run."""
+    """Return the content security policy: nothing may be loaded, and only the page's own script may run."""
     digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
 
@@ -83,7 +83,7 @@ def _policy(script: str) -> str:
 
 
 def _drawn(every: Sequence[ReportGroup]) -> dict[str, Markup]:
-    """As many orders as a page can hold, by name: what went wrong first, then in the order of playing."""
+    """Return as many orders as a page can hold, by name: failed ones first, then in the order of playing."""
     opened = _opened(every)
     orders = [(group, order) for group in every for order in group.drawn]
     numbers = {order.name: number for number, (_, order) in enumerate(orders, start=1)}
@@ -100,7 +100,7 @@ def _drawn(every: Sequence[ReportGroup]) -> dict[str, Markup]:
 
 
 def _groups(every: Sequence[ReportGroup], drawn: Mapping[str, Markup]) -> Iterator[Markup]:
-    """Each order; of a generated or repeated one the first of each behaviour, under what is said of all."""
+    """Yield each order; of a generated or repeated order one of each behaviour, below the summary of the group."""
     for place, group in enumerate(every, start=1):
         orders = [drawn[order.name] for order in group.drawn if order.name in drawn]
         if len(group.drawn) == 1:
@@ -117,7 +117,7 @@ def _groups(every: Sequence[ReportGroup], drawn: Mapping[str, Markup]) -> Iterat
 
 
 def _of_all(group: ReportGroup, place: int) -> Iterator[Markup]:
-    """What is said of all orders of a name together."""
+    """Yield the summary of all orders of one name."""
     name = word(group.kind)
     yield tag(
         "div",
@@ -133,7 +133,9 @@ def _of_all(group: ReportGroup, place: int) -> Iterator[Markup]:
 
 
 def _counted(group: ReportGroup) -> Iterator[Markup]:
-    """How many orders there were, and how many are not drawn because another went the same way."""
+    """Yield the counts of a group, and the number of orders not drawn because their behaviour is that of a drawn
+    one.
+    """
     yield tag("p", group.text(), class_="counts")
     like = len(group.orders) - len(group.drawn)
     if like:
@@ -148,7 +150,7 @@ def _skipped(records: Sequence[HistoryRecord]) -> Iterator[Markup]:
 
 
 def _opened(every: Sequence[ReportGroup]) -> set[str]:
-    """Which orders are unfolded: what went wrong, or the first ones."""
+    """Return the names of the orders that are unfolded: the first failed ones, or else the first ones."""
     orders = [order for group in every for order in group.drawn]
     failed = [order for order in orders if order.verdict["kind"]]
     return {order.name for order in (failed or orders)[:_OPEN_MAX]}
@@ -186,7 +188,7 @@ def _order(group: ReportGroup, order: PlayedOrder, number: int, *, opened: bool)
 
 
 def _course(order: PlayedOrder, number: int) -> tuple[Markup, ...]:
-    """What happened, step by step, with the nodes beside it."""
+    """Return the events step by step, with the nodes beside them."""
     shown = moments(order, ROWS_MAX)
     left = len(moments(order)) - len(shown)
     many = len(timeline(order.fold).lanes) >= _MANY
@@ -206,7 +208,7 @@ def _left(count: int) -> Content:
 
 
 def _outcomes(order: PlayedOrder) -> Content:
-    """How each session's last transaction ended."""
+    """Return the outcome of each session's last transaction."""
     items = []
     for each in select(order.records, SessionOutcome):
         if each.message != "none":
@@ -252,7 +254,7 @@ def _repeat(report: Verdict) -> Content:
 
 
 def _beside(order: PlayedOrder, shown: Sequence[TimelineRow], number: int) -> Markup:
-    """The slider, and the nodes at the moment that it stands for."""
+    """Return the slider, and the nodes at the selected moment."""
     slider = tag(
         "input",
         type="range",

@@ -1,6 +1,6 @@
-"""The top of the page: whether the run has passed, what it was about, and where each order is.
+"""The top of the page: whether the run passed, its description, and links to the orders.
 
-And the badges that stand beside every order's name.
+Also the badges beside every order's name.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _STYLES = {"pass": "good", "fail": "bad", "unknown": "wait"}
 def header(
     report: Verdict, every: Sequence[ReportGroup], text: Mapping[str, Any], drawn: Container[str]
 ) -> Markup:
-    """Everything before the first order.
+    """Return the part of the page before the first order.
 
     Args:
         report: the verdict of the run.
-        text: what the history's first record says.
-        drawn: the orders that are on the page, to be pointed at.
+        text: the data of the history's header record.
+        drawn: the orders that are on the page, to be linked to.
     """
     return tag(
         "header",
@@ -42,13 +42,13 @@ def header(
 
 
 def badge(verdict: str, more: str = "") -> Markup:
-    """``✓ passed``."""
+    """Return the badge of a verdict, as ``✓ passed``."""
     text = f"{SIGNS[verdict]} {_WORDS[verdict]}{more}"
     return tag("span", text, class_=f"badge {_STYLES[verdict]}")
 
 
 def marks(twin: Mapping[str, Any], cell: Mapping[str, str]) -> Iterator[Markup]:
-    """What is special about an order: a protection that is off, the matrix' values."""
+    """Yield the special conditions of an order: protections that are switched off, and the values of the matrix."""
     if twin:
         off = ", ".join(twin.get("protections", ())).replace("_", " ")
         must = str(twin.get("must_fail", "")).replace("_", " ")
@@ -59,7 +59,7 @@ def marks(twin: Mapping[str, Any], cell: Mapping[str, str]) -> Iterator[Markup]:
 
 
 def _counted(every: Sequence[ReportGroup]) -> str:
-    """How many of several orders, if not all have passed."""
+    """Return how many of several orders failed; empty if none did."""
     failed = [group for group in every if group.kind]
     return f": {len(failed)} of {len(every)} orders" if failed and len(every) > 1 else ""
 
@@ -84,7 +84,7 @@ def _plural(count: int, noun: str) -> str:
 
 
 def _contents(every: Sequence[ReportGroup], drawn: Container[str]) -> Markup:
-    """A line an order; one that stands for many leads to what is said of all."""
+    """Return a line for each order; the line of several orders links to their summary."""
     items, number = [], 1
     for place, group in enumerate(every, start=1):
         name = word(group.kind)
