@@ -1,6 +1,6 @@
-"""Commands as they were distributed → what each does to which row.
+"""Decoding of distributed commands into changes of rows.
 
-What the values of a command are depends on the format (`twopc.propagation.parameters`) and on the shape that its
+The meaning of a command's values depends on the format (`twopc.propagation.parameters`) and on the shape that its
 article had at that sequence number.
 """
 
@@ -26,14 +26,14 @@ from twopc.sim.spark.records import records_of
 
 _READ = ("seqno", "command_id", "article_id", "type", "originator_id", "command")
 _SCHEMA = shapes.arrow_schema(shapes.DECODED)
-#: A bitmask's text.
+#: The text of a bitmask.
 _MASK = r"^\\x([0-9a-f]{2})*$"
-#: Of texts that are looked at together: what is worked out meanwhile takes several times as much, and a batch of
-#: 20,000 commands of a wide table has 100 MB of them.
+#: Size of the texts that are parsed together: intermediate results take several times as much memory, and a batch
+#: of 20,000 commands of a wide table has 100 MB of texts.
 _PART_BYTES = 4 << 20
-#: More than there are types of commands.
+#: A number greater than any type of command.
 _TYPES_MAX = 100
-#: What an operation's calls and statements are stored as.
+#: Types of an operation's commands: calls and statements.
 _TYPES = {
     "ins": (CommandType.INSERT, CommandType.SQL_INSERT),
     "upd": (CommandType.UPDATE, CommandType.SQL_UPDATE),
@@ -42,11 +42,11 @@ _TYPES = {
 
 
 def decoded(commands: DataFrame, articles: Iterable[Mapping[str, Any]]) -> DataFrame:
-    """What each command does to which row.
+    """Return the change of a row that each command makes.
 
     Args:
-        commands: of `shapes.COMMANDS`. What is posted for every Subscriber (article 0) is left out, and so are
-            definitions of routines. Rows beside a call are under their table's number.
+        commands: of `shapes.COMMANDS`. Commands for all Subscribers (article 0) and definitions of routines are
+            left out. Rows beside a call have their table's number.
         articles: of `shapes.ARTICLES`, all shapes.
 
     Returns:
@@ -58,32 +58,37 @@ def decoded(commands: DataFrame, articles: Iterable[Mapping[str, Any]]) -> DataF
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandLayout:
-    """What the values of a shape's commands are, of one type. Places count from 0; empty: it has no such image."""
+    """The layout of the values of a shape's commands of one type. Places count from 0; an image that the commands
+    do not
+    have is empty.
+    """
 
     shape: int | None = None
     after: int = 0
-    """It holds for commands behind this sequence number."""
+    """The sequence number after which the layout is valid."""
     operation: str | None = None
     problem: str = ""
-    """Why no command of it can be read."""
+    """Why no command with this layout can be read; empty if they can."""
     count: int = 0
-    """How many values there are."""
+    """Number of values."""
     new: Sequence[int] = ()
     old: Sequence[int] = ()
     key: Sequence[int] = ()
     mask: Sequence[int] = ()
     key_columns: Sequence[int] = ()
     version: int | None = None
-    """Its column."""
+    """Place of the version column."""
     large: Sequence[int] = ()
-    """These columns: what XCALL does not tell of one may have changed."""
+    """Places of large columns, which are always treated as changed without a mask, as XCALL may not contain their
+    change.
+    """
 
 
 Layouts = Mapping[tuple[int, int], Sequence[CommandLayout]]
 
 
 def layouts(articles: Iterable[Mapping[str, Any]]) -> Layouts:
-    """By article and type of command, in the order of shapes."""
+    """Return the layouts by article and type of command, in the order of shapes."""
     results: dict[tuple[int, int], list[CommandLayout]] = {}
     for row in sorted(articles, key=lambda each: int(each["shape"])):
         for operation, (call, statement) in _TYPES.items():
@@ -97,7 +102,7 @@ def layouts(articles: Iterable[Mapping[str, Any]]) -> Layouts:
 
 
 def _places(row: Mapping[str, Any], operation: str) -> dict[str, Any]:
-    """Where in its values what is; nothing if its calls have none that could be read."""
+    """Return the places of each image among the values; empty if no command of this format can be read."""
     names = row["columns"]
     if not all(0 <= each < len(names) for each in row["key"]):
         return {}
@@ -110,7 +115,7 @@ def _places(row: Mapping[str, Any], operation: str) -> dict[str, Any]:
     try:
         form = Format(row[operation].split(" ")[0].upper())
         images = [each.image for each in parameters(article, operation, form)]
-    except ValueError:  # of a format that carries no values
+    except ValueError:  # a format without values
         return {}
     new, old, key, mask = (
         [place for place, each in enumerate(images) if each == image]
@@ -129,7 +134,7 @@ def _places(row: Mapping[str, Any], operation: str) -> dict[str, Any]:
 def decoded_batches(
     batches: Iterable[pa.RecordBatch], *, layouts: Layouts
 ) -> Iterator[pa.RecordBatch]:
-    """`shapes.DECODED`, of each part of a batch by article, type and shape."""
+    """Yield `shapes.DECODED` for each part of a batch, by article, type and shape."""
     for batch in batches:
         for part in _parts(batch):
             article, type_ = part["article_id"].to_numpy(), part["type"].to_numpy()
@@ -139,13 +144,13 @@ def decoded_batches(
 
 
 def has_row(article: NDArray[np.int32], type_: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Of which commands `decoded` has a row."""
+    """Return for which commands `decoded` has a row."""
     result: NDArray[np.bool_] = (article != 0) & (type_ != DEFINITION_TYPE)
     return result
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """A batch in parts whose texts have a bounded size, with offsets of 32 bits whatever Spark's have."""
+    """Yield a batch in parts whose texts have a bounded size, with 32-bit offsets whatever Spark's are."""
     texts = batch["command"].cast(pa.string())
     batch = batch.set_column(batch.schema.get_field_index("command"), "command", texts)
     lengths = pc.fill_null(pc.binary_length(texts), 0).to_numpy().astype(np.int64)
@@ -155,7 +160,7 @@ def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _of_kind(batch: pa.RecordBatch, layouts: Layouts) -> Iterator[pa.RecordBatch]:
-    """Of one article and type."""
+    """Yield the decoded commands of one article and type."""
     number, type_ = batch["article_id"][0].as_py(), batch["type"][0].as_py()
     if type_ == CALL_TYPE:
         yield _row_batch(batch, CommandLayout(), "call")
@@ -184,10 +189,10 @@ def _of_kind(batch: pa.RecordBatch, layouts: Layouts) -> Iterator[pa.RecordBatch
 def _read(
     rows: pa.RecordBatch, layout: CommandLayout, values: pa.StringArray, firsts: NDArray[np.int64]
 ) -> pa.RecordBatch:
-    """Commands of one shape.
+    """Return the decoded commands of one shape.
 
     Args:
-        firsts: of each the place of its first value.
+        firsts: place of the first value of each command.
     """
 
     def values_at(places: Sequence[int]) -> pa.StringArray:
@@ -224,7 +229,7 @@ def _read(
 def _changed(
     layout: CommandLayout, values_at: Callable[[Sequence[int]], pa.StringArray], rows: int
 ) -> NDArray[np.bool_]:
-    """Per row and column whether an update sets it."""
+    """Return for each row and column whether an update sets it."""
     width = len(layout.new)
     if layout.mask:
         masks = values_at(layout.mask).dictionary_encode()
@@ -249,7 +254,7 @@ def _row_batch(
     problem: str,
     columns: Mapping[str, pa.Array] | None = None,
 ) -> pa.RecordBatch:
-    """`shapes.DECODED` of rows with one layout; a column that is neither given nor the same for all is null."""
+    """Return `shapes.DECODED` of rows with one layout; a column that is neither given nor constant is null."""
     number = rows["article_id"][0].as_py()
     constants = {
         "article_id": number % BESIDE, "shape": layout.shape, "operation": layout.operation, "problem": problem,

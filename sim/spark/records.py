@@ -1,7 +1,8 @@
-"""The values in the texts of records (`twopc.propagation.record_text`), of many at once. Runs on executors.
+"""Parsing of the values in many texts of records at once (`twopc.propagation.record_text`). Runs on executors.
 
-Every value is quoted, so that the number of quotes before a byte tells whether it is in a value; the bytes of all
-texts are looked at together.
+Every value is quoted, so that the number of quotes before a byte shows whether the byte is within a value; the
+bytes of
+all texts are processed together.
 """
 
 from __future__ import annotations
@@ -14,23 +15,23 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 _QUOTE, _OPEN, _CLOSE, _COMMA, _BACKSLASH = b'"(),\\'
-#: Stands for a text that is no record.
+#: Replacement for a text that is no record.
 _NOTHING = "()"
 
 
 class Records(NamedTuple):
-    """What is in some texts."""
+    """The values in a number of texts."""
 
     values: pa.StringArray
-    """Of all of them, one after the other; null: nothing between two commas."""
+    """The values of all texts, concatenated; null if there is nothing between two commas."""
     firsts: NDArray[np.int64]
-    """Of each text the place of its first value."""
+    """Place of the first value of each text."""
     counts: NDArray[np.int64]
-    """Of each text how many there are; 0: it is no record."""
+    """Number of values of each text; 0 if the text is no record."""
 
 
 def records_of(texts: pa.StringArray) -> Records:
-    """The values in texts, none of which is null."""
+    """Return the values in texts, none of which is null."""
     data, ends = _bytes(texts)
     wrong = _misshapen(data, ends)
     if wrong.any():
@@ -42,7 +43,7 @@ def records_of(texts: pa.StringArray) -> Records:
     # a doubled quote ends a value and begins it again: the second one is kept
     kept[1:] |= quote[1:] & ~is_inside[1:] & quote[:-1]
     kept[_second_of_pairs(data)] = False
-    between = np.flatnonzero(~is_inside & ~quote)  # what is in no value: parentheses and commas
+    between = np.flatnonzero(~is_inside & ~quote)  # bytes outside of values: parentheses and commas
     is_first, is_last = np.zeros((2, len(between)), bool)
     is_first[np.searchsorted(between, starts)] = True
     is_last[np.searchsorted(between, ends - 1)] = True
@@ -62,7 +63,7 @@ def records_of(texts: pa.StringArray) -> Records:
 
 
 def _bytes(texts: pa.StringArray) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Those of all texts, and where each ends."""
+    """Return the bytes of all texts, and the end of each text."""
     _, offsets, data = texts.buffers()
     bounds = np.frombuffer(offsets, np.int32, len(texts) + 1, 4 * texts.offset).astype(np.int64)
     every = np.frombuffer(data or b"", np.uint8)
@@ -70,7 +71,7 @@ def _bytes(texts: pa.StringArray) -> tuple[NDArray[np.uint8], NDArray[np.int64]]
 
 
 def _misshapen(data: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which texts have no parentheses around them, or an odd number of quotes."""
+    """Return which texts are not enclosed in parentheses or have an odd number of quotes."""
     starts = np.append(0, ends)[:-1]
     quotes = np.append(np.uint8(0), np.cumsum(data == _QUOTE, dtype=np.uint8))
     wrong: NDArray[np.bool_] = (ends - starts < 2) | _is_odd(quotes[ends] - quotes[starts])
@@ -80,12 +81,12 @@ def _misshapen(data: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[np.b
 
 
 def _is_odd(counts: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Of counts modulo 256: more than a byte of each would be several times what is looked at."""
+    """Return which counts, modulo 256, are odd; one byte for each count limits the memory."""
     return (counts & 1).view(np.bool_)
 
 
 def _second_of_pairs(data: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Where the second of each two backslashes is."""
+    """Return the places of the second backslash of each pair."""
     places = np.flatnonzero(data == _BACKSLASH)
     begins = np.diff(places, prepend=-2) > 1
     number = np.arange(len(places))

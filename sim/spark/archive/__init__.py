@@ -1,4 +1,4 @@
-"""The archive: everything that was distributed, as Parquet files and one manifest."""
+"""The archive: all distributed transactions and commands, as Parquet files and one manifest."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ BASE = StructType([*shapes.ROWS.fields, *shapes.shape("shape int, snapshot strin
 
 
 def now() -> str:
-    """The time, as a manifest has it."""
+    """Return the current time in the format of a manifest."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """An archive, as its manifest was when it was opened."""
+    """An archive, with its manifest as of the time when it was opened."""
 
     folder: Path
     manifest: Manifest
 
     @classmethod
     def open(cls, path: str | Path, *, verify: bool = False) -> Self:
-        """The archive in a folder.
+        """Open the archive in a folder.
 
         Args:
-            verify: read every file, and compare it with what was written.
+            verify: read every file and compare its checksum with that in the manifest.
 
         Raises:
-            ArchiveError: there is none, or it is not what its manifest says.
+            ArchiveError: the folder has no archive, or its files are not those of its manifest.
             GapError: sequence numbers are missing between two segments.
         """
         folder = files.folder_of(path)
@@ -67,10 +67,10 @@ class Archive:
 
     @classmethod
     def create(cls, path: str | Path, publisher: Publisher, *, first: int = 0) -> Self:
-        """A new archive, which has what is after `first`; the folder may be there, and empty.
+        """Create an archive whose range begins after `first`; the folder may exist if it is empty.
 
         Raises:
-            ArchiveError: something is in the folder.
+            ArchiveError: the folder is not empty.
         """
         folder = files.folder_of(path)
         known = {
@@ -96,14 +96,14 @@ class Archive:
 
     @property
     def name(self) -> str:
-        """The folder's."""
+        """The folder's name."""
         return self.folder.name
 
     def is_newest(self) -> None:
-        """Nothing, if the archive has not changed since it was opened: whoever writes must know all of it.
+        """Check that the archive has not changed since it was opened: a writer must know its latest revision.
 
         Raises:
-            ArchiveError: it has.
+            ArchiveError: the archive has changed.
         """
         where = self.folder / files.MANIFEST
         result = 0
@@ -117,7 +117,7 @@ class Archive:
             )
 
     def replaced(self, manifest: Manifest) -> Self:
-        """With another manifest, which is durable from now on. Only the writer may.
+        """Make another manifest durable and return the archive with it. Only the writer may call this.
 
         Raises:
             ArchiveError: the archive has changed since it was opened.
@@ -128,10 +128,10 @@ class Archive:
         return dataclasses.replace(self, manifest=manifest)
 
     def check(self, file: File, *, verify: bool) -> None:
-        """Nothing, if a file is what was written: by its size, or by all its bytes.
+        """Check that a file is unchanged, by its size or, with `verify`, by its checksum too.
 
         Raises:
-            ArchiveError: it is not.
+            ArchiveError: the file is missing or has changed.
         """
         path = self.folder / file.path
         try:
@@ -161,14 +161,14 @@ class Archive:
     def commands(
         self, spark: SparkSession, *, after: int = -1, upto: int | None = None
     ) -> DataFrame:
-        """`shapes.COMMANDS` between two positions."""
+        """Return `shapes.COMMANDS` between two positions."""
         of_range = self.manifest.of_table("commands", after=after, upto=upto)
         return self._between(spark, of_range, shapes.COMMANDS, after, upto)
 
     def decoded(
         self, spark: SparkSession, *, after: int = -1, upto: int | None = None
     ) -> DataFrame:
-        """`shapes.DECODED` between two positions: as it was written with the commands, or else made of them."""
+        """Return `shapes.DECODED` between two positions: as stored with the commands, or else decoded from them."""
         of_range = self.manifest.of_table(DECODED, after=after, upto=upto)
         stored = self._between(spark, of_range, shapes.DECODED, after, upto)
         left = self.manifest.of_table("commands", after=after, upto=upto, lacking=DECODED)
@@ -181,31 +181,31 @@ class Archive:
     def transactions(
         self, spark: SparkSession, *, after: int = -1, upto: int | None = None
     ) -> DataFrame:
-        """`shapes.TRANSACTIONS` between two positions."""
+        """Return `shapes.TRANSACTIONS` between two positions."""
         of_range = self.manifest.of_table("transactions", after=after, upto=upto)
         return self._between(spark, of_range, shapes.TRANSACTIONS, after, upto)
 
     def articles(self, spark: SparkSession) -> DataFrame:
-        """`shapes.ARTICLES`, all shapes."""
+        """Return `shapes.ARTICLES`, all shapes."""
         return self._small(spark, self.manifest.articles, shapes.ARTICLES)
 
     def originators(self, spark: SparkSession) -> DataFrame:
-        """`shapes.ORIGINATORS`, those that are gone among them."""
+        """Return `shapes.ORIGINATORS`, dropped ones included."""
         return self._small(spark, self.manifest.originators, shapes.ORIGINATORS)
 
     def subscriptions(self, spark: SparkSession) -> DataFrame:
-        """`shapes.SUBSCRIPTIONS`, as they were last."""
+        """Return `shapes.SUBSCRIPTIONS` in their last state."""
         return self._small(spark, self.manifest.subscriptions, shapes.SUBSCRIPTIONS)
 
     def base(self, spark: SparkSession) -> DataFrame:
-        """`BASE`: `shapes.ROWS` in the base's own shape, with shape, snapshot and position.
+        """Return `BASE`: `shapes.ROWS` in the base's own shape, with shape, snapshot and position.
 
-        Of an empty table there is no row; `Manifest.base` tells that there is a base.
+        The base of an empty table has no row here; `Manifest.base` shows that it exists.
         """
         return self._read(spark, [f for each in self.manifest.base for f in each.files], BASE)
 
     def history(self, spark: SparkSession, *, run: str | None = None) -> DataFrame:
-        """`shapes.HISTORY` of one run, or of all."""
+        """Return `shapes.HISTORY` of one run, or of all."""
         results = [each for each in self.manifest.histories if run is None or each.run == run]
         if run is not None and not results:
             known = ", ".join(each.run for each in self.manifest.histories) or "none"
@@ -213,7 +213,7 @@ class Archive:
         return self._read(spark, [f for each in results for f in each.files], shapes.HISTORY)
 
     def calls(self, spark: SparkSession, *, run: str | None = None) -> DataFrame:
-        """`shapes.CALLS` of the loads and orders of one run, or of all."""
+        """Return `shapes.CALLS` of the loads and orders of one run, or of all."""
         return calls(self.history(spark, run=run))
 
     def _between(
@@ -244,12 +244,12 @@ class Archive:
 
 @contextmanager
 def writer(archive: Archive) -> Iterator[Archive]:
-    """Within the block this process alone writes the archive, which is as it is now.
+    """Lock the archive for writing within the block, and yield it in its latest revision.
 
-    What dead writers have left is removed first.
+    Files left behind by terminated writers are removed first.
 
     Raises:
-        ArchiveBusyError: another process writes it.
+        ArchiveBusyError: another process is writing the archive.
     """
     with files.locked(archive.folder):
         held = type(archive).open(archive.folder)

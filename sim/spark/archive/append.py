@@ -1,4 +1,4 @@
-"""Append a segment, whole or not at all, and never a sequence number twice."""
+"""Appending of a segment, atomically, and never a sequence number twice."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from twopc.sim.spark.errors import ArchiveError
 from twopc.sim.spark.source.facts import Facts
 
 points = Points(os.environ)
-"""Where a test lets this process end; armed by ``TWOPC_ARM``."""
+"""Points at which a test ends this process; armed by ``TWOPC_ARM``."""
 
 _KEYS = {
     "commands": ("seqno", "command_id"),
     "transactions": ("seqno",),
     DECODED: ("seqno", "command_id"),
 }
-#: A union of hundreds of reads takes Spark minutes to plan: more files than these are read as groups of neighbours.
+#: Spark plans a union of hundreds of reads for minutes: more files than this are read as groups of neighbours.
 _READS_MAX = 64
 
 
 def reach(name: str) -> None:
-    """Run what is armed there."""
+    """Run the actions that are armed at a point."""
     if points.armed:
         asyncio.run(points.reach(name))
 
@@ -52,23 +52,23 @@ def append(
     upto: int | None = None,
     ordered: bool = False,
 ) -> Archive:
-    """Add what lies behind the archive's position; only its `writer` may.
+    """Append the commands and transactions after the archive's position; only its `writer` may.
 
     Args:
-        commands: of `shapes.COMMANDS`; what is at or before the position is left out. Read once.
-        transactions: the transactions up to the end of the range, of `shapes.TRANSACTIONS`.
-        facts: asked when everything is written: articles may have changed until then, and something may
-            have been removed that was not read yet.
-        upto: the end of the range, which both have completely; None: the last of the commands.
-        ordered: partitions of either frame are disjoint ranges of sequence numbers, rising.
+        commands: of `shapes.COMMANDS`; those at or before the position are ignored. Read once.
+        transactions: returns the transactions up to the end of the range, of `shapes.TRANSACTIONS`.
+        facts: called after all data are written: articles may have changed meanwhile, and clean-up may
+            have removed unread commands.
+        upto: the end of the range, up to which both frames are complete; None: the last of the commands.
+        ordered: whether the partitions of either frame are disjoint, ascending ranges of sequence numbers.
 
     Returns:
-        The archive with one more segment; itself if there is nothing behind its position.
+        The archive with one more segment; the same archive if there is nothing after its position.
 
     Raises:
         ArchiveError: the commands are not those of the transactions, or the archive has changed since it was
             opened. Nothing was added.
-        GapError: some were removed meanwhile. Nothing was added.
+        GapError: some commands were removed meanwhile. Nothing was added.
     """
     archive.is_newest()
     position = archive.manifest.position
@@ -95,7 +95,7 @@ def append(
 
 
 def write(frame: DataFrame, target: Path, table: str, *, ordered: bool) -> None:
-    """Let Spark write a frame, each file a range of sequence numbers, sorted."""
+    """Write a frame with Spark; each file is a sorted range of sequence numbers."""
     keys = _KEYS[table]
     if not ordered:
         frame = frame.repartitionByRange(*keys[:1])
@@ -106,7 +106,7 @@ def write(frame: DataFrame, target: Path, table: str, *, ordered: bool) -> None:
 def write_decoded(
     articles: Sequence[Mapping[str, Any]], spark: SparkSession, staging: Path
 ) -> None:
-    """Let Spark decode the commands of a staging folder, so that each file written has the range of one that is read."""
+    """Decode the commands of a staging folder with Spark; each file written has the range of one file read."""
     target = staging / DECODED
     target.mkdir()
     paths = files.written(staging / "commands")
@@ -122,7 +122,7 @@ def write_decoded(
 
 
 def add(archive: Archive, staging: Path, *, upto: int, facts: Facts) -> Archive:
-    """Make a segment of what is written in a staging folder: the half of `append` without Spark."""
+    """Add the files of a staging folder as a segment: the part of `append` that does not need Spark."""
     archive.is_newest()
     first = archive.manifest.position + 1
     tables = [table for table in (*TABLES, DECODED) if (staging / table).is_dir()]
@@ -148,7 +148,7 @@ def add(archive: Archive, staging: Path, *, upto: int, facts: Facts) -> Archive:
     )
     manifest = archive.manifest.knows(facts)
     manifest = manifest.next(segments=(*manifest.segments, segment))
-    # what is read back is checked as any manifest is: a fault here must not become the truth
+    # the new manifest is parsed, and so checked, before it becomes durable
     text = manifest.text()
     type(manifest).parse(text, f"{archive.name}, with the new segment")
     files.replace_manifest(archive.folder, text)
@@ -160,7 +160,7 @@ def add(archive: Archive, staging: Path, *, upto: int, facts: Facts) -> Archive:
 
 
 def _counted(name: str, result: dict[str, list[Path]], first: int, upto: int) -> dict[str, int]:
-    """How many rows there are, if they belong together."""
+    """Return the number of rows of each table, after a check that commands and transactions belong together."""
     looked = {t: [files.looked_at(p, p.name, key="seqno") for p in ps] for t, ps in result.items()}
     counts = {table: sum(each.rows for each in every) for table, every in looked.items()}
     requested = 0
@@ -179,13 +179,14 @@ def _counted(name: str, result: dict[str, list[Path]], first: int, upto: int) ->
 
 
 def check_decoded(name: str, result: Mapping[str, Sequence[Path]]) -> None:
-    """Nothing, if each command that can be decoded was, once: whoever reads what is decoded looks at no text.
+    """Check that each decodable command was decoded exactly once: readers of decoded commands do not read the
+    texts.
 
     Args:
-        result: by table the files that were written.
+        result: the files that were written, by table.
 
     Raises:
-        ArchiveError: there are more or fewer.
+        ArchiveError: the numbers differ.
     """
     if DECODED not in result:
         return

@@ -1,4 +1,4 @@
-"""Bases: published tables as they are in one snapshot of the Publisher, from which commands are folded."""
+"""Bases: published tables as of one snapshot of the Publisher, from which commands are folded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from twopc.sim.spark.source.options import PublishedTable
 
 
 def missing(archive: Archive) -> list[Mapping[str, Any]]:
-    """The newest shape of every article that has no base in that shape."""
+    """Return the newest shape of every article that has no base in that shape."""
     newest = {each["article_id"]: each for each in archive.manifest.articles}
     have = {(each.article_id, each.shape) for each in archive.manifest.base}
     return [each for key, each in sorted(newest.items()) if (key, each["shape"]) not in have]
@@ -39,11 +39,11 @@ def take_base(
     """Read published tables at the Publisher, all in one snapshot; only the archive's `writer` may.
 
     Args:
-        articles: None: those that have no base in their newest shape.
-        partitions: so many tasks read a table.
+        articles: the numbers of the articles; None: those that have no base in their newest shape.
+        partitions: number of tasks that read a table.
 
     Raises:
-        PipelineError: the Publisher cannot be reached, or has another shape than its article.
+        PipelineError: the Publisher cannot be reached, or a table's shape differs from its article's.
     """
     requested = missing(archive)
     if articles is not None:
@@ -80,13 +80,13 @@ def _one(connection: psycopg.Connection[Any], query: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
-    """How tables are read."""
+    """The parameters with which tables are read."""
 
     dsn: str
     exported: str
-    """The open snapshot's name."""
+    """Name of the exported snapshot."""
     snapshot: str
-    """What it sees."""
+    """The snapshot, as ``xmin:xmax:xip,…``."""
     seqno: int
     partitions: int
     staging: Path
@@ -95,7 +95,7 @@ class _Reading:
 def _taken(
     archive: Archive, spark: SparkSession, article: Mapping[str, Any], reading: _Reading
 ) -> BaseTable:
-    """One table's base, its files in place."""
+    """Take the base of one table and move its files into the archive."""
     staging = reading.staging / str(article["article_id"])
     published = PublishedTable(
         article_id=article["article_id"],
@@ -135,7 +135,7 @@ def _taken(
 
 
 def same_publisher(archive: Archive, system: str) -> None:
-    """Nothing, if the Publisher is the one that the archive is of.
+    """Check that the Publisher is the one from which the archive was made.
 
     Raises:
         PipelineError: it is another server.

@@ -1,4 +1,4 @@
-"""The statements that recorded clients have sent, from the histories of loads and of orders."""
+"""The recorded statements of clients, from the histories of loads and of orders."""
 
 from __future__ import annotations
 
@@ -7,32 +7,36 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from twopc.sim.spark import shapes
 
-#: Of an attempt's record. Objects stay text.
+#: Data of an attempt's record. Objects stay text.
 _DATA = (
     "number int, attempt int, due_us bigint, latency_us bigint, took_us bigint, committed boolean,"
     " calls array<struct<sql: string, params: string, rowcount: bigint>>"
 )
 _ENDS = ("ok", "rejected", "error", "in_doubt")
-#: How a step can end besides.
+#: Kinds of a step's end.
 _STEP_ENDS = (*_ENDS, "rolled_back", "skipped", "timed_out")
 
 
 def calls(history: DataFrame) -> DataFrame:
-    """`shapes.CALLS`: a row for each statement of each attempt of a load's transactions, and for each step of an order.
+    """Return `shapes.CALLS`: a row for each statement of each attempt of a load's transactions, and for each step
+    of an
+    order.
 
-    Of a load, `tx` is a transaction's number; its attempts are told from each other by `end_seq`, the record of
-    their end. `t_us` is when it was to begin, of a later attempt when that began. Of an order, transactions are
-    counted as they began; `due_us` is NULL, for no step is due at a time, and `rows` is what a query gave.
+    For a load, `tx` is a transaction's number; `end_seq`, the record of an attempt's end, distinguishes attempts.
+    `t_us` is
+    the time when the transaction was due, or the start of a later attempt. For an order, transactions are numbered
+    in the
+    order of their start; `due_us` is NULL, as no step is due at a time, and `rows` is the result of a query.
 
     Args:
-        history: of `shapes.HISTORY`. Records of other kinds, and of histories from before statements were
-            recorded, are passed over.
+        history: of `shapes.HISTORY`. Records of other kinds, and of histories without recorded statements, are
+            ignored.
     """
     return of_loads(history).unionByName(of_orders(history))
 
 
 def of_loads(history: DataFrame) -> DataFrame:
-    """`shapes.CALLS` of loads alone."""
+    """Return `shapes.CALLS` of loads only."""
     text = history.where(F.col("kind").isin(*_ENDS)).select(
         "*", F.from_json("data", _DATA).alias("told")
     )
@@ -70,7 +74,7 @@ def of_loads(history: DataFrame) -> DataFrame:
 
 
 def of_orders(history: DataFrame) -> DataFrame:
-    """`shapes.CALLS` of orders alone: what each session said, step by step, in transactions."""
+    """Return `shapes.CALLS` of orders only: the statements of each session, step by step, in transactions."""
     order = ["run", "case"]
     of_session = Window.partitionBy(*order, "session").orderBy("seq")
     text = history.where(
@@ -78,7 +82,7 @@ def of_orders(history: DataFrame) -> DataFrame:
         & F.col("session").isNotNull()
         & F.col("step").isNotNull()
     ).select("*", F.from_json("data", _DATA).alias("told"))
-    # a session says one thing at a time: what it is told next is the answer
+    # a session sends one statement at a time: its next record is the answer
     begun = [
         F.lag(name).over(of_session).alias(f"said_{name}")
         for name in ("kind", "seq", "t_us", "sql", "params")

@@ -1,4 +1,4 @@
-"""Compaction: few large segments of many small ones."""
+"""Compaction of an archive: many small segments become few large ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twopc.sim.spark.errors import ArchiveError
 
 
 def plan(segments: Sequence[Segment], commands: int) -> list[tuple[int, int]]:
-    """Which segments become one: runs of neighbours as slices, each of at most so many commands. Pure."""
+    """Return the slices of neighbouring segments to merge, each of at most `commands` commands. Pure."""
     results: list[tuple[int, int]] = []
     begin, total = 0, 0
     for place, segment in enumerate(segments):
@@ -28,14 +28,15 @@ def plan(segments: Sequence[Segment], commands: int) -> list[tuple[int, int]]:
 
 
 def compact(archive: Archive, spark: SparkSession, *, segment_commands: int = 5_000_000) -> Archive:
-    """Write neighbouring small segments again as one; only the archive's `writer` may.
+    """Rewrite neighbouring small segments as one; only the archive's `writer` may.
 
-    The old files are removed when the new manifest is durable: whoever dies before leaves the archive as it
-    was, and whoever dies after leaves files that do not exist for anybody.
+    The old files are removed once the new manifest is durable: a crash before that leaves the archive
+    unchanged, and a crash after it leaves files that no manifest names.
 
     Raises:
-        ArchiveError: a file is not what was written, or what was written again has not as many rows. The archive
-            is as it was.
+        ArchiveError: a file has changed since it was written, or the rewritten files have another number of rows.
+            The
+            archive is unchanged.
     """
     while slices := plan(archive.manifest.segments, segment_commands):
         archive = _one(archive, spark, *slices[0])
@@ -43,7 +44,7 @@ def compact(archive: Archive, spark: SparkSession, *, segment_commands: int = 5_
 
 
 def _one(archive: Archive, spark: SparkSession, begin: int, end: int) -> Archive:
-    """One slice."""
+    """Compact one slice."""
     archive.is_newest()
     manifest = archive.manifest
     old = manifest.segments[begin:end]
@@ -55,7 +56,7 @@ def _one(archive: Archive, spark: SparkSession, begin: int, end: int) -> Archive
         "transactions": archive.transactions,
         DECODED: archive.decoded,
     }
-    # what is written again gets checksums of its own: damage would be the truth from then on
+    # rewritten files get new checksums, which would conceal earlier damage
     for file in itertools.chain(*(files_ for each in old for files_ in each.files.values())):
         archive.check(file, verify=True)
     for table, frame in frames.items():

@@ -1,4 +1,4 @@
-"""Files of an archive: written aside, looked at, moved into place; and the lock of its one writer."""
+"""Files of an archive: written to a staging folder, inspected, moved into place; and the writer's lock."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ MANIFEST = "manifest.json"
 LOCK = "writer.lock"
 _PATTERN = re.compile(r"[\\{}\[\]*?]")
 _WHO = "writer.json"
-#: A changed bit would be another value more often than not: Spark writes a checksum of every page, and of itself
-#: looks at none. Nor is a file passed over, however Spark is set.
+#: A changed bit would usually change a value: Spark writes a checksum of every page, but does not verify it by
+#: default. Nor may Spark skip a file, whatever its settings.
 _WHOLE = {
     "parquet.page.verify-checksum.enabled": "true",
     "ignoreCorruptFiles": "false",
     "ignoreMissingFiles": "false",
 }
-#: Ready to be moved in the manifest's place.
+#: The new manifest before it replaces the current one.
 FRESH = "manifest.json.new"
 
 
 def folder_of(text: str | Path) -> Path:
-    """An archive's folder; ``file:`` is taken off.
+    """Return an archive's folder, without the scheme ``file:``.
 
     Raises:
-        PipelineError: it is in an object store, or somewhere else where files cannot be put in place of
-            others at once.
+        PipelineError: the folder is in an object store, or in another place where a file cannot replace another
+            atomically.
     """
     given = str(text)
     scheme, colon, rest = given.partition(":")
@@ -58,28 +58,28 @@ def folder_of(text: str | Path) -> Path:
 
 
 def spark_path(path: Path, *, read: bool = False) -> str:
-    """As Spark takes it, whatever its default file system is.
+    """Return a path for Spark, independent of Spark's default file system.
 
     Args:
-        read: what is read is a pattern to Spark: brackets in a folder's name must not mean anything.
+        read: whether the path is for reading, where Spark takes it as a pattern: special characters are escaped.
     """
     text = _PATTERN.sub(lambda result: "\\" + result[0], str(path)) if read else str(path)
     return "file://" + text
 
 
 def read(spark: SparkSession, paths: Iterable[Path], shape: StructType) -> DataFrame:
-    """What is in files of an archive, all of it and as it was written, or an error."""
+    """Return the content of files of an archive; the read fails if a file is missing or damaged."""
     reader = spark.read.schema(shape).options(**_WHOLE)
     return reader.parquet(*(spark_path(path, read=True) for path in paths))
 
 
 def fresh_id() -> str:
-    """A name that no other file has."""
+    """Return a unique identifier for a name."""
     return secrets.token_hex(8)
 
 
 def sync(path: Path) -> None:
-    """Let a file, or a folder's entries, survive a crash of the machine."""
+    """Make a file, or a folder's entries, durable with fsync."""
     fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)
@@ -88,33 +88,33 @@ def sync(path: Path) -> None:
 
 
 def replace_manifest(folder: Path, text: str) -> None:
-    """Put a manifest in the place of the one that is there, at once."""
+    """Write a new manifest next to the current one; `commit_manifest` replaces that one."""
     fresh = folder / FRESH
     fresh.write_text(text, encoding="utf-8")
     sync(fresh)
 
 
 def commit_manifest(folder: Path) -> None:
-    """The second half of `replace_manifest`: from now on the new one is the truth."""
+    """Replace the manifest atomically by the one that `replace_manifest` wrote."""
     os.replace(folder / FRESH, folder / MANIFEST)
     sync(folder)
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file's bytes."""
+    """Return the SHA-256 checksum of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def looked_at(path: Path, name: str, *, key: str | None = None) -> File:
-    """What a Parquet file holds, by its footer.
+    """Return the description of a Parquet file, from its footer.
 
     Args:
-        name: under which the manifest will know it.
-        key: the column whose least and greatest values are noted.
+        name: the file's path in the manifest.
+        key: the column whose minimum and maximum are recorded.
 
     Raises:
-        ArchiveError: it is no whole Parquet file.
+        ArchiveError: the file is no complete Parquet file.
     """
     try:
         with pq.ParquetFile(path) as parquet:
@@ -140,7 +140,7 @@ def _range(metadata: Any, key: str) -> tuple[int, int]:
 
 
 def written(staging: Path) -> list[Path]:
-    """The Parquet files that Spark has left in a folder, without empty ones, in the order of partitions."""
+    """Return the Parquet files that Spark wrote to a folder, without empty ones, in the order of partitions."""
     results = []
     for path in sorted(staging.glob("part-*.parquet")):
         with pq.ParquetFile(path) as parquet:
@@ -150,12 +150,12 @@ def written(staging: Path) -> list[Path]:
 
 
 def move(paths: list[Path], folder: Path, below: str, *, key: str | None = None) -> list[File]:
-    """Put files of a staging folder into the archive, under names that no other has.
+    """Move files of a staging folder into the archive, under unique names.
 
     Args:
         folder: the archive.
-        below: the folder in it.
-        key: as `looked_at` takes it.
+        below: the folder within the archive.
+        key: see `looked_at`.
     """
     target = folder / below
     target.mkdir(parents=True, exist_ok=True)
@@ -171,7 +171,7 @@ def move(paths: list[Path], folder: Path, below: str, *, key: str | None = None)
 
 
 def _sync_up(target: Path, folder: Path) -> None:
-    """Entries of a new folder, and those of the folders above it that may be new."""
+    """Sync a folder and the folders above it up to the archive, as any of them may be new."""
     while True:
         sync(target)
         if target == folder:
@@ -184,10 +184,10 @@ def _sync_up(target: Path, folder: Path) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Within the block nobody else writes this archive.
+    """Hold the writer's lock of an archive within the block.
 
     Raises:
-        ArchiveBusyError: somebody does already.
+        ArchiveBusyError: another writer holds the lock.
     """
     lock = FileLock.try_take(folder / LOCK)
     if lock is None:
@@ -208,16 +208,16 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def strays(folder: Path, known: set[str]) -> list[Path]:
-    """Files of data that no manifest names."""
+    """Return the data files that the manifest does not name."""
     data = folder / "data"
     results = [path for path in data.rglob("*") if path.is_file()] if data.is_dir() else []
     return sorted(path for path in results if path.relative_to(folder).as_posix() not in known)
 
 
 def sweep(folder: Path, known: set[str]) -> int:
-    """Remove what dead writers have left; returns how many files of data that were.
+    """Remove files left behind by terminated writers, and return the number of data files removed.
 
-    Only the holder of the lock may.
+    Only the holder of the lock may call this.
     """
     shutil.rmtree(folder / "staging", ignore_errors=True)
     with suppress(FileNotFoundError):

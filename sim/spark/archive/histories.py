@@ -1,4 +1,4 @@
-"""Histories of runs in an archive: added once, as Parquet."""
+"""Histories of runs in an archive: each added once, as Parquet."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from twopc.sim.spark.source import histories
 
 @dataclass(frozen=True, slots=True)
 class AddedHistory:
-    """What became of one history."""
+    """The result of adding one history."""
 
     archive: Archive
-    """With it."""
+    """The archive with the history."""
     text: str
 
 
 def add_history(archive: Archive, spark: SparkSession, path: Path) -> Iterator[AddedHistory]:
-    """Add every run that is found; only the archive's `writer` may.
+    """Add the history of every run at `path`; only the archive's `writer` may.
 
     Args:
         path: a history.jsonl, or a folder of runs.
 
     Raises:
-        ArchiveError: a run of that name is there, and was another one.
-        PipelineError: no history is there, or one that this program does not read.
+        ArchiveError: the archive has another history of a run with the same name.
+        PipelineError: there is no history, or one that this program cannot read.
     """
     for file in histories.files(str(path)):
         histories.check(file)

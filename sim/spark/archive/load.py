@@ -1,4 +1,4 @@
-"""Accumulate: bring what a distribution database has into an archive, all at once or as it comes."""
+"""Accumulation of a distribution database's content in an archive, once or continuously."""
 
 from __future__ import annotations
 
@@ -26,47 +26,47 @@ from twopc.sim.spark.errors import ArchiveError
 from twopc.sim.spark.source import queries
 from twopc.sim.spark.source.facts import Facts, connected, facts, system_of
 
-#: How often clean-up is told that an archive is being appended to which nothing comes to.
+#: Interval of the registration of an archive that is followed but receives no commands.
 _REGISTER_EVERY_S = 60.0
-#: So few commands are no task's work.
+#: Minimum number of commands of a task.
 _TASK_ROWS = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadRequest:
-    """What is to be accumulated."""
+    """The parameters of an accumulation."""
 
     dsn: str
-    """Of the distribution database."""
+    """DSN of the distribution database."""
     publisher: str = ""
-    """Its name; empty: the only one there is."""
+    """Name of the Publisher; may be empty if there is only one."""
     publisher_dsn: str = ""
-    """Empty: no bases, and no global transactions' ids."""
+    """DSN of the Publisher; if empty, no bases are taken and global transactions have no ids."""
     segment: int = 1_000_000
-    """So many commands or a few more are appended at once."""
+    """Approximate number of commands in a segment; the last transaction is always complete."""
     upto: int | None = None
-    """None: all there is."""
+    """The end of the range; None: all stored commands."""
     base: bool = True
     start: Literal["here", "oldest"] = "oldest"
-    """Where a new archive begins."""
+    """Where a new archive begins: at the current end of the log, or at the oldest stored command."""
     partitions: int = 1 << 16
-    """At most so many tasks read a segment."""
+    """Maximum number of tasks that read a segment."""
 
     def facts(self) -> Facts:
-        """What the distribution database says now."""
+        """Return the current facts of the distribution database."""
         return facts(self.dsn, self.publisher)
 
 
-#: Told what was done: the archive before and after, and a word for what it was.
+#: Called after each change with the archive before and after it, and a word for its kind.
 Note = Callable[[Archive, Archive, str], None]
 
 
 def opened(path: str | Path, requested: LoadRequest) -> Archive:
-    """The archive that is there, if it is of this database; else a new one.
+    """Open the archive if it exists and is of this database; otherwise create one.
 
     Raises:
-        ArchiveError: it is of another Publisher or distribution database, or not what it should be.
-        GapError: what follows its position has been removed, or the database ends before it.
+        ArchiveError: the archive is of another Publisher or distribution database, or damaged.
+        GapError: commands after its position have been removed, or the database ends before the position.
     """
     folder = files.folder_of(path)
     result = requested.facts()
@@ -94,14 +94,14 @@ def opened(path: str | Path, requested: LoadRequest) -> Archive:
 
 
 def based(archive: Archive, spark: SparkSession, requested: LoadRequest, note: Note) -> Archive:
-    """With what is known of articles now, and bases of those that have none in their newest shape."""
+    """Return the archive with current facts, and with bases of the articles that have none in their newest shape."""
     result = requested.facts()
     known = archive.manifest.knows(result)
-    if not known.id:  # of before there were any
+    if not known.id:  # made before identifiers were introduced
         known = dataclasses.replace(known, id=files.fresh_id())
     if (
         not known.publisher.identity
-    ):  # of before there was one; that it is the same was just looked at
+    ):  # made before identities were introduced; `opened` has compared the database
         known = dataclasses.replace(
             known,
             publisher=dataclasses.replace(known.publisher, identity=result.publisher.identity),
@@ -128,10 +128,10 @@ def based(archive: Archive, spark: SparkSession, requested: LoadRequest, note: N
 def accumulate(
     archive: Archive, spark: SparkSession, requested: LoadRequest, note: Note
 ) -> Archive:
-    """Append everything that is stored now, segment by segment; only the archive's `writer` may.
+    """Append all stored commands, segment by segment; only the archive's `writer` may.
 
     Raises:
-        GapError: some of it was removed.
+        GapError: some of the commands were removed.
     """
     archive = based(archive, spark, requested, note)
     register(archive, requested.dsn)
@@ -157,7 +157,7 @@ def accumulate(
 
 
 def _segment_end(requested: LoadRequest, result: Facts, after: int) -> int | None:
-    """Where the next segment ends; None: at the end of what is there."""
+    """Return the end of the next segment; None: the end of the stored commands."""
     query = queries.batch_end(result.publisher.number, after=after, rows=requested.segment)
     with connected(requested.dsn, "the distribution database") as connection:
         row = connection.execute(query.encode()).fetchone()
@@ -180,7 +180,7 @@ def _read(
 
 
 def transactions(spark: SparkSession, requested: LoadRequest, after: int, upto: int) -> DataFrame:
-    """The transactions of a range, with their global ids as far as the Publisher still has markers."""
+    """Return the transactions of a range, with their global ids if the Publisher still has their markers."""
     plain = _read(spark, "transactions", requested, after, upto)
     if not requested.publisher_dsn:
         return plain
@@ -204,17 +204,17 @@ def follow(
     every_s: float = 1.0,
     for_s: float | None = None,
 ) -> Archive:
-    """Append what is stored, as it comes; only the archive's `writer` may.
+    """Append commands continuously as they are stored; only the archive's `writer` may.
 
-    The stream begins at the archive's position, each time with a checkpoint of its own: what Spark
-    remembers of an earlier one can only be what the manifest says too, or wrong.
+    The stream starts at the archive's position, each time with a new checkpoint: an earlier checkpoint could only
+    repeat the manifest or contradict it.
 
     Args:
-        every_s: between two looks.
-        for_s: so long; None: until the log has been read to `wanted.upto`, or for ever.
+        every_s: interval between two polls.
+        for_s: duration; None: until the log has been read to `requested.upto`, or forever.
 
     Raises:
-        GapError: something was removed before it was read.
+        GapError: commands were removed before they were read.
     """
     archive = based(archive, spark, requested, note)
     register(archive, requested.dsn)
@@ -244,7 +244,7 @@ def follow(
     query = _started(spark, requested, archive.manifest.position, bring, checkpoint, every_s)
     try:
         _await_end(query, requested, held, for_s)
-        # a batch that has begun is brought to its end
+        # a batch that has begun is completed
         with suppress(TimeoutError):
             wait_for(
                 lambda: not query.status["isTriggerActive"], what="the last batch", timeout_s=60
@@ -257,23 +257,25 @@ def follow(
         query.stop()
         shutil.rmtree(checkpoint, ignore_errors=True)
     if requested.upto is not None and requested.facts().read_to >= requested.upto:
-        return accumulate(held[0], spark, requested, note)  # the range ends where it was said
+        return accumulate(
+            held[0], spark, requested, note
+        )  # the range ends at the requested position
     return held[0]
 
 
 def _await_end(
     query: Any, requested: LoadRequest, held: list[Archive], for_s: float | None
 ) -> None:
-    """Return when a stream has ended, its time is over, or its range was read."""
+    """Wait until the stream has ended, its time is over, or its range has been read."""
     registered = time.monotonic()
     end = None if for_s is None else registered + for_s
     while end is None or (left := end - time.monotonic()) > 0:
-        # in pieces, so that an interrupt is heard between two of them
+        # in short waits, so that an interrupt is handled between two of them
         if query.awaitTermination(1 if end is None else max(0.1, min(1.0, left))):
             return
         if requested.upto is not None and requested.facts().read_to >= requested.upto:
             return
-        if time.monotonic() - registered > _REGISTER_EVERY_S:  # though nothing comes
+        if time.monotonic() - registered > _REGISTER_EVERY_S:  # even without new commands
             register(held[0], requested.dsn)
             registered = time.monotonic()
 
@@ -307,12 +309,12 @@ def _started(
 
 
 def cores() -> int:
-    """How many tasks this machine runs at once."""
+    """Return how many tasks this machine runs at once."""
     return os.cpu_count() or 1
 
 
 def progress_line(before: Archive, after: Archive, what: str) -> str:
-    """What was done, as a line."""
+    """Return a line that describes a base or a segment that was added."""
     name = after.manifest.publisher.name
     if what == "base":
         had = {(each.article_id, each.shape) for each in before.manifest.base}
@@ -333,7 +335,7 @@ def _count(number: int, what: str) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes as people read them."""
+    """Return a number of bytes with a unit."""
     amount = float(count)
     for unit in ("bytes", "kB", "MB", "GB"):
         if amount < 1000 or unit == "GB":

@@ -1,7 +1,8 @@
-"""The manifest of an archive: which files there are, and what they hold. Pure.
+"""The manifest of an archive: its files and their content. Pure.
 
-It is the only truth: a file that it does not name does not exist. A reader passes over what it does not
-know in a manifest of its own version.
+The manifest is authoritative: a file that it does not name is not part of the archive. A reader ignores unknown
+fields
+in a manifest of its own version.
 """
 
 from __future__ import annotations
@@ -21,33 +22,33 @@ from twopc.sim.spark.source.facts import Facts, Publisher
 
 #: Changes when a reader of the previous version could misread a manifest.
 VERSION = 1
-#: Tables that segments have.
+#: Tables of every segment.
 TABLES = ("commands", "transactions")
-#: A third one, which segments of earlier versions lack: their commands, decoded. The number in its name rises when
-#: `decode.decoded` yields something else for the same commands; files of the old name are then no longer read.
+#: The decoded commands, a table that segments of earlier versions lack. The number in its name increases when
+#: `decode.decoded` returns another result for the same commands; files of the old name are then no longer read.
 DECODED = "decoded_1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class File:
-    """One Parquet file."""
+    """A Parquet file."""
 
     path: str
-    """Below the archive."""
+    """Path relative to the archive's folder."""
     rows: int
     bytes: int
     sha256: str
     first: int = 0
-    """Its lowest sequence number; 0 where rows have none."""
+    """Lowest sequence number; 0 if rows have none."""
     last: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """What one append brought: all transactions of a range, which may be none."""
+    """The result of one append: all transactions of a range, which may be empty."""
 
     first: int
-    """One behind the segment before it ends."""
+    """The sequence number after the end of the previous segment."""
     last: int
     transactions: int
     commands: int
@@ -55,13 +56,13 @@ class Segment:
     how: str
     """``append`` or ``compact``."""
     files: Mapping[str, tuple[File, ...]]
-    """By table."""
+    """The files, by table."""
     decoded: int = 0
-    """Rows of the table `DECODED`, if it has that one."""
+    """Number of rows of the table `DECODED`, if the segment has that table."""
 
     @property
     def bytes(self) -> int:
-        """Of all its files."""
+        """Total size of its files."""
         return sum(each.bytes for files in self.files.values() for each in files)
 
     def __str__(self) -> str:
@@ -70,12 +71,12 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseTable:
-    """A table's rows, as one snapshot saw them."""
+    """The rows of a table as of one snapshot."""
 
     article_id: int
     shape: int
     snapshot: str
-    """``xmin:xmax:xip,…`` at the Publisher: what it sees is in the base."""
+    """The snapshot at the Publisher as ``xmin:xmax:xip,…``: the base contains the transactions visible in it."""
     seqno: int
     """A position before the snapshot was taken."""
     rows: int
@@ -90,30 +91,33 @@ class RecordedHistory:
     files: tuple[File, ...]
     records: int
     sha256: str
-    """Of the history that it was made from."""
+    """Checksum of the history file from which it was made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """All that an archive holds."""
+    """The content of an archive."""
 
     publisher: Publisher
     first: int
-    """The archive has what is after it."""
+    """Position after which the archive's range begins."""
     created: str
     id: str = ""
-    """Under which clean-up waits for it; copies of the folder share it. Empty: it is of before there were any."""
+    """Identifier under which clean-up waits for the archive; copies of the folder share it. Empty in archives made
+    before
+    identifiers were introduced.
+    """
     revision: int = 0
-    """Counts the manifests."""
+    """Number of the manifest's revision."""
     writer: str = ""
     articles: tuple[Mapping[str, Any], ...] = ()
-    """As `shapes.ARTICLES`: every shape that there has been; none ever goes."""
+    """`shapes.ARTICLES`: every shape that ever existed; none is removed."""
     originators: tuple[Mapping[str, Any], ...] = ()
-    """As `shapes.ORIGINATORS`; none ever goes."""
+    """`shapes.ORIGINATORS`; none is removed."""
     subscriptions: tuple[Mapping[str, Any], ...] = ()
-    """As `shapes.SUBSCRIPTIONS`, as they were last; one that is gone has status 0."""
+    """`shapes.SUBSCRIPTIONS` in their last state; a dropped subscription has status 0."""
     routines: tuple[Mapping[str, Any], ...] = ()
-    """As `shapes.ROUTINES`; none ever goes, and `writes` has all that ever was declared."""
+    """`shapes.ROUTINES`; none is removed, and `writes` contains all tables that were ever declared."""
     base: tuple[BaseTable, ...] = ()
     segments: tuple[Segment, ...] = ()
     histories: tuple[RecordedHistory, ...] = ()
@@ -121,21 +125,21 @@ class Manifest:
 
     @property
     def position(self) -> int:
-        """The last sequence number that it has."""
+        """Last sequence number in the archive."""
         return self.segments[-1].last if self.segments else self.first
 
     @property
     def transactions(self) -> int:
-        """Of all segments."""
+        """Number of transactions in all segments."""
         return sum(each.transactions for each in self.segments)
 
     @property
     def commands(self) -> int:
-        """Of all segments."""
+        """Number of commands in all segments."""
         return sum(each.commands for each in self.segments)
 
     def files(self) -> list[File]:
-        """Every file that there is."""
+        """Return all files of the archive."""
         results = [
             file for each in self.segments for files in each.files.values() for file in files
         ]
@@ -145,10 +149,10 @@ class Manifest:
     def of_table(
         self, table: str, *, after: int = -1, upto: int | None = None, lacking: str = ""
     ) -> list[File]:
-        """A table's files that may have something between two positions.
+        """Return a table's files that may contain rows between two positions.
 
         Args:
-            lacking: only of segments without this table.
+            lacking: only files of segments without this table.
         """
         return [
             file
@@ -160,7 +164,9 @@ class Manifest:
         ]
 
     def knows(self, facts: Facts) -> Self:
-        """With what a distribution database says now of articles, routines, originators and subscriptions."""
+        """Return the manifest with a distribution database's current articles, routines, originators and
+        subscriptions.
+        """
         articles = {(each["article_id"], each["shape"]): each for each in self.articles}
         articles |= {(each["article_id"], each["shape"]): each for each in facts.articles}
         originators = {each["id"]: each for each in self.originators}
@@ -179,14 +185,14 @@ class Manifest:
         )
 
     def next(self, **changes: Any) -> Self:
-        """With changes, as the next revision."""
+        """Return the next revision of the manifest, with changes."""
         made_by = f"twopc {version('twopc')}"
         return dataclasses.replace(self, revision=self.revision + 1, writer=made_by, **changes)
 
     # -- JSON -------------------------------------------------------------------------------------
 
     def text(self) -> str:
-        """What `parse` reads."""
+        """Return the manifest as text for `parse`."""
         results = {
             "twopc_archive": VERSION,
             "id": self.id,
@@ -211,13 +217,13 @@ class Manifest:
 
     @classmethod
     def parse(cls, text: str, where: str) -> Self:
-        """The manifest that a text holds, whole in itself.
+        """Return the manifest in a text, after a check of its consistency.
 
         Args:
             where: its path, for messages.
 
         Raises:
-            ArchiveError: it is none, of another version, or contradicts itself.
+            ArchiveError: the text is no manifest, is of another version, or contradicts itself.
             GapError: sequence numbers are missing between two segments.
         """
         try:
@@ -252,7 +258,7 @@ class Manifest:
         return made
 
     def _check(self, where: str, counts: Mapping[str, int], position: int) -> None:
-        """Whether it contradicts itself."""
+        """Raise an error if the manifest contradicts itself."""
         end = self.first
         for number, segment in enumerate(self.segments, 1):
             if segment.first > end + 1:
@@ -286,7 +292,7 @@ class Manifest:
 
 
 def _ever(known: Mapping[str, Any] | None, now: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A routine, with what its earlier calls may have written."""
+    """Return a routine with all tables that its earlier definitions declared."""
     if known is None or known["writes"] == now["writes"]:
         return now
     if known["writes"] is None or now["writes"] is None:
@@ -295,13 +301,13 @@ def _ever(known: Mapping[str, Any] | None, now: Mapping[str, Any]) -> Mapping[st
 
 
 def _made(kind: Any, result: Mapping[str, Any]) -> Any:
-    """A dataclass of what it knows among the fields."""
+    """Return a dataclass made from the fields that it knows."""
     known = {each.name for each in dataclasses.fields(kind)}
     return kind(**{name: value for name, value in result.items() if name in known})
 
 
 def _article(result: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A shape by which commands can be read."""
+    """Check that commands can be read by a shape, and return the shape."""
     name = f"shape {result['shape']} of article {result['article_id']}"
     for operation in OPERATIONS:
         if not isinstance(result[operation], str):
@@ -322,14 +328,14 @@ def _with_files(kind: Any, result: Mapping[str, Any]) -> Any:
 
 def _segment(result: Mapping[str, Any]) -> Segment:
     files = {table: _files(each) for table, each in result["files"].items()}
-    # a program that does not know the table keeps its files, and leaves the count out
+    # a program that does not know the table keeps its files but omits the count
     decoded = sum(each.rows for each in files.get(DECODED, ()))
     made: Segment = _made(Segment, {"decoded": decoded, **result, "files": files})
     return made
 
 
 def _agree(where: str, number: int, segment: Segment) -> None:
-    """A segment's files have as many rows as it says, within its range."""
+    """Check that a segment's files have the number of rows that the segment states, within its range."""
     counts = {"commands": segment.commands, "transactions": segment.transactions}
     if DECODED in segment.files:
         counts[DECODED] = segment.decoded
@@ -349,7 +355,7 @@ def _agree(where: str, number: int, segment: Segment) -> None:
 
 
 def _apart(where: str, segments: Iterable[Segment]) -> None:
-    """No sequence number is in two files of a table, and no file is named twice."""
+    """Check that no sequence number is in two files of a table, and that no file is named twice."""
     for table in TABLES:
         files = [file for each in segments for file in each.files.get(table, ())]
         files.sort(key=lambda each: (each.first, each.last))

@@ -1,4 +1,4 @@
-"""An archive at its distribution database: clean-up waits for it, as for a Subscriber."""
+"""Registration of an archive at its distribution database: clean-up waits for it, as for a Subscriber."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _RELEASE = "delete from msrepl.msrepl_archives where archive = %s"
 
 
 def register(archive: Archive, dsn: str) -> None:
-    """Have the distribution database keep what is after the archive's position, which must be durable.
+    """Have the distribution database keep the commands after the archive's position, which must be durable.
 
-    A role that may only read there has its archive not waited for, and is warned.
+    If the role has only read access, a warning is logged and clean-up does not wait for the archive.
 
     Raises:
         PipelineError: the distribution database cannot be reached.
@@ -33,7 +33,7 @@ def register(archive: Archive, dsn: str) -> None:
     with connected(dsn, "the distribution database") as connection:
         try:
             row = connection.execute("select to_regclass('msrepl.msrepl_archives')").fetchone()
-            if row == (None,):  # of before archives were registered
+            if row == (None,):  # a database from before archives were registered
                 connection.execute(render("twopc.publisher", "msrepl_archives").encode())
             place = (manifest.publisher.number, manifest.id, str(archive.folder))
             connection.execute(_REGISTER, (*place, lsn_text(manifest.position)))
@@ -45,7 +45,7 @@ def register(archive: Archive, dsn: str) -> None:
 
 
 def release(archive: Archive, dsn: str) -> bool:
-    """Have the distribution database keep nothing for the archive any longer; whether it did.
+    """Remove the archive's registration, so that clean-up no longer waits for it; return whether it was registered.
 
     Raises:
         PipelineError: the distribution database cannot be reached.

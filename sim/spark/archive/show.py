@@ -1,4 +1,4 @@
-"""What an archive has, as lines and as a document. Needs no Spark."""
+"""Description of an archive, as lines and as a document. Needs no Spark."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OPERATIONS = {
 
 
 def lines(archive: Archive, *, segments: bool = False) -> Iterator[str]:
-    """For people."""
+    """Yield the description as lines of text."""
     result = document(archive)
     manifest = archive.manifest
     yield (
@@ -77,7 +77,7 @@ def _count(number: int, what: str) -> str:
 
 
 def document(archive: Archive) -> dict[str, Any]:
-    """For programs."""
+    """Return the description as a document for programs."""
     manifest = archive.manifest
     known = manifest.files()
     return {
@@ -102,7 +102,7 @@ def document(archive: Archive) -> dict[str, Any]:
 
 
 def _articles(archive: Archive) -> list[dict[str, Any]]:
-    """Of each article the newest shape."""
+    """Return the newest shape of each article."""
     newest = {each["article_id"]: each for each in archive.manifest.articles}
     bases = {each.article_id: each for each in archive.manifest.base}
     results = []
@@ -123,7 +123,7 @@ def _articles(archive: Archive) -> list[dict[str, Any]]:
 
 
 def _tallied(archive: Archive, table: str, column: str) -> dict[Any, int]:
-    """How many rows there are of each value, file by file."""
+    """Return the number of rows with each value of a column, counted file by file."""
     tally: dict[Any, int] = {}
     for file in archive.manifest.of_table(table):
         read = pq.read_table(archive.folder / file.path, columns=[column])[column]
@@ -140,7 +140,7 @@ def _operations(archive: Archive) -> dict[str, int]:
 
 
 def _originators(archive: Archive) -> dict[str, int]:
-    """Transactions by where they came from."""
+    """Return the number of transactions of each originator."""
     names: dict[Any, str] = {each["id"]: each["srvname"] for each in archive.manifest.originators}
     names[None] = archive.manifest.publisher.name
     tally = _tallied(archive, "transactions", "originator_id")

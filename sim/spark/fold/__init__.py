@@ -1,9 +1,9 @@
-"""Commands → the rows of the tables at a point in the sequence.
+"""The fold of commands into the rows of the tables at a point in the sequence.
 
-A row is what its last insert, or the base, and the updates after it made of it: per column the value that was
-set last. That is one aggregation by key which combines before anything is shuffled, so that a row which
-changes all the time costs no more than others. Rows whose key changes are followed from key to key, in
-order (`fold.ordered`); only they are.
+A row results from its last insert, or the base, and the updates after it: each column has the value that was set
+last. This is one aggregation by key that combines before any shuffle, so that a row which changes all the
+time costs no more than others. Only rows whose key changes are followed from key to key, in order
+(`fold.ordered`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Which commands a base already has in it.
+"""Selection of the commands that a base already contains.
 
-A base is what one snapshot saw. A command is in it if its transaction is visible in that snapshot, whatever
-the order of the log: a transaction is in the log before others can see it.
+A base is the content of one snapshot. It contains a command if the command's transaction is visible in that
+snapshot,
+whatever the order of the log: a transaction is in the log before other sessions can see it.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from twopc.sim.spark.errors import ArchiveError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArticleBase:
-    """The base of one article: what of it is not in its rows."""
+    """The base of one article, without its rows."""
 
     article_id: int
     shape: int
     snapshot: str
     seqno: int
-    """Everything up to here is in the log before the snapshot was taken."""
+    """Position up to which the log had been written before the snapshot was taken."""
 
 
 def bases_of(base: DataFrame) -> list[ArticleBase]:
-    """The bases that there are; a row without a key says that there is one, which may have no rows.
+    """Return the bases in a frame; a row without a key represents a base that may have no rows.
 
     Args:
         base: of `shapes.ROWS`, with `shape`, `snapshot` and `seqno`.
@@ -41,16 +42,16 @@ def bases_of(base: DataFrame) -> list[ArticleBase]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotBounds:
-    """Between which transactions a snapshot was taken."""
+    """The positions of the transactions that bound a snapshot."""
 
     first_unseen: int | None
-    """The first that it does not see; None: it sees all."""
+    """First transaction that is not visible in the snapshot; None if all are."""
     last_seen: int | None
-    """The last that it sees; None: it sees none."""
+    """Last transaction that is visible in the snapshot; None if none is."""
 
 
 def ends_of(transactions: DataFrame, bases: Iterable[ArticleBase]) -> dict[str, SnapshotBounds]:
-    """By snapshot. Looks at the transactions."""
+    """Return the bounds of each snapshot. Reads the transactions."""
     seen = {each.snapshot: visible(F.col("xid"), each.snapshot) for each in bases}
     if not seen:
         return {}
@@ -68,10 +69,10 @@ def ends_of(transactions: DataFrame, bases: Iterable[ArticleBase]) -> dict[str, 
 def chosen(
     bases: Iterable[ArticleBase], ends: Mapping[str, SnapshotBounds], *, upto: int | None
 ) -> list[ArticleBase]:
-    """Of several bases of an article the newest that has nothing of later than a point in it.
+    """Return for each article its newest base that contains nothing later than a point.
 
     Raises:
-        ArchiveError: an article has bases, but each of them is of later.
+        ArchiveError: an article has bases, but each of them contains later transactions.
     """
     newest: dict[int, ArticleBase] = {}
     late: dict[int, int] = {}
@@ -91,7 +92,7 @@ def chosen(
 
 
 def rows_of(base: DataFrame, bases: Iterable[ArticleBase]) -> DataFrame:
-    """The rows of these bases and of no others."""
+    """Return the rows of these bases only."""
     these = [
         (F.col("article_id") == each.article_id)
         & (F.col("shape") == each.shape)
@@ -104,7 +105,7 @@ def rows_of(base: DataFrame, bases: Iterable[ArticleBase]) -> DataFrame:
 
 
 def visible(xid: Column, snapshot: str) -> Column:
-    """Whether a snapshot (``xmin:xmax:xip,xip``) sees what a transaction did."""
+    """Return whether a transaction is visible in a snapshot (``xmin:xmax:xip,xip``)."""
     low, high, under_way = snapshot.split(":")
     running = [int(each) for each in under_way.split(",") if each]
     seen = xid < int(high)
@@ -117,10 +118,11 @@ def remaining(
     bases: Iterable[ArticleBase],
     ends: Mapping[str, SnapshotBounds],
 ) -> DataFrame:
-    """The commands (`shapes.DECODED`) that are not in their article's base.
+    """Return the commands (`shapes.DECODED`) that are not in their article's base.
 
-    Nearly all are told by their sequence numbers: what lies before the first transaction that the snapshot
-    did not see is in it. The few that it saw beyond that one are looked for.
+    Nearly all are decided by their sequence numbers: the base contains all commands before the first transaction
+    that is
+    not visible in the snapshot. The few visible transactions after that one are selected by a join.
     """
     by_snapshot: dict[str, list[int]] = {}
     for each in bases:

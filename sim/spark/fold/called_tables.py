@@ -1,6 +1,6 @@
-"""Tables that calls of routines have changed without their rows being there: they cannot be folded past such a call.
+"""Tables that calls of routines changed without recorded rows: they cannot be folded past such a call.
 
-A base that was taken after the call has what it did; so a new base is the way out.
+A base that was taken after the call contains its changes; a new base therefore solves the problem.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def called(
     articles: Sequence[Row],
     routines: Iterable[Mapping[str, Any]],
 ) -> dict[int, str]:
-    """By article why it cannot be folded; looks at the calls.
+    """Return why articles cannot be folded, by article. Reads the calls.
 
     Args:
-        commands: of `shapes.COMMANDS`, up to the point that is asked for.
+        commands: of `shapes.COMMANDS`, up to the requested point.
         transactions: of `shapes.TRANSACTIONS`, those of the commands.
-        bases: those from which it is folded.
+        bases: the bases from which the articles are folded.
         articles: of `shapes.ARTICLES`, the newest shape of each.
         routines: of `shapes.ROUTINES`, all that were ever published.
     """

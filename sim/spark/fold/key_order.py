@@ -1,4 +1,4 @@
-"""Rows whose keys change, followed in the order of the commands. Runs on executors."""
+"""The fold of rows whose keys change, in the order of the commands. Runs on executors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STATE = pyarrow.schema(
         ("complete", pyarrow.bool_()),
     ]
 )
-#: So many rows are handed over at a time.
+#: Number of rows in a batch.
 _BATCH = 10_000
 
 Key = tuple[int, tuple[str | None, ...]]
@@ -35,10 +35,11 @@ class _OrderedRow:
 
 
 def fold_in_order(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-    """`shapes.STATE` from commands in order.
+    """Yield `shapes.STATE` from commands in order.
 
-    Several rows may be at one key for a while: ``k = k + 1`` moves the first row onto the second before that
-    one has gone on. Of these the one that came first is meant by what follows, since it has to go.
+    Several rows may have one key for a while: ``k = k + 1`` moves the first row to the key of the second before the
+    second has moved. The next command on that key then refers to the row that had it first, as that row has to
+    move.
 
     Args:
         batches: with `article_id`, `seqno`, `command_id`, `operation`, `key`, `new_key`, `values`, `changed`.

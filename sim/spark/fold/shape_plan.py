@@ -1,6 +1,6 @@
-"""What shapes mean for a fold: which is the newest, what goes where, and what cannot be folded.
+"""The shapes of a fold: the newest ones, the places of columns, and articles that cannot be folded.
 
-Articles are as many as a catalog has; they are looked at here, not in a frame.
+Articles are as few as in a catalog; they are processed here, not in a frame.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _WITHOUT_VALUES = ("SQL", "NONE")
 
 
 def newest(articles: Iterable[Row], *, upto: int | None = None) -> dict[int, Row]:
-    """Of `shapes.ARTICLES`, by number, the shape that each article had once a sequence number was stored.
+    """Return, by article number, the shape (`shapes.ARTICLES`) that each article had at a sequence number.
 
     Args:
-        upto: None: the newest of all.
+        upto: the sequence number; None: the newest shape.
     """
     results: dict[int, Row] = {}
     for each in sorted(articles, key=lambda row: int(row["shape"])):
@@ -32,7 +32,7 @@ def newest(articles: Iterable[Row], *, upto: int | None = None) -> dict[int, Row
 
 
 def unfoldable(articles: Iterable[Row]) -> set[int]:
-    """The numbers of articles some of whose changes travel as statements, or not at all."""
+    """Return the numbers of articles some of whose changes are propagated as statements or not at all."""
     return {
         each["article_id"]
         for each in articles
@@ -76,9 +76,9 @@ def _key(article: Row) -> list[str]:
 def placed(
     rows: DataFrame, articles: Sequence[Row], targets: dict[int, Row], *columns: str
 ) -> DataFrame:
-    """Put arrays that are in the order of the row's own shape into that of the target, by name.
+    """Reorder arrays from the columns of a row's own shape to those of the target, by name.
 
-    What only the target has is NULL; what it has no longer is left out.
+    Columns that only the target has are NULL; columns that it no longer has are left out.
 
     Args:
         rows: with `article_id`, `shape` and the arrays named.
@@ -101,7 +101,7 @@ def placed(
 
 
 def _places(columns: Sequence[str], target: Row) -> list[int]:
-    """Where each of the target's columns is among these; -1 where it is not."""
+    """Return the place of each of the target's columns among `columns`; -1 for a missing one."""
     at = {name: place for place, name in enumerate(columns)}
     return [at.get(name, -1) for name in target["columns"]]
 
@@ -112,7 +112,7 @@ def _moved(values: Column) -> Column:
 
 
 def checked(decoded: DataFrame) -> DataFrame:
-    """The same commands; reading one that cannot be read fails, instead of leaving it out."""
+    """Return the same commands; evaluation fails at a command that cannot be read instead of leaving it out."""
     unfit = F.format_string(
         "twopc.sim.spark.errors.ArchiveError: article %s: command %s of the transaction with sequence number %s cannot "
         "be read (%s): the archive has no shape of the article there that has so many columns",

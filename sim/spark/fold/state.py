@@ -1,4 +1,4 @@
-"""The fold: the last insert, or the base, and what was set after it."""
+"""The fold: the last insert, or the base, and the values that were set after it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from twopc.sim.spark.routines import without_calls
 if TYPE_CHECKING:
     from twopc.sim.spark.archive import Archive
 
-#: What a row of the base counts as: an insert before everything.
+#: Sequence number of the rows of a base, before that of every command.
 _BEFORE = -1
 
 
@@ -40,29 +40,29 @@ def folded(
     routines: Sequence[Mapping[str, Any]] = (),
     left_out: dict[int, str] | None = None,
 ) -> DataFrame:
-    """The rows at a point in the sequence, in the newest shape that their article had there.
+    """Return the rows at a point in the sequence, in the newest shape that their article had there.
 
-    Articles whose changes travel as statements, or not at all, are left out (`unfoldable`). When it is called
-    it looks at `articles`, at what bases there are, and at where among the transactions they begin.
+    Articles whose changes are propagated as statements, or not at all, are left out (`unfoldable`). The call itself
+    reads `articles`, the list of bases, and the places among the transactions at which the bases begin.
 
     Args:
-        base: of `shapes.ROWS`, with `shape`, `snapshot` and `seqno`. A row without a key says that there is
-            a base, which may have no rows.
+        base: of `shapes.ROWS`, with `shape`, `snapshot` and `seqno`. A row without a key represents a base
+            that may have no rows.
         commands: of `shapes.COMMANDS`.
         transactions: of `shapes.TRANSACTIONS`, those of the commands.
         articles: of `shapes.ARTICLES`, all shapes.
-        upto: None: the end.
-        until: what is worked out once for several uses is kept on executors' disks until it is closed; None:
-            nothing is kept, and keys that changed are looked for twice.
-        routines: of `shapes.ROUTINES`. Without any a call among the commands is one that cannot be read.
-        left_out: is given, by number, why tables are left out: calls have changed them and their rows are not among
-            the commands, or their key consists of other columns than before. None: they are an error.
+        upto: the point; None: the end.
+        until: results that are used several times are kept on executors' disks until it is closed; None:
+            nothing is kept, and keys that changed are searched twice.
+        routines: of `shapes.ROUTINES`. Without any, a call is a command that cannot be read.
+        left_out: receives, by number, why tables are left out: calls changed them and their rows are not among
+            the commands, or their key consists of other columns than before. None: such a table is an error.
 
     Returns:
         `shapes.STATE`.
 
     Raises:
-        ArchiveError: all bases of an article are of later; or see `left_out`.
+        ArchiveError: all bases of an article are later than the point; or see `left_out`.
     """
     known = articles.collect()
     given = _FoldInput(
@@ -80,14 +80,15 @@ def state_of(
     until: ExitStack | None = None,
     left_out: dict[int, str] | None = None,
 ) -> DataFrame:
-    """The rows that an archive knows at a point in its sequence (`shapes.STATE`).
+    """Return the rows of an archive at a point in its sequence (`shapes.STATE`).
 
     Args:
-        upto: None: its end.
+        upto: the point; None: the archive's end.
         until, left_out: see `folded`.
 
     Raises:
-        ArchiveError: it does not reach that far, or every base of an article is of later; or see `left_out`.
+        ArchiveError: the point is outside the archive's range, or every base of an article is later; or see
+            `left_out`.
     """
     manifest = archive.manifest
     if upto is not None and not manifest.first <= upto <= manifest.position:
@@ -101,7 +102,7 @@ def state_of(
         )
         for each in manifest.base
     ]
-    # transactions of later too: they tell which bases have something of later in them
+    # later transactions too: they show which bases contain later changes
     given = _FoldInput(
         archive.base(spark), bases, archive.commands(spark, upto=upto), archive.decoded(spark, upto=upto),
         archive.transactions(spark), archive.articles(spark).collect(), manifest.routines,
@@ -111,12 +112,12 @@ def state_of(
 
 @dataclass(frozen=True, slots=True)
 class _FoldInput:
-    """What is folded."""
+    """The input of a fold."""
 
     base: DataFrame
     bases: Sequence[ArticleBase]
     commands: DataFrame
-    """Looked at for calls only."""
+    """The commands, of which only calls are read."""
     decoded: DataFrame
     transactions: DataFrame
     articles: Sequence[Row]
@@ -175,10 +176,10 @@ def _folded(
 
 
 def _by_key(events: DataFrame, widths: Mapping[int, int]) -> DataFrame:
-    """`shapes.STATE` by key as if no key ever changed, with `exists`, and `moved` where one did.
+    """Return `shapes.STATE` by key as if no key ever changed, with `exists`, and `moved` if a key changed.
 
     Args:
-        widths: of each article's newest shape.
+        widths: number of columns of each article's newest shape.
     """
     moves = (F.col("operation") == "upd") & ~F.col("key").eqNullSafe(F.col("new_key"))
     both = F.when(moves, F.array("key", "new_key")).otherwise(F.array("key"))
@@ -194,7 +195,7 @@ def _by_key(events: DataFrame, widths: Mapping[int, int]) -> DataFrame:
     )
     width = max(widths.values(), default=0)
     begins = F.when(F.col("whole"), F.col("order"))
-    # Spark sorts by these: a number tells most rows apart at once, texts in an array one after the other
+    # Spark sorts by these columns: one number distinguishes most rows, while texts are compared one by one
     by = (F.xxhash64("article_id", "key").alias("hash"), "article_id", "key")
     grouped = touches.groupBy(*by).agg(
         F.max_by("operation", begins).alias("begun"),
@@ -223,15 +224,15 @@ def _by_key(events: DataFrame, widths: Mapping[int, int]) -> DataFrame:
 
 
 def _set_last(place: int) -> Column:
-    """The value that a column was given last."""
+    """Return the value to which a column was set last."""
     sets = F.col("whole") | F.get("changed", F.lit(place))
     return F.max_by(F.get("values", F.lit(place)), F.when(sets, F.col("order")))
 
 
 def _followed(events: DataFrame, moved: DataFrame) -> DataFrame:
-    """`shapes.STATE` of what was at a key that changed at some time, or came to one.
+    """Return `shapes.STATE` of the rows that had a key from or to which some row moved.
 
-    An article's are followed by one task, in their order, and only their last rows are kept meanwhile.
+    One task follows an article's rows in order and keeps only their last state.
     """
     keys = moved.select("article_id", "key")
     return (
@@ -246,16 +247,17 @@ def _followed(events: DataFrame, moved: DataFrame) -> DataFrame:
 
 
 def seqno_at(transactions: DataFrame, at: datetime) -> int | None:
-    """The sequence number that stands for a moment: everything up to it was committed by then.
+    """Return the sequence number for a point in time: everything up to it was committed by then.
 
-    Times of commit do not rise strictly with the sequence, so it is the last transaction before the first one
+    Commit times do not strictly ascend with the sequence; the result is therefore the last transaction before the
+    first one
     that was committed later.
 
     Args:
-        at: with its time zone.
+        at: the time, with its time zone.
 
     Returns:
-        None: nothing was committed by then.
+        None if nothing was committed by then.
     """
     moment = F.lit(at.isoformat()).cast("timestamp")
     first = F.min(F.when(F.col("entry_time") > moment, F.col("seqno")))
