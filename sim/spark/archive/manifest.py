@@ -356,7 +356,7 @@ def _agree(where: str, number: int, segment: Segment) -> None:
 
 def _apart(where: str, segments: Iterable[Segment]) -> None:
     """Check that no sequence number is in two files of a table, and that no file is named twice."""
-    for table in TABLES:
+    for table in (*TABLES, DECODED):
         files = [file for each in segments for file in each.files.get(table, ())]
         files.sort(key=lambda each: (each.first, each.last))
         for one, other in itertools.pairwise(files):

@@ -3,7 +3,7 @@
 A row results from its last insert, or the base, and the updates after it: each column has the value that was set
 last. This is one aggregation by key that combines before any shuffle, so that a row which changes all the
 time costs no more than others. Only rows whose key changes are followed from key to key, in order
-(`fold.ordered`).
+(`fold.key_order`).
 """
 
 from __future__ import annotations

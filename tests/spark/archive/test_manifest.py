@@ -126,6 +126,12 @@ def _twice(found: Document) -> None:
     found["counts"]["commands"] += 4
 
 
+def _decoded_twice(found: Document) -> None:
+    second = found["segments"][1]
+    second["files"][DECODED] *= 2
+    second["decoded"] *= 2
+
+
 def _lost(found: Document) -> None:
     found["segments"][0]["files"]["commands"] = []
 
@@ -168,6 +174,11 @@ def _no_base(found: Document) -> None:
         ),
         (_swapped, GapError, r"numbers 0/1 to 0/14 are missing before segment 1"),
         (_twice, ArchiveError, r"0/B to 0/14 is in two files: commands-20 and commands-20"),
+        (
+            _decoded_twice,
+            ArchiveError,
+            rf"0/B to 0/14 is in two files: {DECODED}-20 and {DECODED}-20",
+        ),
         (_lost, ArchiveError, r"segment 1 \(0/1 to 0/A\) has 4 commands, and its files 0"),
         (_undecoded, ArchiveError, rf"segment 1 \(0/1 to 0/A\) has 4 {DECODED}, and its files 0"),
         (_outside, ArchiveError, r"commands-10 has 0/1 to 0/B, outside of its segment"),
