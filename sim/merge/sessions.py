@@ -99,7 +99,7 @@ class MergeSessions:
     async def agent_processes(self, subscriber: str) -> list[tuple[str, int]]:
         """Return node and PID of each end of the session in progress with a Subscriber."""
         results = []
-        publisher = self._wiring.tree.root
+        publisher = self._wiring.tree.publisher_of(subscriber)
         for node, other in ((publisher, subscriber), (subscriber, publisher)):
             connection = await self._wiring.admin(node)
             results += [(node, pid) for pid in await neighbours.agent_processes(connection, other)]

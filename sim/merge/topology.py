@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from twopc.drivers.points import Points
+from twopc.merge.handlers import MergeHandler
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.sim.merge.desk import ConflictDesk
 from twopc.sim.merge.publication import MergePublication
@@ -93,7 +94,6 @@ class MergeTopology:
         self.widen_column = publication.widen_column
 
         self.agent = agent = MergeSessions(wiring)
-        self.handlers = agent.handlers
         self.sync, self.settle, self.rewound = agent.sync, agent.settle, agent.rewound
         self.agent_processes = agent.agent_processes
         self.assert_converged = agent.assert_converged
@@ -123,6 +123,15 @@ class MergeTopology:
     def nodes(self) -> Mapping[str, Node]:
         """The nodes by name."""
         return self.wiring.nodes
+
+    @property
+    def handlers(self) -> dict[str, MergeHandler]:
+        """Handlers called for each row that sessions propagate, by table (``name``, or ``schema.name``)."""
+        return self.agent.handlers
+
+    @handlers.setter
+    def handlers(self, handlers: dict[str, MergeHandler]) -> None:
+        self.agent.handlers = handlers
 
     async def __aenter__(self) -> Self:
         try:

@@ -66,7 +66,8 @@ class Regeneration:
             SubscriptionError: a Subscriber's table does not match: nothing is changed anywhere. Or its rows differ:
                 the table stays stale. Or a user's trigger fires before ours: that subscription is inactive.
         """
-        await self._wiring.install_distribution()
+        if await self._registration.can_distribute():
+            await self._wiring.install_distribution()
         publisher = await self._wiring.admin(self._wiring.publisher)
         there = [s.subscriber for s in await subscriptions.subscriptions(publisher)]
         known = [name for name in there if name in self._wiring.nodes]

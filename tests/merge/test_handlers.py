@@ -151,7 +151,8 @@ class Auditor(MergeHandler):
 
 async def test_a_handler(office: MergeTopology) -> None:
     """It is asked about each row at either end; what it raises makes that row a failed change."""
-    auditor = office.handlers["handled"] = Auditor()
+    auditor = Auditor()
+    office.handlers = {"handled": auditor}
     for statement in (
         "insert into handled values (4, -4, 4), (5, 5000, 5), (6, 13, 6), (7, 7, 7)",
         "delete from handled where id in (1, 2)",

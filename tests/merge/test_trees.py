@@ -43,6 +43,7 @@ async def test_through_a_republisher(server: EmbeddedServer) -> None:
         await topology.execute("depot", "insert into purchase values (5, 2, 'depot')")
         assert await topology.settle() <= 4
         await topology.assert_converged()
+        assert {node for node, _ in await topology.agent_processes("van")} == {"depot", "van"}
         assert await customer(topology, "van") == ("van", 20)
         assert await topology.execute("anna", "select code from purchase where id = 5") == [
             ("depot",)

@@ -20,7 +20,7 @@ from twopc.errors import (
 )
 from twopc.publisher import slot
 from twopc.server import EmbeddedServer
-from twopc.sim import Topology
+from twopc.sim import Topology, operate
 
 MakeTopology = Callable[..., Awaitable[Topology]]
 MORE = "update account set balance = balance + 1 where id = 1"
@@ -267,6 +267,12 @@ async def test_without_distribution(make_topology: MakeTopology) -> None:
     ) == [(0,)]
     with pytest.raises(ConfigurationError, match="need distribution"):
         await topology.subscribe("a", sync="none")
+    nodes = {name: node.dsn for name, node in topology.nodes.items()}
+    async with await operate.attach(nodes) as other:
+        await other.regenerate("account")
+    assert await topology.execute(
+        topology.distribution, "select to_regclass('msrepl.mspublisher_databases')::text"
+    ) == [(None,)]
 
 
 async def test_a_prepared_transaction_in_the_way_is_named(make_topology: MakeTopology) -> None:

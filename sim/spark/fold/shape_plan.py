@@ -42,23 +42,31 @@ def unfoldable(articles: Iterable[Row]) -> set[int]:
 
 
 def rekeyed(
-    articles: Iterable[Row], targets: Mapping[int, Row], bases: Iterable[ArticleBase]
+    articles: Sequence[Row],
+    targets: Mapping[int, Row],
+    bases: Iterable[ArticleBase],
+    *,
+    first: int = 0,
 ) -> dict[int, str]:
     """Return, by number, why an article cannot be folded whose key consists of other columns than before.
 
     A change from before has the former key, and one from after it the new one, so neither finds the other's row. A
-    base that was taken after the change of the key has no such changes behind it.
+    base that was taken after the change of the key has no such changes behind it. Nor are there changes of a shape that
+    had been replaced before the commands begin.
 
     Args:
         articles: all shapes (`shapes.ARTICLES`).
         targets: the shape of each article up to which is folded.
         bases: the bases from which is folded.
+        first: the sequence number behind which the commands begin.
     """
-    first = {each.article_id: each.shape for each in bases}
+    of_bases = {each.article_id: each.shape for each in bases}
     results: dict[int, str] = {}
     for each in articles:
         number, target = each["article_id"], targets.get(each["article_id"])
-        if target is None or not first.get(number, 0) <= each["shape"] <= target["shape"]:
+        if target is None or not of_bases.get(number, 0) <= each["shape"] <= target["shape"]:
+            continue
+        if _is_unused(each, articles, first):
             continue
         before, after = _key(each), _key(target)
         if before != after:
@@ -67,6 +75,17 @@ def rekeyed(
                 f"is ({', '.join(after)}): choose a point before that, or take a new base of the table"
             )
     return results
+
+
+def _is_unused(shape: Row, articles: Iterable[Row], first: int) -> bool:
+    """Whether no command behind a sequence number has this shape: a later one holds from there on, or from earlier."""
+    begin = max(first, shape["first_seqno"])
+    return any(
+        each["article_id"] == shape["article_id"]
+        and each["shape"] > shape["shape"]
+        and each["first_seqno"] <= begin
+        for each in articles
+    )
 
 
 def _key(article: Row) -> list[str]:

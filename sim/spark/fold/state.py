@@ -105,7 +105,7 @@ def state_of(
     # later transactions too: they show which bases contain later changes
     given = _FoldInput(
         archive.base(spark), bases, archive.commands(spark, upto=upto), archive.decoded(spark, upto=upto),
-        archive.transactions(spark), archive.articles(spark).collect(), manifest.routines,
+        archive.transactions(spark), archive.articles(spark).collect(), manifest.routines, manifest.first,
     )  # fmt: skip
     return _folded(given, upto, until, left_out)
 
@@ -122,6 +122,8 @@ class _FoldInput:
     transactions: DataFrame
     articles: Sequence[Row]
     routines: Sequence[Mapping[str, Any]]
+    first: int = 0
+    """The sequence number behind which the commands begin."""
 
 
 def _folded(
@@ -136,7 +138,7 @@ def _folded(
     bases = chosen(of_these, ends, upto=upto)
     if upto is not None:
         commands, report = (each.where(F.col("seqno") <= upto) for each in (commands, report))
-    why = rekeyed(known, targets, bases)
+    why = rekeyed(known, targets, bases, first=given.first)
     if given.routines:
         why |= called(commands, transactions, bases, list(targets.values()), given.routines)
         report = without_calls(report)

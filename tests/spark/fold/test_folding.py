@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 from tests.fix_spark import INTERPRETED
+from tests.spark.archive.made import ARTICLE, PUBLISHER, facts, stage
 from tests.spark.fold.drawn import ARTICLES, Drawn, article, record
 from twopc.sim.spark import shapes
+from twopc.sim.spark.archive import Archive
+from twopc.sim.spark.archive.append import add
 from twopc.sim.spark.errors import ArchiveError
-from twopc.sim.spark.fold import folded, seqno_at
+from twopc.sim.spark.fold import folded, seqno_at, state_of
 from twopc.sim.spark.session import translated
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -152,3 +156,15 @@ def test_a_key_of_other_columns(spark: SparkSession) -> None:
     with pytest.raises(ArchiveError, match=r"t: its key was \(id\) and is \(b\)"):
         fold()
     assert fold(base=((1, ["a"], ["1", "a", "v1"], 2, "11:11:", 4),)) == []
+
+
+@pytest.mark.parametrize(("first", "after"), [(6, 5), (0, 0)])
+def test_a_key_that_was_changed_before_the_commands(
+    spark: SparkSession, tmp_path: Path, first: int, after: int
+) -> None:
+    """An archive that begins later has no change under the former key, nor has one whose article had it for none."""
+    made = Archive.create(tmp_path, PUBLISHER, first=first)
+    shape = {**ARTICLE, "shape": 2, "first_seqno": after, "key": [1]}
+    known = facts(articles=(ARTICLE, shape))
+    made = add(made, stage(made.folder, [8], each=1), upto=8, facts=known)
+    assert [row["values"] for row in state_of(made, spark).collect()] == [["81", "1"]]
