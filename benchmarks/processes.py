@@ -18,19 +18,24 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import psycopg
+
 from twopc.publisher.distribution.update_modes import UpdateMode
 from twopc.publisher.log_reader import LogReader
 from twopc.sim.topology import Topology
 from twopc.subscriber.distribution_agent import DistributionAgent, Profile, Servers
 
+_WALSENDERS = "select pid from pg_stat_replication where application_name like 'msrepl%'"
 PROFILE = Profile(commit_batch_size=1000, commit_batch_threshold=10_000)
 
 
 class Ours:
     """Running processes, one for the log reader and one per agent."""
 
-    def __init__(self, processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    def __init__(self, processes: Sequence[subprocess.Popen[bytes]], publisher_dsn: str) -> None:
         self._processes = processes
+        self._publisher_dsn = publisher_dsn
+        self._held: list[int] = []
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -79,11 +84,12 @@ class Ours:
                 ),
             ]
             processes = [_start(role) for role in roles]
+            ours = cls(processes, publisher_dsn)
             try:
-                yield cls(processes)
+                yield ours
             finally:
+                ours.let_go()
                 for process in processes:
-                    process.send_signal(signal.SIGCONT)
                     assert process.stdin is not None
                     process.stdin.close()
                 for process in processes:
@@ -94,14 +100,19 @@ class Ours:
         return asdict(PROFILE)
 
     def hold(self) -> None:
-        """Stop the processes where they are."""
+        """Stop the processes where they are, and the server's that decodes for the log reader, as for native."""
         for process in self._processes:
             os.kill(process.pid, signal.SIGSTOP)
+        with psycopg.connect(self._publisher_dsn) as connection:
+            self._held = [pid for (pid,) in connection.execute(_WALSENDERS)]
+        for pid in self._held:
+            os.kill(pid, signal.SIGSTOP)
 
     def let_go(self) -> None:
         """Let them go on."""
-        for process in self._processes:
-            os.kill(process.pid, signal.SIGCONT)
+        held, self._held = self._held, []
+        for pid in (*held, *(process.pid for process in self._processes)):
+            os.kill(pid, signal.SIGCONT)
 
     def cpu_s(self) -> list[float]:
         """What each process has used so far."""
