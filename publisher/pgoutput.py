@@ -1,7 +1,7 @@
-"""What PostgreSQL's output plugin `pgoutput` says, read: protocol 1, values as text.
+"""Reader of the messages of PostgreSQL's output plugin `pgoutput`: protocol 1, values as text.
 
-Sans-IO: bytes in, values out. It must not know where the bytes come from nor what becomes of them.
-Every change of every transaction passes here, so its values are plain tuples and bytes.
+This module performs no I/O: it turns bytes into values, and knows neither their origin nor their use. Every change
+of every transaction passes through it, so its values are plain tuples and bytes.
 
 Source: PostgreSQL's documentation, "Logical Replication Message Formats".
 """
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from twopc.errors import RemoteProtocolError
 
-#: What a decoder understands; with it a global transaction appears once, at COMMIT PREPARED.
+#: Protocol version that the decoder reads; with it a global transaction appears once, at COMMIT PREPARED.
 PROTOCOL = 1
 
 #: Stands for a value that did not change and is too large to be in the log with its row
@@ -22,68 +22,69 @@ PROTOCOL = 1
 UNCHANGED: Final = bytes(bytearray(b"(unchanged)"))
 
 Values = list[bytes | None]
-"""The values of a row as text, in the order of `RelationMessage.columns`; None is NULL."""
+"""Values of a row as text, in the order of `RelationMessage.columns`; None is NULL."""
 
 
 class RelationColumn(NamedTuple):
-    """A column that a relation's rows have in the log."""
+    """A column of a relation as it is in the log."""
 
     name: str
     type_oid: int
     typmod: int
     is_key: bool
-    """It is part of the replica identity."""
+    """Whether the column is part of the replica identity."""
 
 
 class RelationMessage(NamedTuple):
-    """What the rows that follow look like; sent before the first of them, and after ALTER TABLE."""
+    """Description of a relation, sent before its first row, and again after ALTER TABLE."""
 
     oid: int
     schema: str
     name: str
     replica_identity: str
-    """As in ``pg_class.relreplident``: ``d`` default, ``n`` nothing, ``f`` full, ``i`` index."""
+    """Value of ``pg_class.relreplident``: ``d`` default, ``n`` nothing, ``f`` full, ``i`` index."""
     columns: tuple[RelationColumn, ...]
 
 
 class BeginMessage(NamedTuple):
-    """A transaction begins."""
+    """Begin of a transaction."""
 
     lsn: int
-    """Of its commit record, as in its `CommitMessage`."""
+    """LSN of the commit record, as in the transaction's `CommitMessage`."""
     time_us: int
-    """When it was committed, in microseconds since 2000-01-01 00:00 UTC."""
+    """Time of the commit, in microseconds since 2000-01-01 00:00 UTC."""
     xid: int
-    """The low 32 bits."""
+    """Low 32 bits of the transaction id."""
 
 
 class CommitMessage(NamedTuple):
-    """A transaction is complete."""
+    """End of a transaction."""
 
     lsn: int
-    """Of its commit record."""
+    """LSN of the commit record."""
     end_lsn: int
-    """Where the commit record ends: a slot that is advanced to here does not show it again."""
+    """End of the commit record: a slot that is advanced to this LSN does not return the transaction again."""
     time_us: int
 
 
 class RowMessage(NamedTuple):
-    """A row was changed."""
+    """Change of one row."""
 
     relation: RelationMessage
     operation: str
     """``ins``, ``upd`` or ``del``."""
     old: Values | None
-    """The row before; None for an insert, and for an update that left the replica identity alone."""
+    """Row before the change; None for an insert, and for an update that left the replica identity alone."""
     new: Values | None
-    """The row now; None for a delete. Unchanged large values are filled in from `old` if it has them,
-    else they are `UNCHANGED`."""
+    """Row after the change; None for a delete. Unchanged large values are taken from `old` if it has them, and are
+    `UNCHANGED` otherwise.
+    """
     old_is_key: bool
-    """`old` holds the replica identity only: its other values are None."""
+    """Whether `old` holds the replica identity only; its other values are then None."""
 
 
 class TruncateMessage(NamedTuple):
-    """Tables were emptied."""
+    """TRUNCATE of tables."""
 
     relations: tuple[RelationMessage, ...]
     cascade: bool
@@ -91,25 +92,25 @@ class TruncateMessage(NamedTuple):
 
 
 class LogicalMessage(NamedTuple):
-    """What `pg_logical_emit_message` wrote."""
+    """Message written by `pg_logical_emit_message`."""
 
     transactional: bool
-    """False: it stands outside of transactions, and does not roll back with its own."""
+    """False for a message outside of transactions, which is not rolled back with the transaction that wrote it."""
     lsn: int
     prefix: str
     content: bytes
 
 
 class OriginMessage(NamedTuple):
-    """The transaction was committed by a session that had a replication origin set."""
+    """Replication origin of the session that committed the transaction."""
 
     lsn: int
-    """Of the commit at the origin."""
+    """LSN of the commit at the origin."""
     name: str
 
 
 class TypeMessage(NamedTuple):
-    """A type of a relation that follows."""
+    """Description of a type that a following relation uses."""
 
     oid: int
     schema: str
@@ -149,10 +150,10 @@ _T = TypeVar("_T")
 
 
 class Decoder:
-    """Decodes the messages of a session in their order: it keeps the relations announced.
+    """Decodes the messages of a session in order, and keeps the relations that were announced.
 
-    A new session announces them again before it names them. One that is announced as it was is the same
-    object, so that what was worked out for it can be kept with it.
+    A new session announces relations again before it refers to them. A relation that is announced unchanged remains
+    the same object, so that values derived from it can be kept with it.
     """
 
     __slots__ = ("_relations",)
@@ -161,11 +162,11 @@ class Decoder:
         self._relations: dict[int, RelationMessage] = {}
 
     def decode(self, data: bytes) -> Decoded:
-        """The message in `data`, which holds one message and nothing else.
+        """Return the message in `data`, which holds exactly one message.
 
         Raises:
-            RemoteProtocolError: it is none of protocol 1, is cut short, or has a relation that was not
-                announced.
+            RemoteProtocolError: the message is not of protocol 1, is cut short, or refers to a relation that was
+                not announced.
         """
         try:
             match data[0]:
@@ -278,7 +279,9 @@ class Decoder:
 
 
 def _row(data: bytes, at: int, count: int) -> tuple[Values, int, bool]:
-    """The values of a row that begins at `at`, where it ends, and whether some are `UNCHANGED`."""
+    """Return the values of a row that begins at `at`, the position after it, and whether some values are
+    `UNCHANGED`.
+    """
     values: Values = []
     lacks = False
     append = values.append

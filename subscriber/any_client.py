@@ -70,8 +70,7 @@ async def allow(connection: Connection, any_client: AnyClient) -> AnyClient:
 async def forbid(connection: Connection, *, timeout_ms: int = 10_000) -> AnyClient | None:
     """Let only a coordinator's transactions change subscribed tables from now on.
 
-    Wait for transactions that have changed subscribed tables already; new ones wait meanwhile. Committed ones
-    may
+    Wait for transactions that have changed subscribed tables already; new ones wait meanwhile. Committed ones may
     still be prepared at the Publisher: the resolver must run until all of these are finished.
 
     Returns:

@@ -84,11 +84,12 @@ class OutdatedError(ServerError):
     """SQLSTATEs of errors about a missing table, column or function."""
 
     @classmethod
-    def lacking(cls, missing: str) -> Self:
+    def for_missing(cls, missing: str) -> Self:
         """Return the error for a server's message that names a missing table, column or function."""
         return cls(
-            f"the distribution database was installed by an earlier version ({missing}): `twopc regenerate` a "
-            "published table, which adds what is missing, and start the agents again"
+            f"the distribution database lacks what this version needs ({missing}): if an earlier version has installed "
+            "it, `twopc regenerate` a published table, which adds what is missing, and start the agents again; "
+            "otherwise name the right database"
         )
 
 

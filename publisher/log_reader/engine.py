@@ -54,10 +54,8 @@ _LARGE = 400
 class LogReaderEngine:
     """Reads the log of one Publisher's database.
 
-    Only one task may use it: `run_once` for a single pass, or `attend` for continuous reading. After an error
-    every
-    session is closed, and the next pass opens new ones: a session in which decoding has failed cannot be
-    trusted.
+    Only one task may use it: `run_once` for a single pass, or `attend` for continuous reading. After an error every
+    session is closed, and the next pass opens new ones: a session in which decoding has failed cannot be trusted.
 
     Args:
         host: environment of the log reader, from which both databases are reached.

@@ -1,9 +1,9 @@
-"""Messages of the log, sent by the server while they are made.
+"""Messages of the log, sent by the server as transactions are committed.
 
-A session is held open in which the server sends what is committed from then on. While nothing is committed
-it costs nothing, however much an open transaction has written.
+A replication session is held open. It costs nothing while nothing is committed, however much an open transaction
+has written.
 
-It does not know what messages mean.
+This module does not interpret messages.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class LiveSource:
-    """A replication session: the server sends transactions as they are committed. See `LivePort`.
+    """A replication session in which the server sends transactions as they are committed. See `LivePort`.
 
     Args:
-        channel: to the Publisher's database, in replication mode.
+        channel: a channel to the Publisher's database, in replication mode.
         stopping: done when the log reader is told to stop.
     """
 
@@ -62,13 +62,13 @@ class LiveSource:
         cls, dsn: str, name: str, slot: str, *, settings: Mapping[str, str], timeout_s: float,
         stopping: asyncio.Future[Any] | None,
     ) -> Self:  # fmt: skip
-        """Connect and have the server send what is not confirmed yet.
+        """Connect, and have the server send what is not confirmed yet.
 
         Args:
             settings: further server settings of the session.
 
         Raises:
-            ServerError: somebody else goes on reading the slot for `timeout_s` (18752).
+            ServerError: another session still reads the slot after `timeout_s` (18752).
         """
         command = sql.SQL(
             "START_REPLICATION SLOT {} LOGICAL 0/0 (proto_version {}, publication_names {})"
@@ -90,12 +90,12 @@ class LiveSource:
 
     @property
     def movable(self) -> bool:
-        """At any time."""
+        """Always: the slot can be moved at any time."""
         return True
 
     async def take(self) -> list[bytes]:
-        """The messages that have arrived and were not taken yet, a bounded number of them."""
-        await asyncio.sleep(0)  # while there is always more, nothing else would give way
+        """Return the messages that have arrived since the last call, a bounded number of them."""
+        await asyncio.sleep(0)  # other tasks run although messages arrive without a pause
         block, size = self._kept, self._kept_bytes
         self._kept, self._kept_bytes = [], 0
         channel, append = self.channel, block.append
@@ -126,20 +126,20 @@ class LiveSource:
         return block
 
     async def ask(self) -> None:
-        """See `LivePort`; `position` tells when it has."""
+        """See `LivePort.ask`; `position` shows when the answer has arrived."""
         await self._report(self.confirmed, ask=True)
 
     async def wait(self) -> None:
-        """See `LivePort`."""
+        """See `LivePort.wait`."""
         await self.channel.readable(self._stopping)
 
     async def confirm(self, lsn: int) -> None:
-        """See `LogSourcePort`."""
+        """See `LogSourcePort.confirm`."""
         self.confirmed = lsn
         await self._report(lsn, ask=False)
 
     def _alive(self, data: memoryview) -> bool:
-        """Take a keepalive in; whether it wants an answer."""
+        """Process a keepalive message, and return whether the server requests an answer."""
         if data[0] != _KEEPALIVE:
             return False
         position, _, asked = _keepalive(data)
@@ -154,13 +154,13 @@ class LiveSource:
         now = (datetime.now(UTC) - _EPOCH) // timedelta(microseconds=1)
         self.channel.pgconn.put_copy_data(_status(b"r", lsn, lsn, lsn, now, ask))
 
-    # -- while nobody reads -----------------------------------------------------------------------
+    # -- between reads ---------------------------------------------------------------------------
 
     def leave(self, *, settled: bool) -> None:
-        """Look after the session by itself until `resume`.
+        """Answer the server in the background until `resume`.
 
-        Otherwise a server that is to shut down would wait until its patience with us is at its end: it
-        wants to hear first that we have got everything.
+        A server that shuts down waits for its replication sessions to confirm everything; without answers it would
+        wait for `wal_sender_timeout`.
 
         Args:
             settled: everything that was taken is stored.
@@ -168,10 +168,10 @@ class LiveSource:
         if not self.ended:
             self._settled = settled
             self.channel.watch(self._attend)
-            self._attend()  # what has arrived already makes no noise
+            self._attend()  # data that has arrived makes the socket readable no more
 
     def resume(self) -> None:
-        """Be read again."""
+        """End the answers in the background, before messages are taken again."""
         self.channel.unwatch()
 
     def _attend(self) -> None:
@@ -182,11 +182,11 @@ class LiveSource:
                     self._kept.append(message)
                     self._kept_bytes += len(message)
                     if len(self._kept) >= BLOCK_MESSAGES or self._kept_bytes >= BLOCK_BYTES:
-                        self._end()  # that is much to keep; whoever comes back may rather peek
+                        self._end()  # too much to keep in memory; the next read may peek instead
                         return
                 elif self._alive(data):
                     if self._kept or not self._settled:
-                        # it cannot be told what it wants to hear; it may shut down without us
+                        # not everything is stored, so it cannot be confirmed; the server may shut down without us
                         self._end()
                         return
                     self.confirmed = max(self.confirmed, self.position)
@@ -201,5 +201,5 @@ class LiveSource:
         self.channel.pgconn.finish()
 
     async def close(self) -> None:
-        """Close its connection; the server lets the slot go when it notices."""
+        """Close the connection; the server releases the slot when it notices."""
         await self.channel.close()

@@ -1,9 +1,9 @@
-"""Messages of the log, peeked at in one go; and what this source has in common with the live one.
+"""Messages of the log, peeked at in bulk, and what this source shares with the live one.
 
-Peeking is the faster way for a long log, because messages come in bulk; but each look decodes again what is
-not confirmed, and what was begun before it. So it is for catching up: see `twopc.publisher.log_reader.live`.
+Peeking is the faster way for a long backlog, but each peek decodes again what is not confirmed, and transactions
+that began before it. It is therefore used for catching up: see `twopc.publisher.log_reader.live`.
 
-Neither source knows what messages mean, but that blocks of them are of a bounded size.
+Neither source interprets messages; both bound the size of the blocks that they return.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _COPY_HEADER = 19
 _FIELD_AT = 6
 
 _LOOK_EVERY_S = 0.01
-#: The first look asks for so many messages, for they come only when all are decoded; each later one for twice as many.
+#: Number of messages of the first peek, as they arrive only when all are decoded; each later one asks for twice as many.
 _FIRST_MESSAGES = 20_000
 
 
 class ServerWarnings:
-    """Hears the server say that it leaves changes out: where the publication is missing, it only warns."""
+    """Warnings of the server that it omits changes: if the publication is missing, the server only warns."""
 
     __slots__ = ("_text",)
 
@@ -46,7 +46,7 @@ class ServerWarnings:
             self._text = diagnostic.message_primary or "publication missing"
 
     def check(self) -> None:
-        """Nothing was left out so far (ServerError if something was)."""
+        """Check that nothing was omitted so far (ServerError otherwise)."""
         if self._text:
             raise ServerError(
                 f"the log cannot be read on: {self._text}. Changes committed while it was missing are lost to "
@@ -56,15 +56,16 @@ class ServerWarnings:
 
 
 class SlotPatience:
-    """Waits for a slot that a session holds which was cut off just now: its server process is about to go,
-    and the server tells nobody when it has."""
+    """Waits for a slot whose session has just been cut off: its backend will release the slot when it ends, without
+    notifying anyone.
+    """
 
     def __init__(self, timeout_s: float) -> None:
         self._loop = asyncio.get_running_loop()
         self._end = self._loop.time() + timeout_s
 
     async def wait(self, error: errors.ObjectInUse) -> None:
-        """A moment; ServerError when it is enough (18752)."""
+        """Wait a moment; raise ServerError when the time is up (18752)."""
         if self._loop.time() >= self._end:
             raise SlotInUseError(
                 f"{error.diag.message_primary} (18752): another log reader is at work; stop it first"
@@ -73,14 +74,14 @@ class SlotPatience:
 
 
 class SlotPeek:
-    """Looks at what a slot has, one look after the other, and moves it between two looks. See `LogSourcePort`.
+    """Peeks at a slot repeatedly, and moves the slot between two peeks. See `LogSourcePort`.
 
     Args:
-        channel: to the Publisher's database; used for nothing else.
-        upto: transactions committed before are looked at.
-        messages: a look brings whole transactions, one at least, and no more than fit into so many messages,
-            nor, at first, into fewer.
-        timeout_s: how long to wait for somebody else who reads the slot.
+        channel: a channel to the Publisher's database, used for nothing else.
+        upto: LSN; transactions committed before it are returned.
+        messages: maximum number of messages of a peek, which returns whole transactions, at least one; the first
+            peeks ask for fewer.
+        timeout_s: how long to wait for another session that reads the slot.
         advance: moves the slot.
     """
 
@@ -98,7 +99,7 @@ class SlotPeek:
         self._looking = False
         self._first = b""
         self._brought = 0
-        """How many messages the present look has brought."""
+        """Number of messages that the current peek has returned."""
         self._warnings = ServerWarnings(channel)
         self.count = 0
         self.drained = False
@@ -107,14 +108,14 @@ class SlotPeek:
 
     @property
     def movable(self) -> bool:
-        """Between two looks."""
+        """Whether no peek is in progress."""
         return not self._looking
 
     async def begin(self) -> None:
-        """Begin to look.
+        """Begin a peek.
 
         Raises:
-            ServerError: somebody else goes on reading the slot (18752).
+            ServerError: another session still reads the slot (18752).
         """
         self._asked = min(2 * self._asked, self._messages)
         command = sql.SQL(
@@ -137,7 +138,7 @@ class SlotPeek:
         self._first = bytes(first[_COPY_HEADER + _FIELD_AT :])
 
     async def _piece(self) -> memoryview | None:
-        """The next piece of data, waited for; None: there is no more."""
+        """Wait for the next piece of data and return it; None at the end."""
         try:
             while (data := self._channel.copied()) is None:
                 await self._channel.readable()
@@ -147,11 +148,11 @@ class SlotPeek:
         return data
 
     async def take(self) -> list[bytes]:
-        """The next messages of a look. It is drained when the look is over."""
-        await asyncio.sleep(0)  # while there is always more, nothing else would give way
+        """Return the next messages of a peek; `drained` is set when the peek has ended."""
+        await asyncio.sleep(0)  # other tasks run although messages arrive without a pause
         if not self._looking:
             await self.begin()
-        # the piece that ends the copy holds no message, nor does the first one of an empty look
+        # the piece that ends the copy holds no message, nor does the first one of an empty peek
         block = [self._first] if self._first else []
         size, self._first = len(self._first), b""
         channel, append = self._channel, block.append
@@ -179,19 +180,19 @@ class SlotPeek:
         self._brought += len(block)
         self.drained = not self._looking
         if self.drained and self._brought < self._asked:
-            self.position = self._upto  # it has brought all there was
+            self.position = self._upto  # the peek has returned everything
         return block
 
     async def confirm(self, lsn: int) -> None:
-        """See `LogSourcePort`."""
+        """See `LogSourcePort.confirm`."""
         await self._advance(lsn)
         self.confirmed = lsn
 
     async def close(self) -> None:
-        """Close its connection."""
+        """Close the connection."""
         await self._channel.close()
 
 
 def quoted(name: str) -> str:
-    """As an identifier in an option of the output plugin."""
+    """Return a name as an identifier in an option of the output plugin."""
     return sql.Identifier(name).as_string(None)

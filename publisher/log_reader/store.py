@@ -118,7 +118,7 @@ class ServerStore:
         except BaseException as error:
             await connection.close()
             if isinstance(error, psycopg.Error) and error.sqlstate in OutdatedError.SQLSTATES:
-                raise OutdatedError.lacking(str(error.diag.message_primary)) from error
+                raise OutdatedError.for_missing(str(error.diag.message_primary)) from error
             raise
 
     @property

@@ -98,7 +98,7 @@ def _print_found(loaded: LoadedScenario, options: SearchOptions, course: PlayedC
     if course.cut is not None:
         cut = course.cut
         faults = [FoundFault(do=cut.do, at=cut.at, nth=cut.nth)]
-        print(f"  !! {cut.do} at {cut.at}{f', the {cut.nth}th time' if cut.nth > 1 else ''}")
+        print(f"  !! {cut.do} at {cut.at}{f', arrival {cut.nth}' if cut.nth > 1 else ''}")
     expected = dict.fromkeys(course.failed, "any")
     path = options.out / f"{loaded.scenario.name}.found.twopc.yaml"
     text = found_text(loaded, course.steps, faults, options.without or (), names, expected)

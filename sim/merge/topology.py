@@ -76,7 +76,7 @@ class MergeTopology:
             lock_timeout_ms=lock_timeout_ms,
             without=without,
         )
-        self.tree, self.name, self.points = wiring.tree, wiring.name, wiring.points
+        self.tree, self.name = wiring.tree, wiring.name
         self.publisher, self.subscribers = wiring.tree.root, wiring.tree.subscribers
         self.node, self.admin, self.execute = wiring.node, wiring.admin, wiring.execute
         self.install, self.uninstall = wiring.install, wiring.uninstall
@@ -123,6 +123,11 @@ class MergeTopology:
     def nodes(self) -> Mapping[str, Node]:
         """The nodes by name."""
         return self.wiring.nodes
+
+    @property
+    def points(self) -> Points:
+        """Protocol points of the sessions."""
+        return self.wiring.points
 
     @property
     def handlers(self) -> dict[str, MergeHandler]:

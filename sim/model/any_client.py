@@ -350,8 +350,7 @@ class ModelAnyClient(PublisherClient):
     """A client of a Subscriber without a coordinator: its statements are sent unchanged.
 
     Commit and rollback return when the resolver has ended the client's work at the Publisher, as with a scenario's
-    session
-    on real servers.
+    session on real servers.
     """
 
     gid = ""

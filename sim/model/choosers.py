@@ -1,10 +1,8 @@
 """Time in which a chooser decides what happens next: the kernel of exploration.
 
 Every labelled delay is a choice. Events without a label (a lock that is granted, a process that ends) happen at
-once, in
-the order in which they became due; all of them up to the next choice form one *stretch*. A stretch is identified by
-its
-cause, not by its time, so that equal stretches of two runs have equal names.
+once, in the order in which they became due; all of them up to the next choice form one *stretch*. A stretch is
+identified by its cause, not by its time, so that equal stretches of two runs have equal names.
 
 This module knows neither the system nor the purpose of the search.
 """

@@ -1,8 +1,7 @@
 """Virtual time: simpy's, with labelled delays, and an own source of random values for each component.
 
 This module does not know the events' meaning. All of the model takes its time from the kernel, so that it can be
-replaced
-by one in which a chooser decides what happens next (`choosers`).
+replaced by one in which a chooser decides what happens next (`choosers`).
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ class Environment(simpy.Environment):
     """Simpy's environment, except that time does not pass for cancelled events.
 
     Otherwise a run would end at its last timer, not at its last event. A failed event raises its own exception,
-    where simpy
-    would raise a copy that has only the message.
+    where simpy would raise a copy that has only the message.
     """
 
     active_process = property(attrgetter("_active_proc"))
@@ -95,8 +93,7 @@ def _seldom_collecting() -> Iterator[None]:
     """Within the block, collect garbage rarely: nearly all is freed by reference counts.
 
     With a thousand clients nearly all new objects are still in use when they are examined, and examining them takes
-    as long
-    as making them.
+    as long as making them.
     """
     before = gc.get_threshold()
     gc.set_threshold(*_GARBAGE)

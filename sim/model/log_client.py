@@ -1,8 +1,7 @@
 """The decision log in virtual time: written by one coordinator process, and read by its recovery.
 
 Decisions that arrive during a write go out together with the next message, as in `twopc.drivers.decision_log`. This
-module
-does not know the meaning of a decision.
+module does not know the meaning of a decision.
 """
 
 from __future__ import annotations

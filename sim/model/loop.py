@@ -1,8 +1,7 @@
 """An event loop whose coroutines run in virtual time: timers go to a kernel, and no real time is waited for.
 
 A task `inside` a kernel has that kernel's clock, and so have the tasks that it creates: several systems on one loop
-are
-independent of each other, and each begins at 0. Outside of all kernels time is real.
+are independent of each other, and each begins at 0. Outside of all kernels time is real.
 
 This module does not know what is played.
 """

@@ -23,8 +23,7 @@ class ConnectionPool:
     """Connections of one client to one place; a request while all are busy opens a new one.
 
     During a search each caller has connections of its own: with shared ones, the connection that a caller gets
-    would depend
-    on all other callers.
+    would depend on all other callers.
 
     Args:
         actor: the client of the connections.

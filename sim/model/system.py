@@ -1,8 +1,7 @@
 """The whole model, built from a specification: nodes, network, decision log, coordinators, replication.
 
 All parts meet only here. Wiring can replace them: whole classes by the fields of `twopc.sim.model.wiring.Wiring`,
-single
-functions by name in its `parts` (`PARTS`).
+single functions by name in its `parts` (`PARTS`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Values of the model: labels, delays, errors, results, rows of its WAL, specifications.
 
 Only values: this module neither waits nor draws random values nor keeps state. Values of which a transaction
-creates dozens
-are named tuples, whose creation is three times as fast as that of dataclasses.
+creates dozens are named tuples, whose creation is three times as fast as that of dataclasses.
 """
 
 from __future__ import annotations

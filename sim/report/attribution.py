@@ -2,14 +2,11 @@
 time.
 
 A look at a node records the transaction id of each row's writer and the branches that have committed there since
-the
-previous look. The branches are known by their markers, which belong to the same snapshot as the rows. A row whose
-writer is a branch's transaction belongs to that branch. On servers a subtransaction, which has an id of its own,
-may
-have written a row, and a transaction of the Publisher's own sessions has no marker: the writer is then one of the
-transactions that became visible between the two looks, and it is named only if there is exactly one. A pure
-function
-of one order's events.
+the previous look. The branches are known by their markers, which belong to the same snapshot as the rows. A row
+whose writer is a branch's transaction belongs to that branch. On servers a subtransaction, which has an id of its
+own, may have written a row, and a transaction of the Publisher's own sessions has no marker: the writer is then one
+of the transactions that became visible between the two looks, and it is named only if there is exactly one. A pure
+function of one order's events.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Explanations of failed checks: the cause, and a counterpoint.
 
 They are derived from the history alone: the row versions that met, the transactions that made them, the waits and
-the
-deliveries. Nothing is stated unless it is certain.
+the deliveries. Nothing is stated unless it is certain.
 """
 
 from __future__ import annotations

@@ -66,8 +66,7 @@ def refused_text(fold: Fold, refused: Author | None, node: str) -> str:
     """Describe the read-write dependencies between a refused serializable transaction and another one of its node.
 
     Return an empty text if the history does not show them: a trigger may have read the data, or more than two
-    transactions
-    may be involved.
+    transactions may be involved.
     """
     for other in fold.transactions:
         if refused is None or other is refused or not other.node == refused.node == node:

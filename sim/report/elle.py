@@ -1,12 +1,9 @@
 """A history in Elle's format: transactions over lists or registers, one operation a line.
 
 Elle (Kingsbury, Alvaro 2020) finds anomalies in what clients have seen, without knowledge of the implementation.
-Each
-row is a key and each of its versions an element, named by the row's version column. The writes of a transaction are
-its
-changes at the Publisher; its reads of those rows are the versions that its node had at the time. This module knows
-no
-database and no scenario file.
+Each row is a key and each of its versions an element, named by the row's version column. The writes of a
+transaction are its changes at the Publisher; its reads of those rows are the versions that its node had at the
+time. This module knows no database and no scenario file.
 
 docs/elle.md says what is promised of such a history.
 """

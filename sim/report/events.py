@@ -1,8 +1,7 @@
 """The events of a run, one class for each kind of event that reports distinguish.
 
 `twopc.sim.report.event_records` makes events from the records of a history. Reports dispatch on an event's class
-and
-read its fields.
+and read its fields.
 """
 
 from __future__ import annotations

@@ -249,8 +249,7 @@ class Fold:
         """The transactions on which agents worked, by the number of the event.
 
         An echo is recognised by the nodes that made the transaction, not by the origin that the agent reports,
-        which gets
-        lost.
+        which gets lost.
         """
         made_at = {
             one.gid: {node for node in one.nodes if node}

@@ -1,8 +1,7 @@
 """The output forms of a whole run, all of them computed from the history alone.
 
 Documents are functions from records to text. Terminal output is drawn on a console, which knows its width and
-whether
-it has colours.
+whether it has colours.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The orders of a run by name: the generated orders, the cells and the repeats of one name form a group.
 
 A generated order is played many times, each time in another sequence; a report shows one line for it, and one
-picture
-for each behaviour. Pure functions of the records.
+picture for each behaviour. Pure functions of the records.
 """
 
 from __future__ import annotations

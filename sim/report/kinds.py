@@ -1,8 +1,7 @@
 """The kinds of refusal with their other names: SQLSTATE, SQL Server's number, PostgreSQL's conflicts.
 
 SQLSTATEs and numbers are those of `twopc.errors`; the third name is the one under which PostgreSQL 18 counts the
-same
-conflict in ``pg_stat_subscription_stats``.
+same conflict in ``pg_stat_subscription_stats``.
 """
 
 from __future__ import annotations

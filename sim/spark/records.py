@@ -1,8 +1,7 @@
 """Parsing of the values in many texts of records at once (`twopc.propagation.record_text`). Runs on executors.
 
 Every value is quoted, so that the number of quotes before a byte shows whether the byte is within a value; the
-bytes of
-all texts are processed together.
+bytes of all texts are processed together.
 """
 
 from __future__ import annotations

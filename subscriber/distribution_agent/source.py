@@ -434,7 +434,7 @@ def checked(answer: PipeAnswer) -> PipeAnswer:
     if may_pass(failure):
         raise LostError(f"the distribution database: {failure}")
     if failure.sqlstate in OutdatedError.SQLSTATES:
-        raise OutdatedError.lacking(failure.message)
+        raise OutdatedError.for_missing(failure.message)
     raise DeliveryError(
         f"the distribution database refuses the agent: {failure.message}", sqlstate=failure.sqlstate
     )

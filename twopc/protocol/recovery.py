@@ -36,10 +36,8 @@ def rebuild_coordinator(
         records: the coordinator's durable records of this transaction, oldest first.
         now: as for `receive`.
 
-    Returns:
-        The effects to perform; None if there is nothing to resume. An inquiry that arrives nevertheless is then
-        answered
-        by `answer`.
+    Returns: The effects to perform; None if there is nothing to resume. An inquiry that arrives nevertheless is
+        then answered by `answer`.
     """
     if not records or records[-1].kind is RecordKind.END:
         return None

@@ -1,8 +1,7 @@
 """Constraints on rows: NOT NULL, CHECK, unique keys and foreign keys.
 
 Each check waits as in PostgreSQL: a unique key for the transaction that may have entered the same key, a foreign
-key
-for a transaction that deletes the referenced row.
+key for a transaction that deletes the referenced row.
 """
 
 from __future__ import annotations

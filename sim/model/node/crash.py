@@ -2,8 +2,7 @@
 TRANSACTION.
 
 Memory is changed to the state that recovery would produce from the WAL: commits whose records are lost are undone,
-newest
-first; commits that are on disk but were not acknowledged become visible.
+newest first; commits that are on disk but were not acknowledged become visible.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Tables: rows as chains of versions, and the indexes that find rows by key.
 
 This module knows which transactions created and ended a version, but neither visibility (`snapshots`) nor
-permission
-to change a version (`locks`).
+permission to change a version (`locks`).
 """
 
 from __future__ import annotations

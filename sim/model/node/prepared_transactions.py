@@ -1,8 +1,7 @@
 """Prepared transactions: each is a branch, driven by the participant machine of the protocol.
 
 The machine decides when records are forced and what is answered; this module performs its effects on rows, locks
-and
-WAL. A real server plays this part itself (`twopc.protocol.participant`).
+and WAL. A real server plays this part itself (`twopc.protocol.participant`).
 """
 
 from __future__ import annotations
@@ -66,8 +65,7 @@ class PreparedTransaction:
         """Notify the search that the transaction has become prepared, or has ended.
 
         A reader of several branches counts as a writer of the list, so that changes of single branches depend on
-        that reader
-        and not on each other.
+        that reader and not on each other.
         """
         node = self.node
         if node.kernel.watch is not None:
@@ -147,8 +145,7 @@ def prepare(session: NodeSession, gid: str) -> Steps[str]:
     """Execute PREPARE TRANSACTION for the session's transaction and return the tag.
 
     The tag is ``ROLLBACK`` for a failed transaction, and if there is none. Raise 0A000, 22023, 42710, 53200, 55000
-    or the
-    errors of deferred constraints; the transaction is rolled back then.
+    or the errors of deferred constraints; the transaction is rolled back then.
     """
     tx = session.tx
     if tx is None:

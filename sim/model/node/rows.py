@@ -30,8 +30,7 @@ def update(
 
     Args:
         names_keys: whether the statement assigns a key's column, even to its old value: before a BEFORE trigger the
-            row
-            is then locked as if its key changed.
+            row is then locked as if its key changed.
     """
     if modified_by_itself(tx, row, version, snap):
         return None

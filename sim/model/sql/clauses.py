@@ -1,8 +1,7 @@
 """The clauses of statements that the model has; any other clause is refused by name.
 
 The parser accepts more of PostgreSQL's language than the model compiles, and a compiler reads only the parts that
-it
-knows. Each tree is therefore compared with this table first, so that no part of a statement is silently ignored.
+it knows. Each tree is therefore compared with this table first, so that no part of a statement is silently ignored.
 """
 
 from __future__ import annotations

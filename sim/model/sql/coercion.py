@@ -48,8 +48,7 @@ def beside(fn: Fn, node: Any, other: Any, scope: Scope, reads: Collection[str]) 
 
     Raises:
         SqlError: a literal is not of the other operand's type (22P02, 22003, 22007, 22008); raised even if there
-            are no
-            rows.
+            are no rows.
     """
     name = _type_name(other, scope)
     if not _is_untyped(node) or name not in reads:

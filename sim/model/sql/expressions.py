@@ -1,8 +1,7 @@
 """Expressions compiled to closures: ``closure(rows, context) -> value``.
 
 Subqueries run without waiting, since a plain SELECT never waits. Functions that may wait are called only as
-top-level
-items of a select list (`select`).
+top-level items of a select list (`select`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Functions in SQL and PL/pgSQL, and the triggers that call them.
 
 A body is compiled at its first call (`body`), as in PostgreSQL. Constructs that the model lacks are refused then,
-or
-at definition if words of the body show them.
+or at definition if words of the body show them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A fast path for statements that contain a gid: each text occurs once, so caching plans by text would not help.
 
 The text before the first quote identifies a form of statement, and is remembered at its first use. Only the
-simplest
-forms, which drivers send, are handled; any other statement is compiled as usual.
+simplest forms, which drivers send, are handled; any other statement is compiled as usual.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The timeline as a grid: a column for each session, a row for each event, a box for each step.
 
 The height of a row depends on its text and not on its duration: the sequence of events and the waits matter. The
-time
-stands beside each row.
+time stands beside each row.
 """
 
 from __future__ import annotations

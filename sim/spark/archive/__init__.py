@@ -67,7 +67,8 @@ class Archive:
 
     @classmethod
     def create(cls, path: str | Path, publisher: Publisher, *, first: int = 0) -> Self:
-        """Create an archive whose range begins after `first`; the folder may exist if it is empty.
+        """Create an archive whose range begins after `first`; the folder may exist, if it holds nothing but what an
+        archive whose creation was interrupted has left.
 
         Raises:
             ArchiveError: the folder is not empty.

@@ -23,10 +23,9 @@ def calls(history: DataFrame) -> DataFrame:
     order.
 
     For a load, `tx` is a transaction's number; `end_seq`, the record of an attempt's end, distinguishes attempts.
-    `t_us` is
-    the time when the transaction was due, or the start of a later attempt. For an order, transactions are numbered
-    in the
-    order of their start; `due_us` is NULL, as no step is due at a time, and `rows` is the result of a query.
+    `t_us` is the time when the transaction was due, or the start of a later attempt. For an order, transactions are
+    numbered in the order of their start; `due_us` is NULL, as no step is due at a time, and `rows` is the result of
+    a query.
 
     Args:
         history: of `shapes.HISTORY`. Records of other kinds, and of histories without recorded statements, are

@@ -1,8 +1,7 @@
 """The manifest of an archive: its files and their content. Pure.
 
 The manifest is authoritative: a file that it does not name is not part of the archive. A reader ignores unknown
-fields
-in a manifest of its own version.
+fields in a manifest of its own version.
 """
 
 from __future__ import annotations

@@ -121,8 +121,7 @@ def remaining(
     """Return the commands (`shapes.DECODED`) that are not in their article's base.
 
     Nearly all are decided by their sequence numbers: the base contains all commands before the first transaction
-    that is
-    not visible in the snapshot. The few visible transactions after that one are selected by a join.
+    that is not visible in the snapshot. The few visible transactions after that one are selected by a join.
     """
     by_snapshot: dict[str, list[int]] = {}
     for each in bases:

@@ -252,8 +252,7 @@ def seqno_at(transactions: DataFrame, at: datetime) -> int | None:
     """Return the sequence number for a point in time: everything up to it was committed by then.
 
     Commit times do not strictly ascend with the sequence; the result is therefore the last transaction before the
-    first one
-    that was committed later.
+    first one that was committed later.
 
     Args:
         at: the time, with its time zone.
