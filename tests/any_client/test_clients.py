@@ -1,4 +1,4 @@
-"""The programs of docs/clients, unmodified: refused while their Subscriber lacks something, then done."""
+"""Tests of the unmodified programs in docs/clients: a refused transaction succeeds when it is retried."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.fix_pgbouncer import MakePooler
 PROGRAMS = Path(__file__).parents[2] / "docs" / "clients"
 UPDATE = "update account set balance = balance + 1 where id = 1"
 
-#: What each needs to be run, and with what.
+#: What each program needs: a Python package, or Node.js.
 NEEDS = {
     "psycopg_plain.py": "psycopg",
     "sqlalchemy_orm.py": "sqlalchemy",
@@ -33,7 +33,7 @@ NEEDS = {
 
 
 def environment(dsn: str) -> dict[str, str]:
-    """Where to connect, as libpq's variables say it."""
+    """Return the environment with libpq's variables for this DSN."""
     parts = conninfo.conninfo_to_dict(dsn)
     known = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "dbname": "PGDATABASE"}
     said = {variable: str(parts[key]) for key, variable in known.items()}
@@ -41,7 +41,7 @@ def environment(dsn: str) -> dict[str, str]:
 
 
 def command(name: str) -> tuple[list[str], str | None]:
-    """How a program is run, and where; skips if something that it needs is not here."""
+    """Return a program's command and directory; skip if a dependency is not installed."""
     needs = NEEDS[name]
     if needs != "node":
         if importlib.util.find_spec(needs) is None:
@@ -70,7 +70,7 @@ async def test_every_program_has_its_test() -> None:
 async def test_a_program_tries_again(
     clients: Clients, name: str, through: str, request: pytest.FixtureRequest
 ) -> None:
-    """Money is transferred once: refused at first, since the office has changed the account meanwhile."""
+    """A transfer that is refused because the Publisher's row has changed is retried, and applied once."""
     words, where = command(name)
     topology = clients.topology
     dsn = topology.node("sub1").app_dsn
@@ -89,7 +89,7 @@ async def test_a_program_tries_again(
     try:
         first = (await process.stdout.readline()).decode()
         if first:
-            await topology.sync("sub1")  # what an agent does all the time
+            await topology.sync("sub1")  # in place of a distribution agent
         out, said = await asyncio.wait_for(process.communicate(), 60)
     finally:
         if process.returncode is None:
@@ -109,7 +109,7 @@ async def test_a_program_tries_again(
 async def test_prepared_statements_and_psql_through_a_pooler(
     clients: Clients, make_pooler: MakePooler
 ) -> None:
-    """Two sessions at the server for eight clients; psql as well. Every change arrives, once."""
+    """Through a pooler with two server sessions, each change of four clients and of psql arrives once."""
     through = await asyncio.to_thread(
         lambda: make_pooler(clients.topology.node("sub1").app_dsn, pool=2, reset_always=True)
     )
@@ -118,7 +118,7 @@ async def test_prepared_statements_and_psql_through_a_pooler(
         with psycopg.connect(through, prepare_threshold=None, autocommit=True) as connection:
             for _ in range(5):
                 with connection.transaction():
-                    # a statement that is prepared lives as long as the transaction, behind a pooler
+                    # behind a pooler a prepared statement must not outlive its transaction
                     connection.execute(
                         "prepare add (int) as update account set balance = balance + 1 where id = $1"
                     )

@@ -1,4 +1,4 @@
-"""A client that nobody coordinates is the victim of a deadlock across servers: it is told so, and may try again."""
+"""Tests of any client as the victim of a deadlock across servers: it gets an error, and can retry."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UPDATE = "update account set balance = balance + 1 where id = {}"
 
 @pytest.fixture
 async def patient(clients: Clients) -> Clients:
-    """Nobody's lock_timeout breaks a deadlock before it is found."""
+    """Disable `lock_timeout`, so that it cannot break a deadlock before the deadlock is detected."""
     for node in ("pub", "sub1", "sub2"):
         (name,) = (await clients.rows(node, "select current_database()"))[0]
         await clients.rows(node, f"alter database {name} set lock_timeout = 0")
@@ -28,7 +28,7 @@ async def patient(clients: Clients) -> Clients:
 
 
 async def waiting(clients: Clients, count: int) -> None:
-    """Wait until so many sessions wait for a lock, at whatever site."""
+    """Wait until at least `count` sessions wait for locks, at any of the sites."""
     query = (
         "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname like %s"
     )
@@ -52,8 +52,12 @@ async def begun(clients: Clients, row: int) -> AsyncConnection[Any]:
 async def test_the_victim_of_a_deadlock_across_servers_is_told(
     patient: Clients, begins_last: str, shipping: str
 ) -> None:
-    """A coordinator's transaction waits for ``b`` at the Publisher, ``b`` for ``c`` at sub1, ``c`` for the first
-    at the Publisher. Whoever waits at its own site cannot be told, and is not chosen."""
+    """The session that waits over its link is chosen as the victim, and its statement fails with 40P01.
+
+    A coordinator's transaction waits for ``b`` at the Publisher, ``b`` for ``c`` at sub1, and ``c``
+    for the coordinator's transaction at the Publisher. A session that waits at its own site cannot
+    get the error, and is not chosen.
+    """
     clients = patient
     async with clients.topology.transaction("sub2") as a:
         await a.execute(UPDATE.format(1))
@@ -80,7 +84,7 @@ async def test_the_victim_of_a_deadlock_across_servers_is_told(
         await b.execute("rollback")
         await first
         await a.rollback()
-    for _ in range(2):  # the session is as good as before
+    for _ in range(2):  # the session still works
         await c.execute("begin")
         await c.execute(UPDATE.format(1))
         await c.execute("commit")
@@ -90,7 +94,7 @@ async def test_the_victim_of_a_deadlock_across_servers_is_told(
 
 @asynccontextmanager
 async def victim(clients: Clients) -> AsyncIterator[AsyncConnection[Any]]:
-    """The one of these that waits over its link at its own site, back at the savepoint before it was chosen."""
+    """Make a client the victim of a deadlock, and yield it after it has rolled back to a savepoint."""
     async with clients.topology.transaction("sub2") as a:
         await a.execute(UPDATE.format(1))
         b, c = await begun(clients, 2), await begun(clients, 3)
@@ -111,7 +115,7 @@ async def victim(clients: Clients) -> AsyncIterator[AsyncConnection[Any]]:
 
 
 async def test_what_else_happens_to_a_victim_is_told_as_it_is(patient: Clients) -> None:
-    """Another failure over its link in the same transaction, at the Publisher."""
+    """A later failure at the Publisher in the victim's transaction is reported as itself, not as a deadlock."""
     await patient.rows("pub", "alter sequence entry_id_seq maxvalue 2")
     async with victim(patient) as c:
         with pytest.raises(errors.SequenceGeneratorLimitExceeded):
@@ -121,7 +125,7 @@ async def test_what_else_happens_to_a_victim_is_told_as_it_is(patient: Clients) 
 
 
 async def test_a_victim_is_one_for_its_transaction_only(patient: Clients) -> None:
-    """Whoever cancels a statement of the next one has cancelled it."""
+    """In the transaction after the deadlock, a cancelled statement is reported as cancelled."""
     async with victim(patient) as c:
         pass
     holder = await psycopg.AsyncConnection.connect(patient.topology.node("pub").dsn)
@@ -135,7 +139,10 @@ async def test_a_victim_is_one_for_its_transaction_only(patient: Clients) -> Non
 
 
 async def test_a_cancel_is_no_deadlock(clients: Clients) -> None:
-    """Neither at the Subscriber nor at the Publisher, and whoever holds the lock by which victims are told."""
+    """A statement cancelled at either site is not reported as a deadlock.
+
+    Another session holds the advisory lock that marks a victim, exclusively.
+    """
     holder = await psycopg.AsyncConnection.connect(clients.topology.node("pub").dsn)
     await holder.execute(UPDATE.format(1))
     pid = clients.app.info.backend_pid
@@ -169,7 +176,7 @@ create trigger suppress before insert on item for each row execute function supp
 
 
 async def test_a_refusal_is_no_deadlock(clients: Clients) -> None:
-    """A victim that tries again at once, and is refused, is told why: it is named as one for a while."""
+    """A victim's refused retry is reported as refused, even while the session is still marked as a victim."""
     await clients.rows("pub", SUPPRESSED)
     await clients.topology.publish("item")
     await clients.topology.refresh_subscriptions("sub1")

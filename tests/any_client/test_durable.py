@@ -1,4 +1,4 @@
-"""A commit that nobody waited for is no decision: what the Publisher commits survives the Subscriber's crash."""
+"""What the Publisher commits survives a crash of the Subscriber, even after an asynchronous commit."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from twopc.drivers.points import Points
 from twopc.sim.topology import Topology
 
 ROW = "select balance, msrepl_tran_version from account where id = 1"
-#: Nothing flushes but who waits for it.
+#: The WAL is flushed only by transactions that wait for it.
 LAZY_WRITER = ("wal_writer_delay = '10s'", "wal_writer_flush_after = '1GB'")
 
 
 @asynccontextmanager
 async def crashable(*, any_client: bool) -> AsyncIterator[Crashes]:
-    """A Publisher and a Subscriber that each may crash, and that flush only what is waited for."""
+    """Start a Publisher and a Subscriber that can crash; the Subscriber's WAL writer hardly flushes."""
     async with Topology(subscribers=("sub1",), servers="each") as topology:
         await topology.execute("pub", TABLES)
         await topology.publish("account")
@@ -36,11 +36,13 @@ async def crashable(*, any_client: bool) -> AsyncIterator[Crashes]:
 
 
 async def name_standby(topology: Topology, node: str, standby: str) -> None:
-    """Commits wait for it from here on; nobody has that name."""
+    """Make commits wait for a standby of this name, which does not exist, or for none if it is empty."""
     await topology.execute(node, f"alter system set synchronous_standby_names = '{standby}'")
     await topology.execute(node, "select pg_reload_conf()")
     end = asyncio.get_running_loop().time() + 30
-    while True:  # what a new session has, every process was told of, the checkpointer too, which tells the others
+    # The postmaster has signalled all processes once a new session has the setting; the
+    # checkpointer publishes it to the others.
+    while True:
         async with await AsyncConnection.connect(topology.node(node).dsn) as session:
             cursor = await session.execute("show synchronous_standby_names")
             if await cursor.fetchone() == (standby,):
@@ -50,7 +52,7 @@ async def name_standby(topology: Topology, node: str, standby: str) -> None:
 
 
 async def waiting(topology: Topology, node: str) -> str:
-    """Who waits for the standby."""
+    """Return the application name of a session that waits for the standby."""
     query = "select application_name from pg_stat_activity where wait_event = 'SyncRep'"
     end = asyncio.get_running_loop().time() + 30
     while not (found := await topology.execute(node, query)):
@@ -59,7 +61,7 @@ async def waiting(topology: Topology, node: str) -> str:
 
 
 async def weaken(topology: Topology, where: str, level: str = "off") -> None:
-    """Commits at the Subscriber wait for nothing, unless somebody says otherwise."""
+    """Make commits at the Subscriber asynchronous by default, at the given level."""
     database, role = topology.node("sub1").database, topology.node("sub1").app_role
     texts = {
         "server": f"alter system set synchronous_commit = {level}",
@@ -74,7 +76,8 @@ async def weaken(topology: Topology, where: str, level: str = "off") -> None:
         await topology.execute("sub1", "select pg_reload_conf()")
 
 
-#: The last one weakens the commit in a trigger that comes after the Publisher was prepared: only the resolver can tell.
+#: The last one weakens the commit in a trigger that fires after the Publisher was prepared: only
+#: the resolver can detect it.
 WAYS = {
     "session": ("set synchronous_commit = off", UPDATE),
     "transaction": ("begin", "set local synchronous_commit = off", UPDATE, "commit"),
@@ -87,7 +90,7 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_the_subscriber_crashes_after_the_publisher_has_committed(way: str) -> None:
-    """Whatever the client's commit waits for, the Publisher commits on nothing that can be lost."""
+    """The Publisher commits only a durable decision, whatever the client's `synchronous_commit`."""
     async with crashable(any_client=True) as crashes:
         topology = crashes.topology
         await weaken(topology, way)
@@ -103,7 +106,10 @@ async def test_the_subscriber_crashes_after_the_publisher_has_committed(way: str
 
 @pytest.mark.parametrize("way", ["session", "after the vote"])
 async def test_the_subscriber_crashes_before_the_resolver_comes(way: str) -> None:
-    """Both have it or neither has; only who asks for it after the vote may lose what it was told."""
+    """After the crash both sites have the transaction, or neither.
+
+    Only a commit that is weakened after the vote may be lost, although the client got its answer.
+    """
     async with crashable(any_client=True) as crashes:
         topology = crashes.topology
         await weaken(topology, way)
@@ -134,7 +140,7 @@ async def test_the_last_agent_crashes_after_its_decision(where: str) -> None:
 
 @pytest.mark.parametrize("statements", ["several messages", "one message"])
 async def test_the_last_agents_decision_is_weakened_after_the_vote(statements: str) -> None:
-    """A trigger at COMMIT has the last word, and the Publisher commits on nothing that can be lost all the same."""
+    """The Publisher commits only a durable decision, even if a trigger at COMMIT weakens the commit."""
     async with crashable(any_client=False) as crashes:
         topology = crashes.topology
         await weaken(topology, "after the vote")
@@ -162,7 +168,10 @@ async def test_the_last_agents_decision_is_weakened_after_the_vote(statements: s
     [("session", "presumed_abort"), ("role", "presumed_abort"), ("session", "last_agent")],
 )
 async def test_the_standby_has_what_a_coordinator_told(way: str, commit: str) -> None:
-    """That the branch is committed, too: a decision that is told everywhere is forgotten."""
+    """The coordinator's finish at the Subscriber waits for the synchronous standby.
+
+    The coordinator forgets a decision after every branch is finished, so the standby must have it.
+    """
     async with crashable(any_client=False) as crashes:
         topology = crashes.topology
         await weaken(topology, way, "local")
@@ -197,7 +206,11 @@ async def test_the_standby_has_what_a_coordinator_told(way: str, commit: str) ->
 async def test_the_synchronous_standby_has_it_before_it_counts(
     way: str, node: str, who: str
 ) -> None:
-    """The Subscriber's has the decision before the Publisher commits; the Publisher's the vote before that."""
+    """The Publisher commits only after the synchronous standbys have the vote and the decision.
+
+    The Publisher's standby has the vote before the Subscriber commits; the Subscriber's standby has
+    the decision before the Publisher commits.
+    """
     async with crashable(any_client=True) as crashes:
         topology = crashes.topology
         await weaken(topology, way, "local")

@@ -1,4 +1,4 @@
-"""The Publisher prepares what the Subscriber commits, whatever is said about constraints and settings before."""
+"""Tests of commits after `SET CONSTRAINTS` and changed settings: the Publisher prepares what the Subscriber commits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twopc.waits import link_name
 
 UPDATE = "update account set balance = balance + 1 where id = 1"
 OTHER = "update account set balance = balance + 7 where id = 2"
-#: In one message; said twice it was taken for the transaction's end.
+#: One message; the repeated statement is taken for the end of the transaction.
 TWICE = "set constraints all immediate; set constraints all immediate"
 END_LINK = (
     "select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = %s"
@@ -20,7 +20,7 @@ END_LINK = (
 
 
 async def same_at_both(clients: Clients) -> None:
-    """Nothing stays prepared, and the rows are equal."""
+    """Wait until nothing is prepared; both sites then have the same rows."""
 
     async def nothing_prepared() -> bool:
         return not await clients.prepared()
@@ -34,7 +34,7 @@ async def same_at_both(clients: Clients) -> None:
 async def test_what_is_taken_back_to_a_savepoint_was_not_prepared(
     clients: Clients, shipping: str, link: str
 ) -> None:
-    """Else, the link lost, what is prepared there would pass for the answer to the question at COMMIT."""
+    """A prepare of changes that were rolled back to a savepoint does not count as the vote at COMMIT."""
     app = clients.app
     await app.execute("begin")
     await app.execute(f"set local msrepl.shipping = '{shipping}'".encode())
@@ -43,7 +43,7 @@ async def test_what_is_taken_back_to_a_savepoint_was_not_prepared(
     if link == "lost":
         name = link_name("sub1", app.info.backend_pid)
         await clients.topology.execute("pub", END_LINK, (name,))
-    # over a new link it can be sent again where all of it waits here
+    # if all changes are still queued here, they can be sent again over a new link
     lost = link == "lost" and shipping == "eager"
     with pytest.raises(psycopg.Error, match=r"terminat|lost|closed") if lost else nullcontext():
         await app.execute("commit")
@@ -67,7 +67,7 @@ async def test_what_is_taken_back_to_a_savepoint_was_not_prepared(
 async def test_a_commit_after_settings_were_changed(
     clients: Clients, message: str, shipping: str
 ) -> None:
-    """The settings only say where to look; without them the Publisher is asked all the same."""
+    """The settings are only hints: the Publisher is prepared even if they are lost or wrong."""
     await clients.app.execute("begin")
     await clients.app.execute(f"set local msrepl.shipping = '{shipping}'".encode())
     await clients.app.execute(UPDATE)
@@ -87,7 +87,7 @@ async def test_a_commit_after_settings_were_changed(
     ],
 )
 async def test_a_commit_in_the_replica_role(clients: Clients, message: str, shipping: str) -> None:
-    """What comes in that role is not for the Publisher, what was captured before is."""
+    """Changes in the replica role are not sent to the Publisher; those captured before are."""
     async with await psycopg.AsyncConnection.connect(
         clients.topology.node("sub1").dsn, autocommit=True
     ) as administrator:
@@ -101,7 +101,7 @@ async def test_a_commit_in_the_replica_role(clients: Clients, message: str, ship
 
 
 async def test_a_transaction_that_is_asked_very_often(clients: Clients) -> None:
-    """Once for each SET CONSTRAINTS ALL IMMEDIATE; the 32,768th was out of range."""
+    """The number of `SET CONSTRAINTS ALL IMMEDIATE` in a transaction may exceed 32,767."""
     async with await psycopg.AsyncConnection.connect(
         clients.topology.node("sub1").dsn, autocommit=True
     ) as administrator:

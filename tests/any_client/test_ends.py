@@ -1,4 +1,4 @@
-"""Whoever dies, and whenever: both sites come to the same, nothing stays prepared, no lock stays."""
+"""Tests of crashes and failures at any moment: both sites become equal, and no branch or lock is left."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from twopc.sim.topology import Topology
 
 UPDATE = "update account set balance = balance + 1 where id = 1"
 
-#: Fails at the end of a transaction, behind everything that was waiting there: it is queued by what was.
+#: Fails after all triggers that were queued when the transaction ended, since it is queued by one
+#: of them.
 FAILS_LAST = """
 create table late (n int);
 create function fails_last() returns trigger language plpgsql as $$
@@ -34,12 +35,12 @@ grant all on late to public;
 
 
 async def prepared_here(clients: Clients) -> bool:
-    """Something is prepared at the Publisher."""
+    """Return whether a transaction is prepared at the Publisher."""
     return bool(await clients.prepared())
 
 
 async def test_what_fails_after_the_publisher_was_prepared(clients: Clients) -> None:
-    """A deferred trigger that was queued later still: no decision, and the resolver rolls the branch back."""
+    """A deferred trigger that fails after the Publisher's prepare causes a rollback by the resolver."""
     text = FAILS_LAST.format(turns=3, last="raise exception 'too late';")
     await clients.topology.execute("sub1", text)
     await clients.app.execute("begin")
@@ -55,7 +56,7 @@ async def test_what_fails_after_the_publisher_was_prepared(clients: Clients) -> 
 
 
 async def test_what_fails_before_leaves_nothing_to_resolve(clients: Clients) -> None:
-    """Deferred triggers that wait when the transaction ends fire before the Publisher is asked."""
+    """A deferred trigger that was queued before COMMIT fires, and fails, before the Publisher is prepared."""
     await clients.topology.any_client.stop()
     await clients.topology.execute(
         "sub1", FAILS_LAST.format(turns=1, last="raise exception 'in time';")
@@ -69,7 +70,10 @@ async def test_what_fails_before_leaves_nothing_to_resolve(clients: Clients) -> 
 
 
 async def test_a_backend_dies_between_prepare_and_commit(clients: Clients) -> None:
-    """It hangs there in a trigger that was queued later, and is ended: undecided, so rolled back."""
+    """The branch of a backend that is terminated after the Publisher's prepare is rolled back.
+
+    The backend waits for a lock in a trigger that was queued by other deferred triggers.
+    """
     await clients.topology.execute(
         "sub1", FAILS_LAST.format(turns=3, last="perform pg_advisory_xact_lock(77);")
     )
@@ -80,10 +84,10 @@ async def test_a_backend_dies_between_prepare_and_commit(clients: Clients) -> No
     await clients.app.execute("insert into late values (0)")
     commit = asyncio.create_task(clients.app.execute("commit"))
     await clients.until(lambda: prepared_here(clients), "the branch to be prepared")
-    # as long as its client is alive nobody decides for it
+    # no decision is made while the client's transaction is open
     for resolver in clients.topology.any_client.resolvers.values():
         assert await resolver.settle() == []
-    # nor does whoever says that it is decided: anybody may notify
+    # nor after a forged notification: any role may send one
     (undecided,) = await clients.prepared()
     forged = undecided.removesuffix(":pub") + ":sub1"
     finished = clients.topology.any_client.resolvers["sub1"].finished
@@ -105,11 +109,11 @@ async def test_a_backend_dies_between_prepare_and_commit(clients: Clients) -> No
 
 
 async def test_a_decision_outlives_its_resolver(clients: Clients) -> None:
-    """Nobody hears of the commit; the next resolver finds it."""
+    """A commit without a running resolver is found by the next resolver."""
     await clients.topology.any_client.stop()
     await clients.app.execute(UPDATE)
     assert len(await clients.prepared()) == 1
-    # meanwhile others wait for the row, and do not go past it
+    # meanwhile other transactions wait for the row, and cannot overtake
     other = asyncio.create_task(clients.app.execute(UPDATE))
     await clients.link_waits(clients.app)
     await clients.topology.any_client.start()
@@ -119,15 +123,15 @@ async def test_a_decision_outlives_its_resolver(clients: Clients) -> None:
 
 
 async def test_a_rollback_gives_the_publishers_locks_back(clients: Clients) -> None:
-    """No server tells the other of it, and the client need not do anything more."""
+    """A rollback releases the locks at the Publisher, without another statement of the client."""
     await clients.app.execute("begin")
     await clients.app.execute(UPDATE)
     await clients.app.execute("rollback")
-    # whoever wants the row at the Publisher waits for the link's transaction, and not for long
+    # a transaction that needs the row at the Publisher waits only until the resolver ends the link
     await clients.topology.execute("pub", "set lock_timeout = '20s'")
     await clients.topology.execute("pub", "update account set balance = 50 where id = 1")
     await clients.topology.sync()
-    await clients.app.execute(UPDATE)  # over a link that is made again
+    await clients.app.execute(UPDATE)  # over a new link
     await clients.settled()
     assert (await clients.balances())[0] == 51
 
@@ -163,7 +167,7 @@ async def test_a_statement_is_cancelled_while_it_waits_at_the_publisher(clients:
 
 
 async def test_sessions_that_are_passed_on_by_a_pooler(clients: Clients) -> None:
-    """A transaction each on whatever session is free, as a pooler in transaction mode does; with DISCARD ALL."""
+    """A client's transactions may use different sessions, as with a pooler in transaction mode, and DISCARD ALL."""
     second = await clients.client()
     for number, session in enumerate([clients.app, second] * 4):
         await session.execute(UPDATE)
@@ -174,23 +178,23 @@ async def test_sessions_that_are_passed_on_by_a_pooler(clients: Clients) -> None
 
 
 class Crashes:
-    """Two servers of their own, which may crash."""
+    """Two separate servers, which can crash."""
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
 
     async def connect(self) -> AsyncConnection[Any]:
-        """A client at the Subscriber."""
+        """Connect a client at the Subscriber."""
         return await AsyncConnection.connect(self.topology.node("sub1").app_dsn, autocommit=True)
 
     def server(self, node: str) -> EmbeddedServer:
-        """A node's server."""
+        """Return a node's server."""
         server = self.topology.node(node).server
         assert isinstance(server, EmbeddedServer)
         return server
 
     async def crash(self, node: str) -> None:
-        """Crash a node's server and start it again; connections that were there find out."""
+        """Crash a node's server and restart it; replace the connections that were lost."""
         await asyncio.to_thread(self.server(node).crash)
         await asyncio.to_thread(self.server(node).restart)
         for name in self.topology.nodes:
@@ -204,7 +208,7 @@ class Crashes:
             assert asyncio.get_running_loop().time() < end, "still prepared"
 
     async def gone(self) -> None:
-        """Nothing stays prepared, and both sites are equal."""
+        """Wait until nothing is prepared; both sites then have the same rows."""
         query = "select id, balance, msrepl_tran_version from account order by id"
         await self.finished()
         assert await self.topology.execute("pub", query) == await self.topology.execute(
@@ -214,7 +218,7 @@ class Crashes:
 
 @pytest.mark.parametrize("node", ["pub", "sub1"])
 async def test_a_server_crashes_with_a_decided_branch(node: str) -> None:
-    """Decided at the Subscriber, prepared at the Publisher; either server dies, and it is committed."""
+    """A branch that is decided at the Subscriber is committed after a crash of either server."""
     async with Topology(subscribers=("sub1",), servers="each", durable=True) as topology:
         await topology.execute("pub", TABLES)
         await topology.publish("account")
@@ -232,7 +236,7 @@ async def test_a_server_crashes_with_a_decided_branch(node: str) -> None:
 
 
 async def test_the_publisher_crashes_while_the_resolver_runs() -> None:
-    """It is told of decisions that it cannot carry out, and finds them again; clients are refused meanwhile."""
+    """The resolver finishes decided branches after the Publisher's restart; clients get errors until then."""
     async with Topology(subscribers=("sub1",), servers="each", durable=True) as topology:
         await topology.execute("pub", TABLES)
         await topology.publish("account")

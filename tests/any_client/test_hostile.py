@@ -1,4 +1,4 @@
-"""What other sessions of the same database can do, or only name, does not stop a resolver or end a client's link."""
+"""Tests of hostile sessions in the same database: they can neither stop a resolver nor end a client's link."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONG = "x" * 64
 
 
 async def test_a_message_that_names_what_cannot_be(clients: Clients) -> None:
-    """Anybody may notify: four hands must not end of it."""
+    """Forged notifications with impossible gids do not stop the resolver's workers."""
     resolver = clients.topology.any_client.resolvers["sub1"]
     for number in range(8):
         for text in (
@@ -42,7 +42,7 @@ async def test_a_message_that_names_what_cannot_be(clients: Clients) -> None:
 
 
 async def test_a_prepared_transaction_of_an_impossible_name(clients: Clients) -> None:
-    """Recovery leaves it alone and settles the others."""
+    """Recovery ignores a prepared transaction with an impossible gid, and settles the others."""
     topology = clients.topology
     gid = f"twopc:{topology.name}:1:1:{LONG}"
     async with await AsyncConnection.connect(
@@ -59,7 +59,7 @@ async def test_a_prepared_transaction_of_an_impossible_name(clients: Clients) ->
 
 
 async def test_the_link_of_a_session_that_nobody_may_look_into(clients: Clients) -> None:
-    """A superuser's open transaction is not shown to the coordinator's role: it goes on all the same."""
+    """The link of a superuser's open transaction, which the coordinator's role cannot see, is not ended."""
     resolver = clients.topology.any_client.resolvers["sub1"]
     async with await AsyncConnection.connect(clients.topology.node("sub1").dsn) as somebody:
         await somebody.execute(UPDATE)
@@ -81,7 +81,7 @@ async def test_the_link_of_a_session_that_nobody_may_look_into(clients: Clients)
 
 
 async def test_forbidding_waits_for_who_is_at_work(clients: Clients) -> None:
-    """Whoever has changed something may commit; if it does not end nothing is changed."""
+    """Forbidding any client waits for transactions with changes, or times out without an effect."""
     admin = await clients.topology.admin("sub1")
     other = await clients.client()
     await other.execute("begin")
@@ -112,7 +112,7 @@ async def test_forbidding_waits_for_who_is_at_work(clients: Clients) -> None:
 
 
 async def test_markers_go_whoever_finished_the_branch(clients: Clients) -> None:
-    """No resolver runs at the commit: recovery finishes it, and its markers are forgotten in time."""
+    """The markers of a branch that recovery finished are removed like those of the resolver's branches."""
     topology = clients.topology
     await topology.any_client.stop()
     await clients.app.execute(UPDATE)
@@ -137,7 +137,7 @@ async def test_markers_go_whoever_finished_the_branch(clients: Clients) -> None:
 
 @pytest.mark.parametrize("marker", ["", "(0,0)", "(0,1)"])
 async def test_nobody_takes_the_number_of_another(clients: Clients, marker: str) -> None:
-    """Who guesses the next one can neither change anything under it nor have it prepared."""
+    """A client that guesses a later gid can neither make changes nor prepare the Publisher under it."""
     known = await any_client.any_client_of(await clients.topology.admin("sub1"))
     assert known is not None
     [(last,)] = await clients.rows("sub1", "select last_value from msrepl.any_client_sequence")

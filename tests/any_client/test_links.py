@@ -1,4 +1,4 @@
-"""Whose link a resolver ends: one that a rollback has left, and never one that works, whoever calls itself what."""
+"""Tests of which links a resolver ends: those left by a rollback, and none that is in use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SWEEP = Resolver.sweep
 
 @pytest.fixture(autouse=True)
 def no_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests sweep when they want to."""
+    """Disable periodic sweeps; tests sweep explicitly."""
 
     async def nothing(self: Resolver) -> None:
         return
@@ -35,7 +35,7 @@ async def sweep(clients: Clients) -> None:
 
 @pytest.fixture
 async def stranger(clients: Clients) -> AsyncIterator[str]:
-    """A role without any right; it may log in at both sites, which are on one server."""
+    """Create a role without privileges that may log in at both sites, which are on one server."""
     await clients.rows("pub", "create role stranger login password 'x'")
     yield "stranger"
     await clients.rows("pub", "drop role stranger")
@@ -47,7 +47,7 @@ async def connect(clients: Clients, node: str, role: str) -> AsyncConnection[Any
 
 
 async def link_state(clients: Clients, pid: int) -> list[tuple[Any, ...]]:
-    """Process of the link of a session, and whether it has long been idle in a transaction."""
+    """Return the pid of a session's link, and whether it has long been idle in a transaction."""
     return await clients.rows(
         "pub",
         "select pid, state = 'idle in transaction' and state_change < clock_timestamp() - interval '0.3 s'"
@@ -56,7 +56,7 @@ async def link_state(clients: Clients, pid: int) -> list[tuple[Any, ...]]:
 
 
 async def left(clients: Clients) -> int:
-    """A client's link that has a transaction open after its rollback; its process at the Publisher."""
+    """Leave a link with an open transaction behind by a rollback; return its pid at the Publisher."""
     await clients.app.execute("begin")
     await clients.app.execute(UPDATE.format(1))
     await clients.app.execute("rollback")
@@ -64,7 +64,7 @@ async def left(clients: Clients) -> int:
 
 
 async def idle(clients: Clients) -> int:
-    """The link of the client's transaction, once it has been idle for longer than a sweep allows."""
+    """Wait until the client's link has been idle for longer than a sweep allows; return its pid."""
     pid = clients.app.info.backend_pid
 
     async def is_idle() -> bool:
@@ -77,7 +77,7 @@ async def idle(clients: Clients) -> int:
 def meanwhile(
     monkeypatch: pytest.MonkeyPatch, text: str, work: Callable[[], Awaitable[None]]
 ) -> list[str]:
-    """Have `work` done just before a sweep asks the first query that contains `text`."""
+    """Run `work` just before the first query of a sweep that contains `text`."""
     fetch, execute, seen = Database.fetch, AsyncConnection.execute, []
 
     async def reached(query: Any) -> None:
@@ -114,7 +114,7 @@ async def test_what_a_rollback_has_left_is_ended(clients: Clients) -> None:
 async def test_whoever_begins_anew_keeps_the_link(
     clients: Clients, moment: str, nth: int, shipping: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the resolver's look and its act; with one change, or with a transaction that is over by then."""
+    """A link is not ended if its session begins a transaction between the resolver's query and its termination."""
     await left(clients)
     await clients.app.execute(f"set msrepl.shipping = '{shipping}'".encode())
 
@@ -135,7 +135,7 @@ async def test_whoever_begins_anew_keeps_the_link(
 
 
 async def test_a_name_is_nobodys_link(clients: Clients, stranger: str) -> None:
-    """Neither does it stop a sweep, nor is the session ended that has taken it."""
+    """A session whose `application_name` imitates a link neither stops a sweep nor is terminated."""
     own = clients.app.info.backend_pid
     link = await left(clients)
     async with AsyncExitStack() as stack:
@@ -174,7 +174,10 @@ async def test_a_name_is_nobodys_link(clients: Clients, stranger: str) -> None:
 async def test_a_stranger_who_holds_the_lock_of_a_link(
     clients: Clients, stranger: str, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Clients work on; what a rollback has left stays if it must, and who keeps it there is told."""
+    """An unrelated session that holds a link's lock does not stop clients, and is reported.
+
+    An abandoned link that cannot be ended meanwhile is ended later.
+    """
     pid = clients.app.info.backend_pid
     async with await connect(clients, "sub1", stranger) as somebody:
         await somebody.execute(f"select pg_advisory_lock{how}(1836282472, %s)".encode(), (pid,))
@@ -194,15 +197,15 @@ async def test_a_stranger_who_holds_the_lock_of_a_link(
 
 
 async def gone(clients: Clients, pid: int) -> bool:
-    """Whether a sweep ends the link of a session."""
+    """Sweep, and return whether the link of a session is gone."""
     await sweep(clients)
     return not await link_state(clients, pid)
 
 
 async def test_many_short_transactions_lose_no_link(clients: Clients) -> None:
-    """Each is over before the next begins, and some roll back: the resolver always has something to look at."""
+    """Short transactions, some of which roll back, keep their links while the resolver sweeps continuously."""
     resolver = clients.topology.any_client.resolvers["sub1"]
-    resolver._sweep_s = 0.002  # and so a link is left alone for a millisecond only
+    resolver._sweep_s = 0.002  # so a link is left alone for one millisecond only
     is_over = False
 
     async def work(row: int) -> None:

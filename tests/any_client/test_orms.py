@@ -1,4 +1,4 @@
-"""Object-relational mappers at a Subscriber: what they see of conflicts, in the words that are their own."""
+"""Tests of object-relational mappers at a Subscriber: how each reports conflicts."""
 
 from __future__ import annotations
 
@@ -18,25 +18,28 @@ from tests.any_client.test_clients import PROGRAMS, environment
 
 
 def load(name: str) -> ModuleType:
-    """A program of docs/clients as a module of its own."""
+    """Import a program of docs/clients as a module."""
     spec = importlib.util.spec_from_file_location(Path(name).stem, PROGRAMS / name)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where annotations are looked up
+    sys.modules[spec.name] = module  # where annotations are resolved
     spec.loader.exec_module(module)
     return module
 
 
 @pytest.fixture
 async def orm(clients: Clients, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """Runs a function of a test beside the event loop, in which the resolver works."""
+    """Return a runner of functions in a thread; the resolver runs in the event loop."""
     for name, value in environment(clients.topology.node("sub1").app_dsn).items():
         monkeypatch.setenv(name, value)
     return asyncio.to_thread
 
 
 async def test_sqlalchemy(clients: Clients, orm: Callable[..., Any]) -> None:
-    """A unit of work over several tables; and who is refused: by its revision here, by ours there."""
+    """SQLAlchemy writes units of work over several tables, and reports conflicts of both kinds.
+
+    Its own `revision` finds conflicts within the Subscriber, ours finds those with the Publisher.
+    """
     pytest.importorskip("sqlalchemy")
     from sqlalchemy import exc, select
     from sqlalchemy.orm.exc import StaleDataError
@@ -44,7 +47,7 @@ async def test_sqlalchemy(clients: Clients, orm: Callable[..., Any]) -> None:
     bank = load("sqlalchemy_orm.py")
 
     def work() -> None:
-        with bank.Session.begin() as session:  # a unit of work: insert, update, in the right order
+        with bank.Session.begin() as session:  # inserts and updates, in the right order
             new = bank.Account(id=5, balance=1)
             new.entries = [bank.Entry(amount=1), bank.Entry(amount=2)]
             session.add(new)
@@ -59,7 +62,7 @@ async def test_sqlalchemy(clients: Clients, orm: Callable[..., Any]) -> None:
         with (
             bank.Session() as mine,
             bank.Session() as other,
-        ):  # a session of this Subscriber was quicker
+        ):  # another session of this Subscriber commits first
             stale = mine.get_one(bank.Account, 3)
             other.get_one(bank.Account, 3).balance += 1
             other.commit()
@@ -78,7 +81,7 @@ async def test_sqlalchemy(clients: Clients, orm: Callable[..., Any]) -> None:
             assert caught.value.orig is not None
             assert caught.value.orig.sqlstate == "40001"
             assert json.loads(caught.value.orig.diag.message_detail)["kind"] == "version_mismatch"
-            session.rollback()  # the session goes on
+            session.rollback()  # the session remains usable
             session.get_one(bank.Account, 1).balance += 1
             session.commit()
             with pytest.raises(exc.IntegrityError) as exists:
@@ -99,7 +102,7 @@ async def test_sqlalchemy(clients: Clients, orm: Callable[..., Any]) -> None:
 
 
 async def test_django(clients: Clients, orm: Callable[..., Any]) -> None:
-    """Its savepoints, expressions and bulk statements; its errors are those of any database."""
+    """Savepoints, expressions and bulk statements work, and conflicts are the usual exceptions of Django."""
     pytest.importorskip("django")
     bank = load("django_orm.py")
     from django.db import IntegrityError, OperationalError, connection, models, transaction
@@ -125,7 +128,7 @@ async def test_django(clients: Clients, orm: Callable[..., Any]) -> None:
         with pytest.raises(OperationalError) as caught, transaction.atomic():
             one.save()
         assert caught.value.__cause__.sqlstate == "40001"
-        # at the Publisher there is one already, of which this Subscriber knows nothing
+        # the row exists at the Publisher, but not yet at this Subscriber
         with transaction.atomic():
             with pytest.raises(IntegrityError), transaction.atomic():
                 account.create(id=6, balance=1)

@@ -1,4 +1,4 @@
-"""pgbench as it is, and kill -9 under traffic: a sample of `python -m benchmarks.pgbench`, which does all of it."""
+"""A sample of `python -m benchmarks.pgbench`: unmodified pgbench, and kill -9 under traffic."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [
 
 
 def test_a_sample() -> None:
-    """Eight clients; then the Publisher's server dies, with everything going on beside it."""
+    """The Publisher's server is killed while clients, resolver and agents run."""
     with topology(scale=1) as state:
         assert run(state, clients=8, seconds=1) > 0
         before = check(state)

@@ -1,4 +1,4 @@
-"""Other people's programs as clients, and our resolver as a process of its own."""
+"""Tests with psql as the client and `twopc resolver` in its own process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UPDATE = "update account set balance = balance + 1 where id = 1"
 
 
 class Standing:
-    """A topology whose process is gone; any client may write at ``here``."""
+    """A topology whose process has ended, with the Subscriber ``here``."""
 
     def __init__(self, server: EmbeddedServer, dsns: dict[str, str], app_dsn: str) -> None:
         self.server = server
@@ -32,16 +32,16 @@ class Standing:
 
     @property
     def nodes(self) -> list[str]:
-        """``--node`` options."""
+        """The ``--node`` options."""
         return [w for name, dsn in self.dsns.items() for w in ("--node", f"{name}={dsn}")]
 
     def rows(self, node: str, query: str) -> list[tuple[object, ...]]:
-        """A query at a node."""
+        """Return the rows of a query at a node."""
         with psycopg.connect(self.dsns[node]) as connection:
             return connection.execute(query.encode()).fetchall()
 
     def equal(self) -> bool:
-        """Nothing is prepared, and both sites hold the same."""
+        """Return whether nothing is prepared and both sites have the same rows."""
         query = "select * from account order by id"
         prepared = self.rows(
             "pub", "select gid from pg_prepared_xacts where database = current_database()"
@@ -65,7 +65,7 @@ async def standing(
 
 
 def program(name: str) -> str:
-    """One of PostgreSQL's client programs: of this machine, or from the wheel."""
+    """Return the path of a client program of PostgreSQL, from this machine or from the wheel."""
     found = shutil.which(name)
     if found is not None:
         return found
@@ -73,7 +73,7 @@ def program(name: str) -> str:
 
 
 def start_resolver(standing: Standing) -> subprocess.Popen[str]:
-    """`twopc resolver`, once it runs."""
+    """Start `twopc resolver`, and return it once it runs."""
     process = subprocess.Popen(
         [sys.executable, "-m", "twopc.sim", "resolver", *standing.nodes],
         cwd=ROOT,
@@ -87,7 +87,7 @@ def start_resolver(standing: Standing) -> subprocess.Popen[str]:
 
 
 async def test_psql_and_a_resolver_that_is_killed(standing: Standing) -> None:
-    """From ``any-client on`` to ``off``; what was decided while no resolver lived is finished by the next."""
+    """Branches that were decided without a resolver are finished by the next one, or by ``any-client off``."""
     refused = twopc("resolver", *standing.nodes)
     assert refused.returncode == 4
     assert "`twopc any-client on` first" in refused.stderr
@@ -138,7 +138,7 @@ async def test_psql_and_a_resolver_that_is_killed(standing: Standing) -> None:
         process.kill()
         process.communicate()
 
-    assert says(UPDATE).returncode == 0  # nobody finishes it; `off` does
+    assert says(UPDATE).returncode == 0  # no resolver finishes it; `off` does
     assert twopc("any-client", "off", *standing.nodes).returncode == 0
     assert standing.rows("pub", "select balance from account where id = 1") == [(104,)]
     assert standing.rows("here", "select balance from account where id = 1") == [(104,)]

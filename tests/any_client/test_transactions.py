@@ -1,4 +1,4 @@
-"""What ordinary clients say at a Subscriber, and that both sites come to the same."""
+"""Tests of transactions of any client: what each may execute, and that both sites become equal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UPDATE = "update account set balance = balance + 1 where id = 1"
 ALL = "update account set balance = 0"
 LATE = "set constraints all immediate"
 
-#: What is said, and the first account's balance afterwards.
+#: Each history's statements, and the first account's balance after them.
 HISTORIES: dict[str, tuple[list[str], int]] = {
     "autocommit": ([UPDATE], 101),
     "in a block": (["begin", UPDATE, UPDATE, "commit"], 102),
@@ -70,7 +70,7 @@ HISTORIES: dict[str, tuple[list[str], int]] = {
 
 
 async def test_both_sites_come_to_the_same(clients: Clients) -> None:
-    """One history after the other, each from the same rows."""
+    """Both sites are equal after each history."""
     for name, (statements, balance) in HISTORIES.items():
         client = await clients.client()
         for statement in statements:
@@ -79,13 +79,13 @@ async def test_both_sites_come_to_the_same(clients: Clients) -> None:
         assert (await clients.balances())[0] == balance, name
         await client.execute("reset all; delete from entry; delete from account where id > 4")
         await client.execute("update account set balance = 100")
-        # or the next snapshot at the Publisher may be older than what was set back
+        # otherwise the next snapshot at the Publisher may be older than the reset rows
         await clients.settled()
         await client.close()
 
 
 async def test_extended_protocol_and_pipelines(clients: Clients) -> None:
-    """Prepared statements, and several transactions under way in one pipeline."""
+    """Prepared statements work, and several transactions in one pipeline."""
     for number in range(8):
         await clients.app.execute(
             "update account set balance = balance + %s where id = 1", (number,), prepare=True
@@ -109,7 +109,7 @@ async def test_copy(clients: Clients) -> None:
 
 
 async def test_generated_values_are_the_publishers(clients: Clients) -> None:
-    """RETURNING shows what the Publisher has made."""
+    """RETURNING shows values that the Publisher generated."""
     await clients.topology.execute("pub", "alter table entry alter column id restart 700")
     cursor = await clients.app.execute(
         "insert into entry (account, amount) values (1, 1) returning id"
@@ -119,7 +119,7 @@ async def test_generated_values_are_the_publishers(clients: Clients) -> None:
 
 
 async def test_a_stale_copy_is_refused_at_the_statement(clients: Clients) -> None:
-    """With the SQLSTATE and the facts that a coordinator's transaction gets; nothing is left anywhere."""
+    """A change of a stale row fails with the SQLSTATE and the facts that a coordinator's transaction gets."""
     await clients.topology.execute("pub", "update account set balance = 7 where id = 1")
     await clients.app.execute("begin")
     await clients.app.execute("update account set balance = 5 where id = 2")
@@ -148,7 +148,7 @@ async def test_or_at_the_commit_if_it_is_sent_then(clients: Clients) -> None:
 
 
 async def test_who_reads_only_has_no_link(clients: Clients) -> None:
-    """No connection to the Publisher, no marker, no transaction id."""
+    """A transaction without changes opens no link, writes no marker and gets no transaction id."""
     await clients.app.execute("begin; select count(*) from account; commit")
     await clients.app.execute("update account set balance = 1 where id = 77")
     name = "select pid from pg_stat_activity where application_name like 'msrepl sub1 %'"
@@ -157,7 +157,7 @@ async def test_who_reads_only_has_no_link(clients: Clients) -> None:
 
 
 async def test_a_prepare_is_seen_whatever_strings_mean(clients: Clients) -> None:
-    """A session may say that backslashes in strings are escapes, before ours are read."""
+    """PREPARE TRANSACTION is recognised even if backslashes in the session's strings are escapes."""
     await clients.app.execute("set standard_conforming_strings = off")
     await clients.app.execute(f"begin; {UPDATE}".encode())
     with pytest.raises(pg.FeatureNotSupported, match="by its coordinator only"):
@@ -167,7 +167,7 @@ async def test_a_prepare_is_seen_whatever_strings_mean(clients: Clients) -> None
 
 @pytest.mark.parametrize("verb", ["commit", "rollback"])
 async def test_a_hidden_prepare_decides_nothing(clients: Clients, verb: str) -> None:
-    """What its words do not show is not refused; the Publisher then waits for how it ends."""
+    """A PREPARE TRANSACTION that is not recognised is not refused; the Publisher's branch has its outcome."""
     await clients.app.execute(f"begin; {UPDATE}".encode())
     with suppress(pg.FeatureNotSupported):
         await clients.app.execute("/**/ prepare transaction 'mine'")
@@ -179,7 +179,7 @@ async def test_a_hidden_prepare_decides_nothing(clients: Clients, verb: str) -> 
 
 
 async def test_another_role_within_the_transaction(clients: Clients) -> None:
-    """The link is the subscription's, whoever the statement is executed as."""
+    """The link uses the subscription's role, whichever role executes the statement."""
     await clients.topology.execute("sub1", "create role clerk_of_any")
     try:
         await clients.topology.execute("sub1", "grant select, update on account to clerk_of_any")
@@ -213,7 +213,7 @@ async def test_another_role_within_the_transaction(clients: Clients) -> None:
 async def test_what_is_refused(
     clients: Clients, statements: list[str], error: type[Exception], words: str
 ) -> None:
-    """Definitely: nothing of the transaction stays at either site."""
+    """After the refusal nothing of the transaction is left at either site."""
     app = clients.topology.node("sub1").app_role
     await clients.topology.execute("sub1", f'grant truncate on entry to "{app}"')
     *first, last = statements
@@ -227,7 +227,7 @@ async def test_what_is_refused(
 
 
 async def test_beside_transactions_of_a_coordinator(clients: Clients) -> None:
-    """Both ways in on one topology, on the same rows; neither loses a change."""
+    """Any client and a coordinator change the same rows alternately, and no change is lost."""
     other = await clients.client()
     done = 0
     for number in range(20):
@@ -241,7 +241,7 @@ async def test_beside_transactions_of_a_coordinator(clients: Clients) -> None:
 
 @beside_another
 async def test_others_get_it_and_the_subscriber_itself_does_not(clients: Clients) -> None:
-    """Its transactions carry the mark of the Subscriber that they came from."""
+    """A transaction of any client is delivered to other Subscribers, and not back to its originator."""
     await clients.app.execute(UPDATE)
     await clients.settled()
     delivered = await clients.topology.sync()
@@ -264,7 +264,7 @@ async def test_it_can_be_forbidden_again(clients: Clients) -> None:
 
 
 async def test_where_nobody_subscribes(make_topology: MakeTopology) -> None:
-    """Nothing is left of the attempt."""
+    """Any client cannot be allowed before the node is subscribed, and no resolver is started."""
     topology = await make_topology(subscribers=("sub1",))
     with pytest.raises(SubscriptionError, match="`twopc subscribe` it first"):
         await topology.allow_any_client("sub1")
@@ -273,7 +273,7 @@ async def test_where_nobody_subscribes(make_topology: MakeTopology) -> None:
 
 @beside_another
 async def test_two_subscribers_make_versions_of_their_own(clients: Clients) -> None:
-    """Both change the same row, in their transactions' first statements: the later is told what is there now."""
+    """If any clients of two Subscribers change the same row, the later one gets the Publisher's current row."""
     await clients.topology.allow_any_client("sub2")
     await clients.app.execute("begin")
     await clients.app.execute(UPDATE)
@@ -291,7 +291,7 @@ async def test_two_subscribers_make_versions_of_their_own(clients: Clients) -> N
 
 
 async def test_rows_pair_although_the_name_comes_between(clients: Clients) -> None:
-    """A trigger begins the global transaction when some rows of the first statement are stamped already."""
+    """A user's trigger may begin the global transaction after the first statement has stamped some rows."""
     await clients.topology.execute(
         "sub1",
         """

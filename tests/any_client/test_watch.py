@@ -1,4 +1,4 @@
-"""A resolver finds what is decided without its sweep: awake, asleep, and whoever else holds the lock."""
+"""Tests that a resolver finds decisions without its sweep: awake, asleep, and if others hold its lock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ select 1 from pg_locks where locktype = 'advisory' and classid = 1836282471 and 
 
 @pytest.fixture(autouse=True)
 def no_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which would find everything half a second later."""
+    """Disable the sweep, which would find every decision within half a second."""
 
     async def nothing(self: Resolver) -> None:
         return
@@ -29,7 +29,7 @@ def no_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def asleep(clients: Clients) -> bool:
-    """Whether its lock is held exclusively."""
+    """Return whether the resolver's lock is held exclusively."""
     return bool(await clients.rows("sub1", ASLEEP))
 
 
@@ -42,7 +42,7 @@ async def test_asleep_it_is_woken(clients: Clients) -> None:
 
 
 async def test_awake_it_misses_nothing(clients: Clients) -> None:
-    """Clients whose commits come when it looks, dozes off and sleeps."""
+    """No commit is missed while the resolver looks, falls asleep or sleeps."""
 
     async def work(row: int) -> None:
         client = await clients.client()
@@ -57,7 +57,10 @@ async def test_awake_it_misses_nothing(clients: Clients) -> None:
 
 
 async def test_a_lock_that_a_client_shares_is_not_taken(clients: Clients) -> None:
-    """Asleep without it, the resolver would not be told of that client's commit. At the Publisher no resolver has it."""
+    """The resolver cannot fall asleep while a client shares the lock: it would miss that client's commit.
+
+    The test takes the lock at the Publisher, where no resolver holds it.
+    """
     client = await clients.client("pub")
     lock = ServerLock(lambda: clients.client("pub"), "notices")
     await lock.open()
@@ -72,14 +75,15 @@ async def test_a_lock_that_a_client_shares_is_not_taken(clients: Clients) -> Non
 async def test_others_hold_the_lock(
     clients: Clients, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Any role may take any advisory lock: then it looks all the time, or is told all the time.
+    """If another session holds the lock, the resolver keeps looking, or every client notifies.
 
-    It wants the lock after each branch here, and does not leave the next one alone until it has it.
+    Here the resolver tries to take the lock after each branch, and finishes the next branch even
+    without it.
     """
     monkeypatch.setattr(resolver_watch, "_BEHIND", 0)
     kind = "_shared" if how == "shared" else ""
     holder = await clients.client()
-    if how == "shared":  # not behind one that sleeps
+    if how == "shared":  # not queued behind a resolver that sleeps
         await clients.app.execute(UPDATE.format(2))
     await holder.execute(f"select pg_advisory_lock{kind}(1836282471, 0)".encode())
     for _ in range(5):

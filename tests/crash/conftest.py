@@ -1,4 +1,4 @@
-"""Fixtures for the crash tests."""
+"""Fixtures of the crash tests."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tests.grid.rig import Rig
 
 @pytest.fixture(scope="session")
 def rig() -> Iterator[Rig]:
-    """Three servers with everything installed, for each worker process; tests kill them as they like.
+    """Three servers with everything installed, for each worker process; tests may kill them.
 
-    What a test has left down is up again for the next one.
+    Servers that a test has left down are started again for the next one.
     """
     with Rig() as made:
         yield made

@@ -1,6 +1,6 @@
-"""A coordinator in the test's own process, whose connections may lead through wires that a test cuts.
+"""A coordinator in the test's process, with connections through proxies that a test can cut.
 
-What it does is kept as evidence, in the same words as that of a process.
+Its evidence has the same form as that of a coordinator process.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Here:
     async def open(
         self, wires: Mapping[str, Wire] | None = None, **options: Any
     ) -> AsyncIterator[PostgresCoordinator]:
-        """Open the coordinator; it reaches the nodes of `wires` through them.
+        """Open the coordinator; it reaches the nodes of `wires` through their proxies.
 
-        It recovers when it is told to, unless `options` say otherwise.
+        It recovers only when asked to, unless `options` differ.
         """
         task = self.task(wires or {})
         self.coordinator = PostgresCoordinator(
@@ -54,7 +54,7 @@ class Here:
             yield self.coordinator
 
     def task(self, wires: Mapping[str, Wire]) -> Task:
-        """The task, with addresses that lead through wires."""
+        """Return the task, with addresses that lead through proxies."""
         task = self.rig.task(
             self.seen.name,
             row=self.seen.row,
@@ -70,7 +70,7 @@ class Here:
         )
 
     async def _warm_up(self) -> None:
-        """Every connection is there and known afterwards."""
+        """Open and initialise every connection."""
         row = self.rig.fresh_row()
         for _ in range(2):
             async with self.coordinator.transaction("sub1", commit=self.kind.commit) as transaction:
@@ -78,23 +78,23 @@ class Here:
         self._is_warm = True
 
     async def transact(self) -> Answered:
-        """The transaction; returns what its application is told."""
+        """Run the transaction, and return the application's answer."""
         answer = await transact(self.coordinator, self.task({}), self._notes.append)
         self.hear(answer)
         return answer
 
     def hear(self, answer: Answered | None) -> None:
-        """Keep what was heard as evidence."""
+        """Record the answer as evidence."""
         self.seen.gid = next(note.gid for note in self._notes if isinstance(note, Begun))
         self.seen.trace = tuple(self._trace)
         self.seen.answer = answer
 
     async def look(self) -> None:
-        """Look at both sites, and keep it."""
+        """Record the state of both sites."""
         await asyncio.to_thread(self.seen.look, self.rig)
 
     async def judge(self, what: str, row: str) -> Result:
-        """Recover in a process of its own, twice, and judge by the invariants."""
+        """Recover twice in a separate process, and check the invariants."""
         return await asyncio.to_thread(recovered, self.rig, self.seen, self.kind, what, row)
 
     def _observe(self, gid: str, what: Any) -> None:
@@ -104,7 +104,7 @@ class Here:
 
 @asynccontextmanager
 async def wires_to(rig: Rig, *nodes: str) -> AsyncIterator[dict[str, Wire]]:
-    """Wires to the servers of these nodes."""
+    """Open proxies to the servers of these nodes."""
     async with AsyncExitStack() as stack:
         wires = {}
         for node in nodes:

@@ -1,6 +1,7 @@
-"""M32: a stale version, one stale row among many, and values of the Publisher's whose answer is lost.
+"""M32: Tests of conflicts, and of lost answers with values that the Publisher generates.
 
-A statement is refused as a whole and at both sites; what the Publisher generates is stored exactly once.
+A statement with one stale row is refused as a whole at both sites. Generated values are stored
+exactly once.
 """
 
 from __future__ import annotations
@@ -25,24 +26,24 @@ CHANGE_MANY = "update account set balance = balance - 1 where id = any(%s)"
 
 
 async def publisher_changes(rig: Rig, row: int) -> None:
-    """The Publisher's own application changes a row, which nobody hands to the Subscriber here."""
+    """Change a row at the Publisher; the change is not delivered to the Subscriber here."""
     await asyncio.to_thread(
         rig.fetch, PUBLISHER, "update account set balance = 7 where id = %s", (row,)
     )
 
 
 async def rows_of(rig: Rig, query: str, *params: Any) -> dict[str, list[tuple[Any, ...]]]:
-    """The rows at both sites."""
+    """Return the rows at both sites."""
     return {site: await asyncio.to_thread(rig.fetch, site, query, params) for site in SITES}
 
 
 async def nothing_is_left(rig: Rig, here: Here, gid: str) -> None:
-    """Nothing is prepared, and of this transaction nothing is committed or decided."""
+    """Check that nothing is prepared, committed or decided of this transaction."""
     state = await asyncio.to_thread(rig.look, here.seen.name, here.seen.row)
     for held in state.sites.values():
         assert held.prepared == ()
         assert not [m for m, is_fence in held.markers if m.startswith(f"{gid}:") and not is_fence]
-    # an abort may wait to be forgotten with others
+    # abort decisions are removed in groups, later
     assert not [d for d in state.decisions if gid.endswith(f":{d[1]}") and d[2] != "abort"]
 
 
@@ -62,7 +63,7 @@ async def test_one_stale_row_refuses_them_all(rig: Rig, commit: str, shipping: s
                 await tx.execute(CHANGE_MANY, (rows,))
         assert await rows_of(rig, query, rows) == before
         await nothing_is_left(rig, here, tx.gid)
-        # All but the stale one go through, as if nothing had been.
+        # The other rows can still be changed.
         rest = rows[:6] + rows[7:]
         async with coordinator.transaction(SUBSCRIBER, commit=commit, shipping=shipping) as tx:
             cursor = await tx.execute(CHANGE_MANY, (rest,))
@@ -76,11 +77,11 @@ async def test_one_stale_row_refuses_them_all(rig: Rig, commit: str, shipping: s
     after = await rows_of(rig, query, rest)
     assert after[PUBLISHER] == after[SUBSCRIBER]
     assert {balance for _, balance, _ in after[PUBLISHER]} == {99}
-    # and with its coordinator everything is forgotten
+    # when the coordinator has closed, no decision is left
     assert (await asyncio.to_thread(rig.look, here.seen.name, here.seen.row)).decisions == ()
 
 
-# -- values that the Publisher makes ---------------------------------------------------------------
+# -- values that the Publisher generates -----------------------------------------------------------
 
 TICKET = (
     "create table ticket (id bigint generated always as identity primary key, note text not null,"
@@ -94,25 +95,25 @@ STAMP = (
 
 
 class Tickets:
-    """A table whose keys and stamps the Publisher makes, with the link on a wire."""
+    """A table whose keys and stamps the Publisher generates, with the link through a proxy."""
 
     def __init__(self, topology: Topology, wire: Wire) -> None:
         self.topology = topology
         self.wire = wire
 
     async def all(self) -> dict[str, list[tuple[Any, ...]]]:
-        """Every ticket at both sites."""
+        """Return every ticket at both sites."""
         query = "select id, note, stamp, msrepl_tran_version from ticket order by id"
         return {site: await self.topology.execute(site, query) for site in SITES}
 
     @asynccontextmanager
     async def transaction(self, commit: str) -> AsyncIterator[Transaction]:
-        """One transaction at the Subscriber."""
+        """Run one transaction at the Subscriber."""
         async with self.topology.transaction(SUBSCRIBER, commit=commit) as transaction:
             yield transaction
 
     async def insert(self, note: str, commit: str) -> tuple[int, str]:
-        """Insert one; returns the key and the stamp that the application is shown."""
+        """Insert a ticket; return the key and the stamp that the application sees."""
         async with self.transaction(commit) as transaction:
             cursor = await transaction.execute(
                 "insert into ticket (note) values (%s) returning id", (note,)
@@ -125,7 +126,7 @@ class Tickets:
 
 @pytest.fixture
 async def tickets(rig: Rig) -> AsyncIterator[Tickets]:
-    """A topology of its own on the rig's servers."""
+    """Return the tickets of a separate topology on the rig's servers."""
     names = {PUBLISHER: "tickets", SUBSCRIBER: "tickets", "distribution": "tickets_log"}
     for node, database in names.items():
         await asyncio.to_thread(rig.servers[node].create_database, database)
@@ -161,7 +162,7 @@ LINK_ANSWERS = {
 async def test_what_the_publisher_made_is_stored_exactly_once(
     tickets: Tickets, commit: str
 ) -> None:
-    """The answer with the Publisher's values is lost on the link; the application tries again if told so."""
+    """Generated values are stored once although the link's answer is lost and the application retries."""
     first = await tickets.insert("first", commit)
     assert first == (1, "seen by the Publisher")
     kept = {"first": first[0]}

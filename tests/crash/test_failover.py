@@ -1,4 +1,4 @@
-"""M26, M27: a server dies for good, and its standby takes over; it has everything, or not the last of it."""
+"""M26, M27: Tests of failover to a standby, synchronous or lagging."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ pytestmark = pytest.mark.xdist_group("failover")  # one rig serves all of them
 
 @pytest.fixture(scope="module")
 def own_rig() -> Iterator[Rig]:
-    """Servers that may be replaced."""
+    """Start servers that may be replaced by their standbys."""
     with Rig(planted=False) as made:
         yield made
 
 
 def fails_over(followed: Followed) -> Callable[[Rig, CoordinatorProcess], bool]:
-    """The strike."""
+    """Return a strike that fails the node over to its standby."""
 
     def strike(rig: Rig, process: CoordinatorProcess) -> bool:
         followed.fail_over()
@@ -54,7 +54,7 @@ def test_a_synchronous_standby_changes_no_outcome(own_rig: Rig, node: str) -> No
 
 
 def test_a_vote_that_the_standby_did_not_get_is_missed_aloud(own_rig: Rig) -> None:
-    """M27 (a): the branch is gone that has voted yes; nobody pretends that it has committed."""
+    """M27 (a): The loss of a prepared branch that voted yes is recorded as damage."""
     followed = Followed(own_rig, SUBSCRIBER, synchronous=False)
     followed.starve()
     fault = Fault(
@@ -71,7 +71,10 @@ def test_a_vote_that_the_standby_did_not_get_is_missed_aloud(own_rig: Rig) -> No
 
 @pytest.mark.parametrize("point", ["coordinator.after_commit(sub1)", "coordinator.after_forget"])
 def test_a_branch_that_is_prepared_again_is_committed_again(own_rig: Rig, point: str) -> None:
-    """M27 (b): COMMIT PREPARED did not get there; the decision may be forgotten, the Publisher knows."""
+    """M27 (b): A branch whose COMMIT PREPARED was lost is committed again.
+
+    The decision may be forgotten; then the Publisher's branch marker proves it.
+    """
     followed = Followed(own_rig, SUBSCRIBER, synchronous=False)
     try:
         result = _prepared_again(own_rig, followed, point)

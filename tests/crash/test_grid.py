@@ -1,4 +1,4 @@
-"""The grid as a command: cells by name, in processes of their own, and several for one strike."""
+"""Tests of the grid's command: cells by name, in separate processes, and several per strike."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KIND = Kind()
 
 
 def spec(point: str, row: str = "M3", fault: str = "the Publisher's server") -> Spec:
-    """A cell of a transaction that commits."""
+    """Return a cell of a transaction that commits."""
     return Spec(kind=KIND, row=row, fault=fault, place=Place(point=point))
 
 

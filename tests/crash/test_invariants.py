@@ -1,4 +1,4 @@
-"""Each invariant can fail: made-up evidence of one breach each, and of none."""
+"""Tests of the invariants, with constructed evidence of each violation, and correct evidence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DECISION = x.record_of(RecordKind.COMMIT, SITES)
 def site(
     name: str, how: str, row: tuple[Any, ...] | None = None, *, others: tuple[str, ...] = ()
 ) -> SiteState:
-    """A site with a branch that is ``committed``, ``prepared``, ``fenced`` or ``absent``."""
+    """Return a site with a branch that is ``committed``, ``prepared``, ``fenced`` or ``absent``."""
     gid = f"{GID}:{name}"
     markers = {"committed": ((gid, False),), "fenced": ((gid, True),)}.get(how, ())
     return SiteState(
@@ -39,7 +39,10 @@ def state(
     row_there: Any = None,
     row_here: Any = None,
 ) -> State:
-    """Both sites, and the decision log; rows are as the branches say, or as given."""
+    """Return the state of both sites and the decision log.
+
+    Rows match the branches, or are as given.
+    """
     return State(
         sites={
             PUBLISHER: site(PUBLISHER, publisher, row_there),
@@ -50,7 +53,7 @@ def state(
 
 
 def trace(*what: x.Effect | e.Event) -> tuple[Traced, ...]:
-    """What machines did."""
+    """Return a trace of these effects and events."""
     return tuple(Traced(GID, one) for one in what)
 
 
@@ -113,7 +116,7 @@ def test_all_hold(evidence: Evidence) -> None:
 
 
 def ended(*states: State) -> tuple[State, ...]:
-    """From nothing to these."""
+    """Return the states, from the initial one."""
     return (NOTHING, *states)
 
 

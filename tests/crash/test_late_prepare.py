@@ -1,6 +1,7 @@
-"""M11: a PREPARE that is still under way when its transaction is given up leaves no orphan behind.
+"""M11: Tests of a PREPARE that still runs when its transaction is aborted: no prepared branch is left.
 
-PREPARE waits in a deferred constraint trigger until the test opens a gate; its client is dead by then.
+PREPARE waits in a deferred constraint trigger until the test opens a gate; its client is dead
+by then.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ VARIANTS = ("presumed_abort", "last_agent")
     ("ending", "node"), [(GATED_HERE, SUBSCRIBER), (GATED_THERE, PUBLISHER)], ids=str
 )
 def test_killed_while_it_prepares(rig: Rig, ending: str, node: str, commit: str) -> None:
-    """Recovery ends the dead process's sessions, so that nothing of them can come late."""
+    """Recovery terminates the dead process's sessions, so that they have no later effect."""
     kind = Kind(commit=commit, ending=ending)
     seen = Seen.begin(rig, kind)
     with rig.closed_gate(node) as open_gate:
@@ -55,7 +56,7 @@ def test_killed_while_it_prepares(rig: Rig, ending: str, node: str, commit: str)
 
 @pytest.mark.parametrize("commit", VARIANTS)
 def test_killed_while_a_session_that_nobody_finds_prepares(rig: Rig, commit: str) -> None:
-    """It prepares, or commits, after recovery has been there: the sites agree all the same, in time."""
+    """The sites agree in the end if a session that recovery cannot find prepares or commits late."""
     kind = Kind(commit=commit, ending=GATED_UNSEEN)
     seen = Seen.begin(rig, kind)
     with (
@@ -72,17 +73,17 @@ def test_killed_while_a_session_that_nobody_finds_prepares(rig: Rig, commit: str
             seen.look(rig)
             open_gate()
             rig.gone(SUBSCRIBER, pid)
-            rig.nothing_prepared(seen.name)  # it looks again, and again
+            rig.nothing_prepared(seen.name)  # recovery runs repeatedly
             recovery.end()
     result = recovered(rig, seen, kind, "M11", "M11")
     assert result.broken == ()
-    # Nobody may presume anything of a last agent that is still at it: its late commit is the decision.
+    # Nothing may be presumed while a last agent's session runs: its late commit is the decision.
     assert result.outcome == ("committed" if commit == "last_agent" else "aborted")
 
 
 @pytest.mark.parametrize("commit", VARIANTS)
 async def test_connection_lost_while_it_prepares(rig: Rig, commit: str) -> None:
-    """The coordinator lives, and says no; the session that it lost can no longer say yes."""
+    """A live coordinator that has lost a session aborts; the session can no longer prepare."""
     here = Here(rig, Kind(commit=commit, ending=GATED_HERE))
     async with wires_to(rig, SUBSCRIBER) as wires, here.open(wires):
         with rig.closed_gate(SUBSCRIBER) as open_gate:
@@ -102,7 +103,7 @@ SEED = 20
 
 
 class Racers:
-    """A session that prepares, and an aborter at each site, for one coordinator's name."""
+    """A session that prepares, and an aborter at each site, under one coordinator's name."""
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
@@ -117,7 +118,7 @@ class Racers:
         self._session: AsyncConnection[object] | None = None
 
     async def session(self) -> AsyncConnection[object]:
-        """The application's session; a new one after the last was closed."""
+        """Return the application's session, or a new one if it was closed."""
         if self._session is None or self._session.closed:
             self._session = await AsyncConnection.connect(self._dsn, autocommit=True)
             database = self.aborters[SUBSCRIBER].database
@@ -125,7 +126,7 @@ class Racers:
         return self._session
 
     async def race(self, sequence: int, row: int, chance: random.Random) -> dict[str, Outcome]:
-        """Prepare and abort at once; returns how the branches ended."""
+        """Prepare and abort concurrently; return the outcome of each branch."""
         gid = str(GlobalId(coordinator=self.name, epoch=1, sequence=sequence))
         session = await self.session()
         pid = session.info.backend_pid
@@ -134,7 +135,7 @@ class Racers:
         vote = (
             f"{self._coordinator.vote(gid, pid)}; prepare transaction '{gid}:{SUBSCRIBER}'"
         ).encode()
-        # When, is what is drawn here; nothing waits for these to be over.
+        # The delays are drawn; no step waits for another to end.
         asked_s, aborted_s, closed_s = (chance.uniform(0, 0.004) for _ in range(3))
 
         async def ask() -> None:
@@ -155,7 +156,7 @@ class Racers:
             try:
                 return await self.aborters[name].settle(gid, Outcome.ABORTED, [])
             except (psycopg.errors.LockNotAvailable, psycopg.errors.ObjectInUse):
-                continue  # still under way
+                continue  # still running
 
     async def close(self) -> None:
         """Close all sessions."""
@@ -173,7 +174,7 @@ async def racers(rig: Rig) -> AsyncIterator[Racers]:
 
 
 async def test_races(rig: Rig, racers: Racers, sample: Sample) -> None:
-    """An abort that has returned stands, however close PREPARE was; nothing is prepared afterwards."""
+    """An abort that has returned is final, however late PREPARE runs; nothing is left prepared."""
     chance = random.Random(SEED)
     row = rig.fresh_row()
     before = await asyncio.to_thread(rig.look, racers.name, row)
@@ -191,7 +192,7 @@ async def test_races(rig: Rig, racers: Racers, sample: Sample) -> None:
 
 
 def _all_gone(rig: Rig) -> None:
-    """Nobody is at it any more: no session of an application, and no link."""
+    """Wait until no session of the application and no link is left."""
     role = rig.node(SUBSCRIBER).app_role
     for node, query, value in (
         (SUBSCRIBER, "select pid from pg_stat_activity where usename = %s", role),

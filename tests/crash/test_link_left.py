@@ -1,7 +1,7 @@
-"""M33: what a Subscriber's session leaves open at the Publisher when it rolls back, or is killed.
+"""M33: Tests of the link's transaction at the Publisher after the Subscriber's session rolls back or dies.
 
-dblink does not join the local transaction: after a local ROLLBACK the remote one would stay, with its
-locks. The coordinator resets it, and a session that dies takes its link with it.
+dblink does not join the local transaction: after a local ROLLBACK the remote transaction would stay
+open, with its locks. The coordinator resets it, and a session that dies closes its link.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ OPEN = "select pid from pg_stat_activity where application_name like 'msrepl %' 
 
 
 def is_free(rig: Rig, row: int) -> bool:
-    """Nobody holds the row at the Publisher."""
+    """Return whether the row is not locked at the Publisher."""
     with suppress(psycopg.errors.LockNotAvailable):
         return bool(rig.fetch(PUBLISHER, FREE, (row,)))
     return False
 
 
 def becomes_free(rig: Rig, row: int) -> None:
-    """Wait until nobody holds the row at the Publisher any more."""
+    """Wait until the row is not locked at the Publisher."""
     wait_for(lambda: is_free(rig, row), what=f"row {row} to be free", timeout_s=3)
 
 
 @pytest.mark.parametrize("commit", ["presumed_abort", "last_agent"])
 async def test_a_rollback_lets_go_at_the_publisher(rig: Rig, commit: str) -> None:
-    """At once: when `rollback` returns the row is free, though the session and its link live on."""
+    """When `rollback` returns, the row is unlocked, although the session and its link stay open."""
     here = Here(rig, Kind(commit=commit))
     row = here.seen.row
     async with here.open() as coordinator:
@@ -54,7 +54,7 @@ async def test_a_rollback_lets_go_at_the_publisher(rig: Rig, commit: str) -> Non
 
 
 async def test_a_rollback_past_the_coordinator_is_swept_with_the_session(rig: Rig) -> None:
-    """Somebody uses the connection beneath: the session is given up, and its link with it."""
+    """If the application rolls back without the coordinator, the session is closed, with its link."""
     here = Here(rig, Kind())
     row = here.seen.row
     async with here.open() as coordinator:
@@ -64,7 +64,7 @@ async def test_a_rollback_past_the_coordinator_is_swept_with_the_session(rig: Ri
                 await tx.session.connection.execute("rollback")
                 assert not await asyncio.to_thread(
                     is_free, rig, row
-                )  # the link knows nothing of it
+                )  # the link's transaction is still open
         await asyncio.to_thread(becomes_free, rig, row)
         async with coordinator.transaction(SUBSCRIBER) as tx:
             await tx.execute(f"update account set balance = balance + 1 where id = {row}")
@@ -75,7 +75,7 @@ async def test_a_rollback_past_the_coordinator_is_swept_with_the_session(rig: Ri
 
 @pytest.mark.parametrize("point", [WORKED, "coordinator.before_rollback(sub1)"])
 def test_a_dead_coordinator_lets_go_at_the_publisher(rig: Rig, point: str) -> None:
-    """Nobody recovers: the sessions of a dead process end by themselves, and their links with them."""
+    """Without recovery, the sessions of a dead process end by themselves, with their links."""
     row = rig.fresh_row()
     task = rig.task(rig.fresh_name(), row=row, ending=ROLLBACK, halt=point)
     with CoordinatorProcess(task) as process:
@@ -87,7 +87,7 @@ def test_a_dead_coordinator_lets_go_at_the_publisher(rig: Rig, point: str) -> No
 
 @pytest.mark.parametrize("how", ["killed", "terminated"])
 async def test_a_session_ended_in_its_trigger_lets_go_at_the_publisher(rig: Rig, how: str) -> None:
-    """Its link waits for a lock at that moment; the statement there ends too, and holds nothing."""
+    """A session that ends while its link waits for a lock leaves no statement and no lock."""
     here = Here(rig, Kind())
     row, other = here.seen.row, rig.fresh_row()
     async with here.open() as coordinator:
@@ -115,7 +115,7 @@ async def test_a_session_ended_in_its_trigger_lets_go_at_the_publisher(rig: Rig,
 
 
 def _waiting_link(rig: Rig, pid: int) -> int:
-    """Wait until the link of a session waits for a lock; returns its process id."""
+    """Wait until the link of a session waits for a lock, and return its pid."""
     query = (
         "select pid from pg_stat_activity where application_name = %s and wait_event_type = 'Lock'"
     )

@@ -1,7 +1,7 @@
-"""M9, M10: a command arrives and its answer does not, or the command does not arrive either.
+"""M9, M10: Tests of lost commands and lost answers.
 
-The sockets are really closed, by a relay that looks for the command's text. Whoever can be asked again
-gives a definite answer; in doubt is only what nobody can be asked about.
+A proxy that looks for the command's text really closes the sockets. An outcome that can still be
+asked for is definite; only others are in doubt.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ AGENT = Kind(commit="last_agent")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """A message that is lost, and what must come of it."""
+    """A message that is lost, and the expected outcomes."""
 
     kind: Kind
     node: str
     text: bytes
-    """In the request."""
+    """Text in the request."""
     outcome: str
-    """If the answer is lost."""
+    """Outcome if the answer is lost."""
     unsent: str
-    """If the request is lost."""
+    """Outcome if the request is lost."""
     apart: str
-    """What the application is told if the answer is lost and the node cannot be reached afterwards."""
+    """The application's answer if the answer is lost and the node cannot be reached afterwards."""
 
 
 LOSSES = {
@@ -110,7 +110,7 @@ async def test_a_lost_message_leaves_nothing_open(rig: Rig, name: str, lost: str
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("torn", ["request", "answer"])
 async def test_a_torn_message_is_a_lost_one(rig: Rig, name: str, torn: str) -> None:
-    """M7: half of its bytes arrive, and then the connection is closed."""
+    """M7: A connection that is closed after half of a message counts as a lost message."""
     loss = LOSSES[name]
     here = Here(rig, loss.kind)
     async with wires_to(rig, loss.node) as wires:

@@ -1,7 +1,7 @@
-"""The crash matrix: M1 to M6 at every protocol point; after each cell the invariants hold.
+"""Tests of the crash matrix: after M1 to M6 at every protocol point, the invariants hold.
 
-Here a sample of each row, drawn for the commit; ``--full`` strikes every point with every row, and
-``python -m tests.grid`` plays all cells.
+Here a sample of each row is drawn for the commit; ``--full`` strikes every point with every row,
+and ``python -m tests.grid`` plays all cells.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.grid.program import COMMIT, NO_SUBSCRIBER, ROLLBACK, WORKED
 from tests.grid.rig import RECOVERY_S, Rig
 from twopc.drivers import POINTS
 
-#: Every point with every fault is what the commit protocol stands on.
+#: The commit protocol relies on every point being tested with every fault.
 pytestmark = pytest.mark.always
 
 COMMITS = (Kind(commit="presumed_abort"), Kind(commit="last_agent"))
@@ -44,7 +44,8 @@ KILLED_KINDS = (
 SERVERS = tuple(fault for fault in FAULTS if fault.row in ("M3", "M4"))
 SESSIONS = tuple(fault for fault in FAULTS if fault.row in ("M5", "M6"))
 
-#: Where the coordinator was killed before recovery is struck: undecided, decided, decided by the agent.
+#: Where the coordinator is killed before recovery is struck: undecided, decided, or decided by the
+#: last agent.
 FIRST = (
     (COMMITS[0], Place(point="coordinator.after_prepare(sub1)")),
     (COMMITS[0], Place(point="coordinator.decision_logged")),
@@ -55,14 +56,14 @@ Cells = Iterable[Callable[[], Result]]
 
 
 class Places:
-    """The places of clean runs, found out once."""
+    """The places of runs without faults, derived once."""
 
     def __init__(self, rig: Rig) -> None:
         self._rig = rig
         self._found: dict[object, list[Place]] = {}
 
     def of(self, kind: Kind) -> list[Place]:
-        """Those that a transaction comes by; up to its first statement only for the first kind."""
+        """Return the places that a transaction reaches; before its first statement only for the first kind."""
         if kind not in self._found:
             places, clean = clean_run(self._rig, kind)
             assert not clean.broken
@@ -72,7 +73,7 @@ class Places:
         return self._found[kind]
 
     def in_recovery(self, kind: Kind, first: Place) -> list[Place]:
-        """Those that recovery comes by."""
+        """Return the places that recovery reaches."""
         if (kind, first) not in self._found:
             self._found[kind, first] = clean_recovery(self._rig, kind, first)
         return self._found[kind, first]
@@ -84,7 +85,7 @@ def places(rig: Rig) -> Places:
 
 
 def assert_all_hold(cells: Cells) -> list[Result]:
-    """Play them all; fails with every one that is broken."""
+    """Play all cells; fail with every one that is broken."""
     results = [cell() for cell in cells]
     wrong = [
         f"{result.cell}\n    " + "\n    ".join(result.broken) for result in results if result.broken
@@ -100,7 +101,7 @@ def assert_all_hold(cells: Cells) -> list[Result]:
 def in_turn(
     kind: Kind, places: Sequence[Place], faults: Sequence[Fault], start: int, each: int = 1
 ) -> Iterator[Cell]:
-    """`each` faults at every place, going round through all of them."""
+    """Yield cells with `each` faults at every place, cycling through the faults."""
     turn = itertools.islice(itertools.cycle(faults), start, None)
     for place in places:
         for fault in itertools.islice(turn, each):
@@ -108,12 +109,12 @@ def in_turn(
 
 
 def class_of(cell: Cell) -> tuple[str, bool]:
-    """Who is struck, and whether all of a server's sessions are: then there is always something to strike."""
+    """Return the row, and whether the fault strikes all sessions of a server, so that it always has a target."""
     return cell.row, cell.fault.is_shared
 
 
 def test_every_point_is_struck(places: Places) -> None:
-    """The cells are derived from clean runs: one that no run comes by would never be struck."""
+    """Runs without faults reach every point; a point that none reaches would never be struck."""
     reached = {place.point for kind in KILLED_KINDS for place in places.of(kind)}
     reached |= {place.point for kind, first in FIRST for place in places.in_recovery(kind, first)}
     templates = {point.replace("(pub)", "(node)").replace("(sub1)", "(node)") for point in reached}
@@ -122,15 +123,17 @@ def test_every_point_is_struck(places: Places) -> None:
 
 @pytest.mark.parametrize("kind", KILLED_KINDS, ids=str)
 def test_coordinator_killed(rig: Rig, places: Places, kind: Kind, sample: Sample) -> None:
-    """M1: SIGKILL at every point."""
+    """M1: The invariants hold after SIGKILL of the coordinator at every point."""
     chosen = sample(places.of(kind), 3)
     assert_all_hold(partial(play, rig, Cell(kind=kind, place=place)) for place in chosen)
 
 
 @pytest.mark.parametrize("kind", COMMITS, ids=str)
 def test_coordinator_killed_between_any_two_steps(rig: Rig, kind: Kind, sample: Sample) -> None:
-    """M1 on the path of every day, where several commands travel in one message: after any effect or
-    event of the machine."""
+    """M1: The invariants hold if the coordinator is killed after any effect or event of its machine.
+
+    The coordinator takes its usual path, on which several commands are sent in one message.
+    """
     steps = sample(range(1, length_of(rig, kind) + 1, 2), 3)
     assert_all_hold(partial(play_cut, rig, kind, step) for step in steps)
 
@@ -139,7 +142,7 @@ def test_coordinator_killed_between_any_two_steps(rig: Rig, kind: Kind, sample: 
 def test_coordinator_killed_again_in_recovery(
     rig: Rig, places: Places, kind: Kind, first: Place, sample: Sample
 ) -> None:
-    """M2: three times at every point of recovery."""
+    """M2: The invariants hold after recovery is killed three times at every point."""
     found = places.in_recovery(kind, first)
     assert {"recovery.before_finish(pub)", "recovery.after_finish(pub)"} <= {p.point for p in found}
     cells = [Cell(kind=kind, place=place, first=first) for place in sample(found, 2)]
@@ -148,21 +151,24 @@ def test_coordinator_killed_again_in_recovery(
 
 @pytest.mark.parametrize(("start", "kind"), [*enumerate(COMMITS)], ids=str)
 def test_servers_killed(rig: Rig, places: Places, start: int, kind: Kind, sample: Sample) -> None:
-    """M3, M4: SIGKILL of any servers, restarted at once or after the answer; with the coordinator."""
+    """M3, M4: The invariants hold after SIGKILL of any servers, with or without the coordinator.
+
+    The servers are restarted at once, or after the answer.
+    """
     cells = in_turn(kind, places.of(kind), SERVERS, 7 * start, each=2)
     assert_all_hold(partial(play, rig, cell) for cell in sample(cells, 2, by=class_of))
 
 
 @pytest.mark.parametrize(("start", "kind"), [*enumerate(COMMITS)], ids=str)
 def test_sessions_ended(rig: Rig, places: Places, start: int, kind: Kind, sample: Sample) -> None:
-    """M5, M6: a backend killed, terminated or cancelled; a server shut down in order."""
+    """M5, M6: The invariants hold after a backend is killed, terminated or cancelled, or a server shut down."""
     found = [place for place in places.of(kind) if not place.point.startswith("recovery.")]
     cells = in_turn(kind, found, SESSIONS, 9 * start)
     assert_all_hold(partial(play, rig, cell) for cell in sample(cells, 2, by=class_of))
 
 
 def test_servers_killed_in_recovery(rig: Rig, places: Places, sample: Sample) -> None:
-    """M3, M4 at every point of recovery."""
+    """M3, M4: The invariants hold after servers are killed at every point of recovery."""
     kind, first = FIRST[1]
     cells = [
         Cell(kind=kind, place=place, fault=fault, first=first)

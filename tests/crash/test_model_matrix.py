@@ -1,4 +1,4 @@
-"""A scenario's crash matrix in virtual time: a sample of its cells, and the kinds that once did not end."""
+"""Tests of a scenario's crash matrix in virtual time: a sample of its cells, and former hangs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EVERY = 8
 
 
 def test_a_sample_of_the_cells_of_the_lost_update() -> None:
-    """Every eighth, and whoever stands or is away while recovery works at the end."""
+    """Every eighth cell holds, and every pause or stop during the final recovery."""
 
     async def play() -> list[MatrixResult]:
         async with ModelTheatre() as theatre:
@@ -63,7 +63,11 @@ def test_a_sample_of_the_cells_of_the_lost_update() -> None:
 def test_a_fault_that_strikes_after_the_end_is_mended(
     name: str, order: str, point: str, nth: int, do: str
 ) -> None:
-    """The file's own, which the cell has put off, or the cell's, in the recovery from the file's."""
+    """A fault that strikes after the end of an order is healed.
+
+    It is the file's own fault, delayed by the cell's, or the cell's fault in the recovery from
+    the file's.
+    """
 
     async def play() -> MatrixResult:
         async with ModelTheatre() as theatre:
@@ -79,7 +83,10 @@ def test_a_fault_that_strikes_after_the_end_is_mended(
 
 
 def test_every_order_in_every_variant_that_allows_it() -> None:
-    """Two Subscribers in one transaction have no last agent; what the file says of its variant is overruled."""
+    """Every order is played in every variant that allows it, whatever variant the file names.
+
+    Two Subscribers in one transaction have no last agent.
+    """
     chosen = Selection()
     loaded = load(SCENARIOS / "commit/two_subscribers.twopc.yaml")
     alone = [case.name for case in cases(loaded, chosen)]
@@ -93,7 +100,10 @@ def test_every_order_in_every_variant_that_allows_it() -> None:
 
 @pytest.mark.parametrize("commit", VARIANTS)
 def test_a_cell_in_each_variant(commit: str) -> None:
-    """The coordinator dies where it has told one of two to commit, or has had the last agent's answer."""
+    """The cell holds in each variant if the coordinator dies during the second phase.
+
+    It dies with one of two branches told to commit, or after the last agent's answer.
+    """
 
     async def play() -> list[MatrixResult]:
         async with ModelTheatre() as theatre:
@@ -118,7 +128,10 @@ def test_a_cell_in_each_variant(commit: str) -> None:
 
 
 def test_a_guess_that_a_cell_makes_wrong_is_confessed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commit by hand what was to commit, and no vote comes: that is damage, which the application must not miss."""
+    """Damage is tolerated only if the application does not get a false confirmation.
+
+    The operator commits a branch manually in expectation of a commit, but a vote is lost.
+    """
 
     async def play() -> MatrixResult:
         async with ModelTheatre() as theatre:
@@ -142,7 +155,7 @@ def test_a_guess_that_a_cell_makes_wrong_is_confessed(monkeypatch: pytest.Monkey
 
 
 def test_branches_that_cannot_be_settled_are_counted(caplog: pytest.LogCaptureFixture) -> None:
-    """Nobody need read of each; a run that is none of a matrix says it still."""
+    """A cell counts branches that are not settled yet, and logs none of them; other runs log each."""
 
     async def play() -> MatrixResult:
         async with ModelTheatre() as theatre:

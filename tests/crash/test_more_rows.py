@@ -1,4 +1,4 @@
-"""Rows of the matrix beyond crashes: each fault at a few points where it makes a difference.
+"""Tests of the matrix's rows besides crashes: each fault at a few points where it matters.
 
 ``python -m tests.grid`` plays all of them at every point.
 """
@@ -18,7 +18,7 @@ PREPARED = "coordinator.before_decision"
 DECIDED = "coordinator.decision_logged"
 HALF = "coordinator.after_commit(pub)"
 
-#: Row, the fault's name, where it strikes, and how it must end.
+#: Row, name of the fault, point, and the expected outcome.
 CASES = [
     ("M7", "the next request torn, the Subscriber", BEFORE, "aborted"),
     ("M7", "the next answer torn, the decision log", PREPARED, "committed"),
@@ -73,7 +73,7 @@ def test_the_outcome_is_as_it_must_be(
 @pytest.mark.parametrize("isolation", ["repeatable read", "serializable"])
 @pytest.mark.parametrize(("point", "outcome"), [(PREPARED, "aborted"), (DECIDED, "committed")])
 def test_whatever_the_isolation_level(rig: Rig, isolation: str, point: str, outcome: str) -> None:
-    """M31: a level changes what is refused, and nothing of how a branch is settled."""
+    """M31: The isolation level affects conflicts, but not how a branch is settled."""
     result = played(rig, "M1", "the coordinator", point, Kind(isolation=isolation))
     assert result.broken == ()
     assert result.outcome == outcome

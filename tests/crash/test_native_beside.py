@@ -1,7 +1,8 @@
-"""M29: PostgreSQL's own logical replication, with two_phase, reads the tables that are published here.
+"""M29: Tests of PostgreSQL's own logical replication, with two_phase, of the published tables.
 
-It follows our branches: what is prepared at the Publisher is prepared at its subscriber too, under a name of its own,
-and ends as ours does. It is another's, so our recovery leaves it alone; and our log reader needs nothing of it.
+A native subscriber follows our branches: it prepares a transaction under its own gid when the
+Publisher's branch is prepared, and finishes it with the same outcome. Our recovery ignores that
+transaction, and our log reader is not affected.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _PREPARED = (
 
 
 class Native:
-    """A database that subscribes to the Publisher's accounts in PostgreSQL's way."""
+    """A database with a native subscription to the Publisher's accounts."""
 
     def __init__(self, rig: Rig) -> None:
         self._server = rig.servers[LOG]
@@ -36,7 +37,7 @@ class Native:
         self._do(
             f"create subscription native connection '{there}' publication native with (two_phase = true)"
         )
-        # Once the rows are copied, what is prepared is sent as such.
+        # Prepared transactions are sent as such only after the rows are copied.
         query = "select 1 from pg_subscription where subtwophasestate = 'e'"
         wait_for(lambda: self._do(query), what="two_phase to be in use", timeout_s=60)
 
@@ -46,22 +47,22 @@ class Native:
             return cursor.fetchall() if cursor.description else []
 
     def prepared(self) -> list[tuple[object, ...]]:
-        """What it has prepared, by its own names."""
+        """Return its prepared transactions."""
         return self._do(_PREPARED)
 
     def balance(self, row: int) -> object:
-        """Of an account."""
+        """Return an account's balance."""
         return self._do(f"select balance from account where id = {row}")[0][0]
 
     def end(self) -> None:
-        """Its slot goes with it."""
+        """Drop the subscription with its slot, and the database."""
         self._do("drop subscription native")
         self._server.drop_database(NATIVE)
 
 
 @pytest.fixture(scope="module")
 def alone() -> Iterator[Rig]:
-    """Nobody has anything prepared there: no slot can be made beside that."""
+    """Start servers without prepared transactions: those would prevent the creation of a slot."""
     with Rig(planted=False) as made:
         yield made
 
@@ -78,7 +79,7 @@ def native(alone: Rig) -> Iterator[Native]:
     [("coordinator.before_decision", 100), ("coordinator.decision_logged", 101)],
 )
 def test_it_follows_our_branches(alone: Rig, native: Native, point: str, balance: int) -> None:
-    """The coordinator is killed while its branches are prepared; another recovers."""
+    """The native subscriber finishes a branch as recovery does after the coordinator is killed."""
     seen = Seen.begin(alone, Kind())
     task = alone.task(seen.name, row=seen.row, warm_row=alone.fresh_row(), halt=point)
     with CoordinatorProcess(task) as process:

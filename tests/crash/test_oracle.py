@@ -1,5 +1,7 @@
-"""The oracle over two servers: equal counts in equal order whatever is broken (I11, M35), and traces that a new
-machine makes too (I10)."""
+"""Tests of the oracle: counters after faults (I11, M35), and traces (I10).
+
+Counts are equal, and in equal order, at both sites. A new machine reproduces each trace.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ COMMITS = ("presumed_abort", "last_agent", "presumed_commit", "presumed_nothing"
 
 
 def traced(rig: Rig, commit: str) -> Evidence:
-    """The evidence of a transaction without a fault."""
+    """Return the evidence of a transaction without a fault."""
     seen = Seen.begin(rig, Kind(commit=commit))
     with CoordinatorProcess(rig.task(seen.name, row=seen.row, commit=commit)) as process:
         process.end()
@@ -77,5 +79,5 @@ def test_a_difference_is_seen(rig: Rig) -> None:
 
 @pytest.mark.parametrize(("seed", "commit"), [(1, "presumed_abort"), (2, "last_agent")])
 def test_a_swarm_of_faults(rig: Rig, seed: int, commit: str) -> None:
-    """M35: four faults drawn among clients at work; within 5 s of their end nothing is in doubt."""
+    """M35: Four random faults strike clients at work; within 5 s of their end nothing is in doubt."""
     assert swarm(rig, seed, commit=commit) == []

@@ -1,6 +1,7 @@
-"""M19: prepared transactions that recovery finds: ours of a dead process, and everybody else's.
+"""M19: Tests of prepared transactions that recovery finds: its own and others'.
 
-Its own, of an older epoch, it settles. All others are the same afterwards, to the byte.
+Recovery settles branches of its own coordinator's older epochs. All other prepared transactions
+stay unchanged, to the byte.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from pg_prepared_xacts order by gid
 
 
 def everything(rig: Rig) -> list[tuple[object, ...]]:
-    """Every prepared transaction of both servers, whatever its database."""
+    """Return every prepared transaction of both servers, in all databases."""
     return [row for site in SITES for row in rig.fetch(site, ALL_PREPARED)]
 
 
 @pytest.fixture
 def name(rig: Rig) -> Iterator[str]:
-    """A coordinator's name, one of whose processes has been here and died; epoch 1 of the log is its.
+    """Return the name of a coordinator one of whose processes has died; epoch 1 of the log is its own.
 
-    What a test has planted is rolled back afterwards.
+    Transactions that a test prepares are rolled back afterwards.
     """
     before = {row[0] for row in everything(rig)}
     made = rig.fresh_name()
@@ -49,24 +50,24 @@ def name(rig: Rig) -> Iterator[str]:
 
 
 def epoch_of(rig: Rig, name: str) -> int:
-    """The dead process's epoch."""
+    """Return the dead process's epoch."""
     query = "select min(epoch) from msrepl.coordinator_epoch where coordinator = %s"
     return int(rig.fetch(LOG, query, (name,))[0][0])
 
 
 def not_ours(name: str, epoch: int) -> list[str]:
-    """Gids that look more or less like those of `name`, and are not."""
+    """Return gids that resemble those of `name`."""
     return [
-        f"{PREFIX}:{name}x:{epoch}:1:{PUBLISHER}",  # another coordinator, whose name begins alike
+        f"{PREFIX}:{name}x:{epoch}:1:{PUBLISHER}",  # another coordinator with the same prefix
         f"{PREFIX}:{name[:-1]}:{epoch}:1:{PUBLISHER}",
-        f"{PREFIX}:{name}:{epoch}:1",  # no branch
+        f"{PREFIX}:{name}:{epoch}:1",  # not a branch
         f"{PREFIX}:{name}:{epoch}:1:{PUBLISHER}:more",
         f"{PREFIX}:{name}:{epoch}:1:",
-        f"{PREFIX}:{name}:0{epoch}:1:{PUBLISHER}",  # a number not as we write it
+        f"{PREFIX}:{name}:0{epoch}:1:{PUBLISHER}",  # a number in another format
         f"{PREFIX}:{name}:-1:1:{PUBLISHER}",
         f"{PREFIX}:{name}:{epoch}:one:{PUBLISHER}",
         f"{PREFIX}:{name}:{epoch}:1:{SUBSCRIBER}",  # at the Publisher: another node's branch
-        f"{PREFIX}:{name}:999999:1:{PUBLISHER}",  # an epoch that the decision log does not know
+        f"{PREFIX}:{name}:999999:1:{PUBLISHER}",  # an epoch that is not in the decision log
         f"{PREFIX.upper()}:{name}:{epoch}:1:{PUBLISHER}",
         f" {PREFIX}:{name}:{epoch}:1:{PUBLISHER}",
         f"{PREFIX}:{name}:{epoch}:1:{PUBLISHER}\n",
@@ -94,7 +95,7 @@ def test_what_is_not_ours_is_left_alone(rig: Rig, name: str) -> None:
 
 
 def test_another_database_of_the_server_is_left_alone(rig: Rig, name: str) -> None:
-    """Gids are unique in a server, so a branch elsewhere may even have one of ours."""
+    """Recovery ignores a branch in another database of the server, even with one of its own gids."""
     gid = f"{PREFIX}:{name}:{epoch_of(rig, name)}:1:{PUBLISHER}"
     rig.plant(PUBLISHER, gid, database="postgres")
     before = everything(rig)
@@ -108,7 +109,7 @@ def test_another_database_of_the_server_is_left_alone(rig: Rig, name: str) -> No
 
 
 def test_a_living_process_keeps_its_branches(rig: Rig) -> None:
-    """Two processes of one name: what the other is working on is none of this one's business."""
+    """Recovery by one of two processes of a coordinator ignores the branches of the other."""
     seen = Seen.begin(rig, Kind())
     halt = "coordinator.before_decision"
     with CoordinatorProcess(rig.task(seen.name, row=seen.row, halt=halt)) as working:
@@ -131,7 +132,7 @@ def test_a_living_process_keeps_its_branches(rig: Rig) -> None:
     ("coordinator.decision_logged", "committed"),
 ])  # fmt: skip
 def test_a_living_process_settles_a_dead_ones(rig: Rig, point: str, outcome: str) -> None:
-    """Nobody has to be started: another process of the same name looks every now and then."""
+    """A live process of the same name settles a dead process's branches, without a new process."""
     seen = Seen.begin(rig, Kind())
     with CoordinatorProcess(rig.task(seen.name, recovery_interval_s=1.0)) as other:
         assert other.done()
@@ -162,7 +163,7 @@ def test_ours_of_an_older_epoch_are_settled_among_all_those(rig: Rig, name: str)
 
 
 def test_a_branch_of_another_owner_is_settled_as_that_owner(rig: Rig, name: str) -> None:
-    """Only the role that prepared a branch may finish it; the coordinator is a member of those roles."""
+    """A branch is finished by the role that prepared it; the coordinator is a member of that role."""
     role = rig.node(SUBSCRIBER).app_role
     gid = f"{PREFIX}:{name}:{epoch_of(rig, name)}:1:{SUBSCRIBER}"
     before = everything(rig)
@@ -176,10 +177,12 @@ def test_a_branch_of_another_owner_is_settled_as_that_owner(rig: Rig, name: str)
 
 
 def test_a_branch_of_a_strangers_is_reported_and_left(rig: Rig, name: str) -> None:
-    """It has one of our gids, but a role prepared it that the coordinator is no member of; the
-    branches beside it are settled all the same."""
+    """A branch with one of our gids, but prepared by an unrelated role, is not finished.
+
+    The coordinator is not a member of the role. Other branches are settled.
+    """
     epoch = epoch_of(rig, name)
-    rig.plant(PUBLISHER, f"{PREFIX}:{name}:{epoch}:1:{PUBLISHER}")  # a superuser's
+    rig.plant(PUBLISHER, f"{PREFIX}:{name}:{epoch}:1:{PUBLISHER}")  # prepared by a superuser
     before = everything(rig)
     rig.plant(
         SUBSCRIBER, f"{PREFIX}:{name}:{epoch}:2:{SUBSCRIBER}", role=rig.node(SUBSCRIBER).app_role

@@ -1,4 +1,4 @@
-"""The crash matrix of a scenario: cells from a clean run, in processes of their own, told in a table."""
+"""Tests of a scenario's crash matrix: cells from a run without faults, worker processes, and the table."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ expect:
 
 
 def matrix(tmp_path: Path, total: int, cells: str, *more: str) -> subprocess.CompletedProcess[str]:
-    """Play those cells of a scenario whose money adds up to so much, or does not."""
+    """Play the matching cells of a scenario whose expected total is `total`."""
     file = tmp_path / "transfer.twopc.yaml"
     file.write_text(SCENARIO.replace("TOTAL", str(total)), encoding="utf-8")
     command = [*TWOPC, "run", str(file), "--crash-matrix", "-j", "1", "--cell", cells, *more]
@@ -90,7 +90,7 @@ def test_a_broken_cell_is_told_with_its_command(tmp_path: Path) -> None:
 
 
 def square(row: str, column: str, state: str, **more: object) -> Square:
-    """A cell as it is shown."""
+    """Return a cell as the page shows it."""
     told = {"outcome": "committed", "seconds": 1.0, "broken": (), "command": "again", **more}
     return Square(row=row, column=column, name=f"{row} | {column}", state=state, **told)  # type: ignore[arg-type]
 
@@ -122,7 +122,7 @@ def test_the_worst_of_a_place_is_seen() -> None:
 
 
 def doubled(setup: int, wire: Connection) -> None:
-    """Answers with what was asked, times the setup; dies at zero."""
+    """Answer each job with the job times the setup; exit at zero."""
     while (job := wire.recv()) is not None:
         if job == 0:
             os._exit(3)

@@ -1,7 +1,7 @@
-"""Kills at any moment of many transactions at once, which share connections and decisions.
+"""Tests of kills during many concurrent transactions, which share connections and decisions.
 
-No protocol point is armed: everybody takes the path of every day. The oracle is the simplest there is: a
-counter in each row, equal at both sites, and never less than what was acknowledged.
+No protocol point is armed, so all transactions take their usual path. The oracle is a counter in
+each row, which must be equal at both sites, and never less than what was acknowledged.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def test_killed_among_many(rig: Rig, victim: str, commit: str) -> None:
         if VICTIMS[victim]:
             rig.kill(VICTIMS[victim])
             rig.up()
-            process.answered("committed", 5 * WORKERS)  # it goes on by itself
+            process.answered("committed", 5 * WORKERS)  # without a restart of the coordinator
             process.stop()
             process.end()
             assert process.exit_code == 0
@@ -64,10 +64,11 @@ def test_killed_among_many(rig: Rig, victim: str, commit: str) -> None:
 
 
 def assert_counters(rig: Rig, rows: list[int], told: list[Done], open_ends: int) -> None:
-    """Equal at both sites; what was acknowledged is there, and nothing that was refused.
+    """Check that counters are equal at both sites, with all acknowledged and no refused transactions.
 
     Args:
-        open_ends: how many transactions of a worker may have had no answer.
+
+        open_ends: number of transactions of a worker that may be without an answer.
     """
     answers = Counter((note.row, note.outcome) for note in told)
     query = (
@@ -82,7 +83,7 @@ def assert_counters(rig: Rig, rows: list[int], told: list[Done], open_ends: int)
 
 
 def assert_same_branches(rig: Rig, name: str) -> None:
-    """The same transactions have committed at both sites."""
+    """Check that the same transactions have committed at both sites."""
     query = """
         select substring(gid from '^(.*):[^:]*$') from msrepl.branch_marker
         where starts_with(gid, %s) and not fence

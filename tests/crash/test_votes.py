@@ -1,6 +1,6 @@
-"""M14, M15: whatever keeps a branch from being prepared is a no, and nothing else is.
+"""M14, M15: Tests of votes: a branch that cannot be prepared votes no, and only such a branch.
 
-The page in docs/ shows the same cases beside what psycopg's own methods make of them.
+The page in docs/ shows the same cases next to the results of psycopg's own methods.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ async def test_votes(on: Stage, name: str) -> None:
 
 
 async def test_page_is_up_to_date(on: Stage) -> None:
-    """If this fails: ``python -m tests.crash.votes_page``."""
+    """The page matches the results; ``python -m tests.crash.votes_page`` regenerates it."""
     text = PAGE.read_text(encoding="utf-8")
     if f"psycopg {psycopg.__version__}:" not in text:
         pytest.skip("the page shows another version of psycopg")

@@ -1,8 +1,9 @@
-"""How often the disk is waited for: WAL flushes of each kind of transaction, counted by the servers.
+"""Tests of WAL flushes: how many each kind of transaction waits for, as counted by the servers.
 
-``pg_stat_io`` (object ``wal``) counts them for each kind of process. Of client backends that is every
-flush that a commit waits for; a backend's count is there at the latest when it has ended, so a coordinator
-is opened, made to do a number of transactions, and closed. Two numbers give the flushes of one.
+``pg_stat_io`` (object ``wal``) counts flushes by type of process; client backends count every flush
+that a commit waits for. A backend's count is complete when the backend has ended, so a coordinator
+is opened, runs a number of transactions, and is closed. The difference between two numbers gives
+the flushes of one transaction.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ CLIENTS = """
 select pid from pg_stat_activity
 where backend_type = 'client backend' and pid <> pg_backend_pid()
 """
-#: Nobody but a commit flushes: not the WAL writer in between, not autovacuum, not a checkpoint.
+#: Only commits flush the WAL: not the WAL writer, autovacuum or a checkpoint.
 QUIET = {
     "wal_writer_delay": "10s",
     "wal_writer_flush_after": "0",
@@ -42,14 +43,14 @@ FEW, MANY = 2, 12
 
 @pytest.fixture(scope="module")
 def rig() -> Iterator[Rig]:
-    """Servers that flush to disk, one for each node."""
+    """Start servers that flush to disk, one for each node."""
     with Rig(durable=True, settings=QUIET) as made:
         yield made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flushes:
-    """At each node."""
+    """Flushes at each node."""
 
     publisher: float
     subscriber: float
@@ -57,7 +58,7 @@ class Flushes:
 
     @property
     def total(self) -> float:
-        """At all of them."""
+        """Flushes at all nodes."""
         return self.publisher + self.subscriber + self.log
 
 
@@ -71,8 +72,8 @@ class Meter:
         self._rig = rig
 
     async def of(self, work: Work) -> Flushes:
-        """The flushes of `work`, which is done many times; exactly, or it is a fraction."""
-        await self._of(work, 1)  # what the first one wrote about pages may be flushed with it
+        """Return the flushes per execution of `work`, which runs many times; a fraction if they vary."""
+        await self._of(work, 1)  # the first run may also flush WAL of earlier page changes
         few, many = await self._of(work, FEW), await self._of(work, MANY)
         each = [(many[node] - few[node]) / (MANY - FEW) for node in (PUBLISHER, SUBSCRIBER, LOG)]
         return Flushes(publisher=each[0], subscriber=each[1], log=each[2])
@@ -94,7 +95,7 @@ class Meter:
         return {node: after[node] - before[node] for node in NODES}
 
     def _read(self) -> dict[str, int]:
-        """The counts at each node, once everybody who could add to them has ended."""
+        """Return the counts at each node, after all other clients have ended."""
         found = {}
         for node in NODES:
             wait_for(
@@ -115,7 +116,7 @@ def meter(rig: Rig) -> Meter:
 
 
 def change(commit: str, *more: str) -> Work:
-    """An update of one row, and more; whatever is refused is refused."""
+    """Return work that updates one row, and executes more statements."""
 
     async def work(coordinator: PostgresCoordinator, row: int) -> None:
         async with coordinator.transaction(SUBSCRIBER, commit=commit) as transaction:
@@ -127,7 +128,7 @@ def change(commit: str, *more: str) -> Work:
 
 
 def refused(work: Work) -> Work:
-    """It must be refused each time."""
+    """Return work that must be refused each time."""
 
     async def refuse(coordinator: PostgresCoordinator, row: int) -> None:
         with pytest.raises(RejectedError):
@@ -157,7 +158,7 @@ async def one_shot(coordinator: PostgresCoordinator, row: int) -> None:
 
 
 def of(publisher: float, subscriber: float, log: float) -> Flushes:
-    """A row of the table below."""
+    """Return a row of the table below."""
     return Flushes(publisher=publisher, subscriber=subscriber, log=log)
 
 
@@ -190,7 +191,7 @@ async def test_flushes(meter: Meter, name: str) -> None:
 
 
 def test_totals() -> None:
-    """The figures that are promised: 5 for presumed abort, 3 for last agent, none for a reader."""
+    """The documented totals hold: 5 for presumed abort, 3 for last agent, 0 for a reader."""
     totals = {name: expected.total for name, (_, expected) in EXPECTED.items()}
     assert totals["presumed abort"] == totals["presumed abort, in one message"] == 5
     assert totals["last agent"] == 3
@@ -198,8 +199,10 @@ def test_totals() -> None:
 
 
 async def test_an_abort_after_every_yes(meter: Meter, rig: Rig) -> None:
-    """The decision log refuses the decision: both prepared branches are rolled back, a flush for each
-    PREPARE and each ROLLBACK PREPARED."""
+    """If the decision log refuses the decision, both prepared branches are rolled back.
+
+    Each PREPARE and each ROLLBACK PREPARED is one flush.
+    """
 
     async def work(coordinator: PostgresCoordinator, row: int) -> None:
         async with coordinator.transaction(SUBSCRIBER) as transaction:

@@ -1,6 +1,7 @@
-"""A program as a user writes one, killed from outside by ``TWOPC_ARM``; another one, as a user types it, recovers.
+"""Tests of a user's program that is killed by ``TWOPC_ARM``, and recovered by the command line.
 
-Nothing of the other crash tests' machinery: plain processes, `sim.Topology` on nodes that are there.
+They use plain processes and a topology on existing nodes, without the tools of the other
+crash tests.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def rig() -> Iterator[Rig]:
 
 
 def nodes_of(rig: Rig) -> list[str]:
-    """``name=DSN`` of every node."""
+    """Return ``name=DSN`` of every node."""
     return [f"{node}={rig.node(node).dsn}" for node in NODES]
 
 
@@ -54,7 +55,7 @@ def program(rig: Rig, commit: str, arm: str) -> subprocess.CompletedProcess[str]
 
 
 def twopc(rig: Rig, command: str) -> subprocess.CompletedProcess[str]:
-    """Run a command on the nodes."""
+    """Run a command of the command line on the nodes."""
     words = [word for node in nodes_of(rig) for word in ("--node", node)]
     return subprocess.run(
         [sys.executable, "-m", "twopc.sim", command, *words],
@@ -63,7 +64,7 @@ def twopc(rig: Rig, command: str) -> subprocess.CompletedProcess[str]:
 
 
 def balances(rig: Rig) -> list[int]:
-    """Of account 1, at both sites."""
+    """Return the balances of account 1 at both sites."""
     query = "select balance from account where id = 1"
     return [int(rig.fetch(site, query)[0][0]) for site in SITES]
 

@@ -1,7 +1,7 @@
-"""The cases of the vote conformance suite: what happens, and how it must end with the coordinator.
+"""The cases of the vote conformance suite: the event, and the coordinator's expected verdict.
 
-Each happens between a change of one row at both sites and its commit. What psycopg's ``tpc_*`` methods make
-of the same is looked at, and written to ``docs/votes.md``.
+Each event occurs between a change of one row at both sites and its commit. The results of psycopg's
+``tpc_*`` methods in the same cases are recorded in ``docs/votes.md``.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from tests.grid.rig import PUBLISHER, SUBSCRIBER
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One case, and the verdict that the coordinator must come to."""
+    """One case, and the coordinator's expected verdict."""
 
     do: Do
     votes: tuple[str, str] = ("yes", "yes")
-    """Of the Publisher and the Subscriber."""
+    """Votes of the Publisher and of the Subscriber."""
     told: str = "VoteError"
-    """The exception's class; ``committed`` without one."""
+    """Class of the exception that the application gets; ``committed`` without one."""
     sqlstate: str = ""
     changes: bool = True
     """A row is changed at both sites first."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """Of the coordinator's transaction."""
+    """Options of the coordinator's transaction."""
     apart: bool = False
-    """It changes servers: nobody else may use them meanwhile."""
+    """The case changes servers, so no other case may use them meanwhile."""
 
 
 A_FAILED = "a failed transaction, its error swallowed"
@@ -233,10 +233,10 @@ CASES: dict[str, dict[str, Case]] = {
         ),
     },
 }  # fmt: skip
-"""By group and name."""
+"""The cases by group and name."""
 
 DISABLED = {
     "prepared transactions are disabled at the Subscriber": SUBSCRIBER,
     "prepared transactions are disabled at the Publisher": PUBLISHER,
 }
-"""Cases before which a server is started anew without slots."""
+"""Cases before which a server is restarted without slots."""

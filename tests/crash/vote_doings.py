@@ -1,6 +1,7 @@
-"""What an application, or somebody else, does to a transaction between its change and its commit.
+"""Events of a transaction between its change and its commit, caused by the application or by others.
 
-Written once for both players of `tests.crash.voting`. It must not know how it should end.
+They are shared by both players of `tests.crash.voting`, and must not depend on the
+expected outcome.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tests.grid.rig import GATE, PUBLISHER, SUBSCRIBER
 
 
 def here(*statements: str) -> Do:
-    """Statements at the Subscriber; ``{}`` is the row."""
+    """Execute statements at the Subscriber; ``{}`` is the row."""
 
     async def do(player: Player) -> None:
         for statement in statements:
@@ -26,7 +27,7 @@ def here(*statements: str) -> Do:
 
 
 def both(*statements: str) -> Do:
-    """Statements whose changes are to be at both sites."""
+    """Execute statements whose changes must be at both sites."""
 
     async def do(player: Player) -> None:
         for statement in statements:
@@ -36,7 +37,7 @@ def both(*statements: str) -> Do:
 
 
 def swallowed(statement: str) -> Do:
-    """A statement fails at the Subscriber, and nobody cares."""
+    """Execute a statement that fails at the Subscriber, and ignore its error."""
 
     async def do(player: Player) -> None:
         await player.swallow(player.execute(statement))
@@ -77,7 +78,7 @@ async def write_skew(player: Player) -> None:
 
 
 async def refused_by_the_publisher(player: Player) -> None:
-    """A badge that is at the Publisher already, in a transaction that goes on."""
+    """Insert a badge that exists at the Publisher, and ignore the error."""
     await player.swallow(player.change("insert into badge values (0, 1)"))
 
 
@@ -93,7 +94,7 @@ async def far_away(player: Player) -> None:
 
 
 def gid_taken(site: str) -> Do:
-    """In another database of the server: gids are unique in all of it."""
+    """Take the branch's gid in another database of the server: gids are unique in the whole server."""
 
     async def do(player: Player) -> None:
         player.rig.plant(site, player.gid(site), database="postgres")
@@ -115,7 +116,7 @@ async def _open_gate(player: Player) -> None:
 
 
 def slots_taken(site: str) -> Do:
-    """By others, all that there are."""
+    """Take all slots for prepared transactions."""
 
     async def do(player: Player) -> None:
         slot = 0
@@ -129,7 +130,7 @@ def slots_taken(site: str) -> Do:
     return do
 
 
-# -- while it prepares -----------------------------------------------------------------------------
+# -- during PREPARE --------------------------------------------------------------------------------
 
 _GATED = {
     SUBSCRIBER: "insert into gated_here values ({})",
@@ -138,7 +139,7 @@ _GATED = {
 
 
 def at_the_gate(site: str, what: str) -> Do:
-    """PREPARE waits in a deferred trigger, and then its backend is ended or cancelled."""
+    """Make PREPARE wait in a deferred trigger, then cancel or terminate its backend."""
 
     async def do(player: Player) -> None:
         gate = await player.close_gate(site)
@@ -157,7 +158,7 @@ def at_the_gate(site: str, what: str) -> Do:
 
 
 def lock_timeout() -> Do:
-    """PREPARE waits for a lock for longer than it may; nobody opens the gate."""
+    """Make PREPARE wait for a lock until its lock timeout; the gate stays closed."""
 
     async def do(player: Player) -> None:
         await player.close_gate(SUBSCRIBER)
@@ -168,7 +169,7 @@ def lock_timeout() -> Do:
 
 
 def statement_timeout() -> Do:
-    """PREPARE takes longer than a statement may: PostgreSQL ends that timer before deferred triggers run."""
+    """Make PREPARE take longer than the statement timeout, which PostgreSQL disables before deferred triggers run."""
 
     async def do(player: Player) -> None:
         gate = await player.close_gate(SUBSCRIBER)
@@ -177,7 +178,7 @@ def statement_timeout() -> Do:
 
         async def interfere() -> None:
             await player.waiting(SUBSCRIBER, "advisory")
-            await gate.execute("select pg_sleep(0.2)")  # the time itself is what is tried here
+            await gate.execute("select pg_sleep(0.2)")  # this delay is the subject of the case
             await gate.execute("select pg_advisory_unlock_all()")
 
         player.meanwhile(interfere())
@@ -186,7 +187,7 @@ def statement_timeout() -> Do:
 
 
 async def idle_too_long(player: Player) -> None:
-    """The session is ended because its transaction lies idle."""
+    """Leave the transaction idle until the server terminates the session."""
     pid = await player.pid(SUBSCRIBER)
     await player.execute("set local idle_in_transaction_session_timeout = '20ms'")
     query = "select 1 where not exists (select from pg_stat_activity where pid = %s)"
@@ -194,7 +195,7 @@ async def idle_too_long(player: Player) -> None:
 
 
 def transaction_timeout() -> Do:
-    """PREPARE takes longer than the whole transaction may; nobody opens the gate."""
+    """Make PREPARE take longer than the transaction timeout; the gate stays closed."""
 
     async def do(player: Player) -> None:
         await player.close_gate(SUBSCRIBER)
@@ -205,11 +206,11 @@ def transaction_timeout() -> Do:
 
 
 def server_ended(how: str) -> Do:
-    """The Subscriber's server is shut down, or killed, while PREPARE waits; it comes up again."""
+    """Shut down or kill the Subscriber's server while PREPARE waits, and restart it."""
 
     async def do(player: Player) -> None:
-        # Held by a prepared transaction: a session that is told to end opens the gate, perhaps before the
-        # one that waits is told to.
+        # A prepared transaction holds the gate: a session that is shut down would open it, perhaps
+        # before the waiting backend is shut down.
         gate = await player.admin(SUBSCRIBER)
         await gate.execute(
             f"begin; select pg_advisory_xact_lock({GATE}); prepare transaction 'gate'"
@@ -230,17 +231,17 @@ def server_ended(how: str) -> Do:
 
 
 async def committed_locally(player: Player) -> None:
-    """A synchronous standby is named that is not there, and the wait for it is cut short."""
+    """Name a synchronous standby that does not exist, and cancel the wait for it."""
     admin = await player.admin(SUBSCRIBER)
     await admin.execute("alter system set synchronous_standby_names = 'nobody'")
     await admin.execute("select pg_reload_conf()")
-    # The checkpointer says for all whether anybody waits; it is the last to have read the setting.
+    # The checkpointer publishes whether any commit waits; it is the last to read the setting.
     await player.until(
         SUBSCRIBER,
         "the setting to be there",
         "select name from pg_settings where name = 'synchronous_standby_names' and setting = 'nobody'",
     )
-    # It reads its settings anew between two checkpoints: after the second it surely has.
+    # It rereads its settings between two checkpoints, so certainly before the end of the second.
     await admin.execute("checkpoint")
     await admin.execute("checkpoint")
 
@@ -248,8 +249,9 @@ async def committed_locally(player: Player) -> None:
         pid = await player.waiting(SUBSCRIBER, "SyncRep")
         await admin.execute("alter system reset synchronous_standby_names")
         await admin.execute(f"select pg_cancel_backend({pid})".encode())
-        # Only now may the setting go: a backend that is released before it has looked at its
-        # cancellation was not cut short. What waits next, to roll back or to commit, is let go by this.
+        # Reset the setting only now: a backend that is released before it processes the
+        # cancellation would not be interrupted. This also releases the next wait, for a rollback or
+        # a commit.
         query = (
             "select 1 where not exists (select from pg_stat_activity where pid = %s"
             " and state = 'active' and query ilike '%%prepare transaction%%')"

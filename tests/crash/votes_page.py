@@ -1,6 +1,6 @@
-"""The page about votes, and ``python -m tests.crash.votes_page`` to renew it.
+"""The page about votes; ``python -m tests.crash.votes_page`` regenerates it.
 
-Plays every case twice: with the coordinator here, and with the ``tpc_*`` methods of psycopg.
+Every case is played twice: with this project's coordinator, and with psycopg's ``tpc_*`` methods.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from tests.grid.rig import (
 from twopc.drivers import PostgresCoordinator
 
 PAGE = Path(__file__).parents[2] / "docs" / "votes.md"
-#: Few enough to take them all.
+#: Few enough to take all of them.
 SLOTS = 8
 _COMMITS = "create procedure commits() language plpgsql as $$ begin commit; end $$"
 ALL = {name: case for group in CASES.values() for name, case in group.items()}
 
 
 class Stage:
-    """Both players' databases on one pair of servers."""
+    """The databases of both players on one pair of servers."""
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
@@ -54,7 +54,7 @@ class Stage:
                 admin.execute(statement.encode())
 
     def _far(self) -> Iterator[str]:
-        """Accounts seen through postgres_fdw: those of `PLAIN`."""
+        """Yield statements that create the accounts of `PLAIN` as a table of postgres_fdw."""
         there = conninfo.conninfo_to_dict(self.rig.servers[PUBLISHER].superuser_dsn(PLAIN))
         place = [sql.Literal(there[key]) for key in ("host", "port", "dbname")]
         who = [sql.Literal(there[key]) for key in ("user", "password")]
@@ -77,7 +77,7 @@ class Stage:
 
     @asynccontextmanager
     async def coordinator(self, trace: list[tuple[str, Any]]) -> AsyncIterator[PostgresCoordinator]:
-        """A coordinator that recovers only when it is told to."""
+        """Open a coordinator that recovers only when asked to."""
         task = self.rig.task(self.rig.fresh_name())
         made = PostgresCoordinator(
             task.coordinator,
@@ -92,7 +92,7 @@ class Stage:
             yield made
 
     async def ours(self, name: str) -> Verdict:
-        """Play a case with the coordinator; afterwards it must be as good as new."""
+        """Play a case with the coordinator, then a plain transaction, which must commit."""
         case, trace = ALL[name], list[tuple[str, Any]]()
         async with self.coordinator(trace) as coordinator, AsyncExitStack() as after:
             player = Ours(self.rig, after)
@@ -117,7 +117,7 @@ class Stage:
 
     @asynccontextmanager
     async def _disabled(self, name: str) -> AsyncIterator[None]:
-        """A server without slots, for the cases that need one."""
+        """Disable prepared transactions at a server, for the cases that need it."""
         site = DISABLED.get(name)
         if site is None:
             yield
@@ -131,12 +131,12 @@ class Stage:
 
 
 async def _nothing(player: object) -> None:
-    """Only the change."""
+    """Do nothing besides the change."""
 
 
 @contextmanager
 def stage() -> Iterator[Stage]:
-    """Servers with few slots and no other prepared transactions, for both players."""
+    """Start servers with few slots and no other prepared transactions, for both players."""
     settings = {"max_prepared_transactions": str(SLOTS)}
     with Rig(settings=settings, planted=False) as rig:
         yield Stage(rig)
@@ -165,7 +165,7 @@ and `commit()`, also after it is returned to a pool.
 
 
 def page(theirs: dict[str, Verdict]) -> str:
-    """The page; what happens here is what `CASES` demand."""
+    """Return the page's text; the coordinator's results are those that `CASES` expects."""
     parts = [_HEAD.format(version=psycopg.__version__)]
     for group, cases in CASES.items():
         parts.append(f"\n## {group[0].upper()}{group[1:]}\n")
@@ -203,7 +203,7 @@ def _told(told: str, sqlstate: str) -> str:
 
 
 def expected(case: Case) -> Verdict:
-    """The verdict that a case demands of the coordinator."""
+    """Return the verdict that a case expects of the coordinator."""
     changed = case.told == "committed" and case.changes
     return Verdict(
         publisher=case.votes[0],
@@ -215,7 +215,7 @@ def expected(case: Case) -> Verdict:
 
 
 async def play_theirs(on: Stage) -> dict[str, Verdict]:
-    """Every case with psycopg's methods."""
+    """Play every case with psycopg's methods."""
     return {name: await on.theirs(name) for name in ALL}
 
 

@@ -1,8 +1,8 @@
-"""Two players who do the same to one transaction over two servers, and what came of it.
+"""Two players that run the same transaction over two servers, and their verdicts.
 
-`Ours` is an application of the coordinator here; `Theirs` does what a careful program does today with the
-``tpc_*`` methods of psycopg: begin, prepare and commit at one server and then at the other, and roll back
-both if anything is raised. Neither knows what should come of it.
+`Ours` is an application of this project's coordinator. `Theirs` is a careful program with the
+``tpc_*`` methods of psycopg: it begins, prepares and commits at one server and then at the other,
+and rolls back both after any exception. Neither depends on the expected verdict.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from twopc.waits import link_name
 
 Connection = AsyncConnection[Any]
 
-#: The database of `Theirs` at each server.
+#: The database of `Theirs` on each server.
 PLAIN = "plain"
 CHANGE = "update account set balance = balance + 1 where id = {}"
 
@@ -40,57 +40,57 @@ _VOTES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What came of a case."""
+    """The result of a case."""
 
     publisher: str = "not asked"
-    """Its vote: ``yes``, ``no``, ``unknown``, ``nothing to do`` or ``not asked``."""
+    """Vote: ``yes``, ``no``, ``unknown``, ``nothing to do`` or ``not asked``."""
     subscriber: str = "not asked"
     told: str = "committed"
-    """The class of the exception that the application got, if it got one."""
+    """Class of the exception that the application got, or ``committed``."""
     sqlstate: str = ""
     definite: bool = True
-    """What was told surely is so."""
+    """Whether the application's answer is certain."""
     ends: str
-    """``both changed``, ``both unchanged``, or what is wrong."""
+    """``both changed``, ``both unchanged``, or a description of the difference."""
     wedged: bool = False
-    """A connection lives, and can neither commit nor roll back."""
+    """A connection is open, but can neither commit nor roll back."""
 
 
 class Player:
-    """One transaction that changes a row at both sites, and whatever else a case does in it."""
+    """A transaction that changes a row at both sites, and in which a case's event occurs."""
 
     def __init__(self, rig: Rig, after: AsyncExitStack) -> None:
         self.rig = rig
         self.after = after
-        """Undone when the transaction is over."""
+        """Undone after the transaction."""
         self.row = rig.fresh_row()
         self._meanwhile: asyncio.Task[None] | None = None
 
     connection: Connection
-    """The application's, at the Subscriber."""
+    """The application's connection to the Subscriber."""
 
     def dsn(self, site: str) -> str:
-        """An administrator's connection string."""
+        """Return an administrator's connection string."""
         raise NotImplementedError
 
     def gid(self, site: str) -> str:
-        """Of a branch."""
+        """Return the gid of a branch."""
         raise NotImplementedError
 
     async def execute(self, statement: str) -> Any:
-        """One statement at the Subscriber."""
+        """Execute a statement at the Subscriber."""
         raise NotImplementedError
 
     async def change(self, statement: str) -> None:
-        """One statement whose change is to be at both sites."""
+        """Execute a statement whose change must be at both sites."""
         raise NotImplementedError
 
     async def pid(self, site: str) -> int:
-        """The backend that prepares at a site."""
+        """Return the pid of the backend that prepares at a site."""
         raise NotImplementedError
 
     async def swallow(self, doing: Awaitable[Any]) -> None:
-        """It fails, and the application goes on as if it had not."""
+        """Await an operation that must fail, and ignore its error."""
         try:
             await doing
         except (psycopg.Error, TwopcError):
@@ -98,13 +98,13 @@ class Player:
         raise AssertionError("it did not fail")
 
     async def admin(self, site: str) -> Connection:
-        """An administrator's connection, which is closed afterwards."""
+        """Open an administrator's connection, which is closed after the transaction."""
         connection = await AsyncConnection.connect(self.dsn(site), autocommit=True)
         self.after.push_async_callback(connection.close)
         return connection
 
     def meanwhile(self, interference: Awaitable[None]) -> None:
-        """Let something happen while the application commits."""
+        """Run a task while the application commits."""
 
         async def interfere() -> None:
             await interference
@@ -112,13 +112,13 @@ class Player:
         self._meanwhile = asyncio.create_task(interfere())
 
     async def close_gate(self, site: str) -> Connection:
-        """Hold up the PREPARE of whoever changes the gated tables; closing the connection opens it."""
+        """Delay the PREPARE of transactions that change the gated tables, until the connection is closed."""
         gate = await self.admin(site)
         await gate.execute("select pg_advisory_lock(%s)", (GATE,))
         return gate
 
     async def waiting(self, site: str, event: str) -> int:
-        """Wait until the backend that prepares waits for an event; returns its process id."""
+        """Wait until the backend that prepares waits for an event, and return its pid."""
         pid = await self.pid(site)
         query = "select pid from pg_stat_activity where pid = %s and wait_event = %s"
         await self.until(site, f"backend {pid} to wait for {event}", query, (pid, event))
@@ -134,12 +134,12 @@ class Player:
         await asyncio.to_thread(wait_for, look, what=what, timeout_s=20)
 
     async def over(self) -> None:
-        """Wait for what happened meanwhile."""
+        """Wait for the end of the task that runs meanwhile."""
         if self._meanwhile is not None:
             await self._meanwhile
 
     def ends(self) -> str:
-        """How the row and the branches are at both sites, in words."""
+        """Describe the row and the branches at both sites."""
         balances, left = {}, []
         for site in SITES:
             with psycopg.connect(self.dsn(site), autocommit=True) as eyes:
@@ -161,7 +161,7 @@ class Player:
 
 
 Do = Callable[[Player], Awaitable[None]]
-"""What a case does between the change and the commit."""
+"""The event of a case, between the change and the commit."""
 
 
 class Ours(Player):
@@ -177,7 +177,7 @@ class Ours(Player):
 
     @property
     def connection(self) -> Connection:  # type: ignore[override]
-        """The application's, at the Subscriber."""
+        """The application's connection to the Subscriber."""
         return self.transaction.session.connection
 
     async def execute(self, statement: str) -> Any:
@@ -202,7 +202,7 @@ class Ours(Player):
         changes: bool = True,
         **options: Any,
     ) -> Verdict:
-        """The transaction; `trace` is what the coordinator observes."""
+        """Run the transaction; `trace` collects what the coordinator observes."""
         told, sqlstate, definite = "committed", "", True
         transaction = coordinator.transaction(SUBSCRIBER, **options)
         self.transaction = transaction
@@ -262,7 +262,7 @@ class Theirs(Player):
         return (self.there if site == PUBLISHER else self.connection).info.backend_pid
 
     async def play(self, do: Do, *, changes: bool = True, isolation: str = "") -> Verdict:
-        """The transaction, in the loop that everybody writes."""
+        """Run the transaction in the usual loop."""
         self.there = await AsyncConnection.connect(self.dsn(PUBLISHER))
         self.connection = await AsyncConnection.connect(self.dsn(SUBSCRIBER))
         told, sqlstate = "committed", ""
@@ -311,7 +311,7 @@ class Theirs(Player):
             await connection.tpc_commit()
 
     def _settled_ends(self) -> str:
-        """Once the sessions are gone, which may still have been at it."""
+        """Describe the row and the branches after the sessions, which may still be active, have ended."""
         for site in SITES:
             wait_for(
                 partial(self._is_alone, site), what=f"the sessions at {site} to end", timeout_s=20
@@ -331,7 +331,7 @@ class Theirs(Player):
 
 
 async def _is_wedged(connection: Connection) -> bool:
-    """As a pool would find it, which rolls back what it is given back."""
+    """Return whether a rollback fails, as a pool would execute it, although the connection is open."""
     try:
         await connection.rollback()
     except psycopg.Error:
@@ -340,4 +340,4 @@ async def _is_wedged(connection: Connection) -> bool:
 
 
 class ApplicationError(Exception):
-    """An application's own exception, in the middle of its transaction."""
+    """An application's own exception, during its transaction."""

@@ -1,4 +1,4 @@
-"""Fixtures of these tests: a distribution database and a Subscriber."""
+"""Fixtures of the distribution agent's tests: a distribution database and a Subscriber."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.fix_server import MakeDatabase
 
 @pytest.fixture
 async def ends(make_database: MakeDatabase) -> AsyncIterator[Ends]:
-    """Both without articles."""
+    """Return both databases, without articles."""
     made = Ends(distribution=make_database(), subscriber=make_database())
     await made.open()
     try:

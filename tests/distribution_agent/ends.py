@@ -1,4 +1,4 @@
-"""A distribution database and a Subscriber for tests, and what the log reader would have stored."""
+"""A distribution database and a Subscriber for tests, with a stand-in for the log reader."""
 
 from __future__ import annotations
 
@@ -40,27 +40,27 @@ class Does:
     hashkey: int = 0
     type: int | None = None
     text: str | None = None
-    """The command itself, instead of values."""
+    """Text of the command, in place of values."""
 
 
 def ins(*values: object, article_id: int = 7, hashkey: int = 0) -> Does:
-    """An INSERT."""
+    """Return an INSERT."""
     return Does(operation="ins", values=values, article_id=article_id, hashkey=hashkey)
 
 
 def upd(*values: object, article_id: int = 7, hashkey: int = 0) -> Does:
-    """An UPDATE, with the values that its format has."""
+    """Return an UPDATE, with the values that its format has."""
     return Does(operation="upd", values=values, article_id=article_id, hashkey=hashkey)
 
 
 def dele(*values: object, article_id: int = 7, hashkey: int = 0) -> Does:
-    """A DELETE."""
+    """Return a DELETE."""
     return Does(operation="del", values=values, article_id=article_id, hashkey=hashkey)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """A source transaction as it is in the distribution database."""
+    """A source transaction as stored in the distribution database."""
 
     seqno: str
     xid: int
@@ -68,7 +68,7 @@ class Stored:
 
 @dataclass(slots=True, kw_only=True)
 class Ends:
-    """The two databases."""
+    """The distribution database and the Subscriber."""
 
     distribution: Database
     subscriber: Database
@@ -84,7 +84,7 @@ class Ends:
     _open: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     async def open(self) -> None:
-        """Connect, and install what both ends need before the first article."""
+        """Connect, and install what both databases need before the first article."""
         self.admin = await self._connect(self.distribution)
         await distribution.install(self.admin, AGENT, AGENT)
         await self.move()
@@ -99,7 +99,7 @@ class Ends:
         ]
 
     async def move(self) -> None:
-        """Begin at the Subscriber's database, which may be another one now."""
+        """Connect to the Subscriber's database, which may be a new one, and install procedures."""
         self.sub = await self._connect(self.subscriber)
         await procedures.install(self.sub, AGENT)
 
@@ -115,7 +115,7 @@ class Ends:
         return connection
 
     async def close(self) -> None:
-        """Drop what the role owns, and disconnect."""
+        """Disconnect, and drop what the agent's role owns."""
         await self._open.aclose()
         for database in (self.distribution, self.subscriber):
             with database.connect() as admin:
@@ -132,8 +132,10 @@ class Ends:
         scripts: Sequence[str] = (),
         **terms: Any,
     ) -> Article:
-        """Create a table at the Subscriber, and the subscription to its article; updatable unless
-        ``originator_id=None``."""
+        """Create a table at the Subscriber, and the subscription to its article.
+
+        The subscription is updatable unless ``originator_id=None``.
+        """
         await self.sub.execute(statement.encode())
         found = await describe(self.sub, schema, table)
         article = Article(
@@ -169,7 +171,7 @@ class Ends:
         posted: Sequence[tuple[int, Mapping[str, object]]] = (),
         notify: bool = True,
     ) -> Stored:
-        """What the log reader stores for one transaction, in one commit, with its notification."""
+        """Store one transaction as the log reader does: in one commit, with its notification."""
         made = await self.store_all(
             [commands], own=own, originator=originator, posted=posted, notify=notify
         )
@@ -184,7 +186,7 @@ class Ends:
         posted: Sequence[tuple[int, Mapping[str, object]]] = (),
         notify: bool = True,
     ) -> list[Stored]:
-        """As `store`, for several transactions at once."""
+        """Store several transactions in one commit, as `store` does."""
         who = self.originator_id if own else originator
         made, whole = [], []
         for commands in transactions:
@@ -201,7 +203,7 @@ class Ends:
         return made
 
     async def store_many(self, count: int, text: str) -> None:
-        """One transaction that inserts so many rows."""
+        """Store one transaction that inserts `count` rows."""
         self.at += _STEP
         made = [(1, 7, n % 63 + 1, f'("{n}","{text}","0")') for n in range(1, count + 1)]
         await write_blocks(self.admin, self.publisher_id, [(self._transaction(5), made)])
@@ -210,7 +212,7 @@ class Ends:
         return LoggedTransaction(self.at, xid, moment_us(time.time()), originator or 0, 0, 0, 0)
 
     def agent(self, *, points: Any = None, **profile: Any) -> DistributionAgent:
-        """An agent under the agents' role; it is closed in the end."""
+        """Return an agent under the agents' role; it is closed with the databases."""
         config = self.config(**profile)
         servers = Servers(
             subscriber=SUBSCRIBER,
@@ -223,7 +225,7 @@ class Ends:
         return made
 
     def config(self, **profile: Any) -> Config:
-        """What an agent in a process of its own gets."""
+        """Return the configuration of an agent that runs in its own process."""
         distribution_database, server = self.distribution, self.distribution.server
         return Config(
             subscriber=SUBSCRIBER,
@@ -234,12 +236,12 @@ class Ends:
         )
 
     async def rows(self, table: str = "t", columns: str = "*") -> list[tuple[Any, ...]]:
-        """What a table at the Subscriber holds, in order."""
+        """Return the rows of a table at the Subscriber, ordered by the first column."""
         cursor = await self.sub.execute(f"select {columns} from {table} order by 1".encode())
         return await cursor.fetchall()
 
     async def position(self) -> int:
-        """Where the Subscriber is."""
+        """Return the Subscriber's position, or 0."""
         cursor = await self.sub.execute(
             "select transaction_timestamp::text from msrepl.msreplication_subscriptions"
         )
@@ -247,7 +249,7 @@ class Ends:
         return lsn_value(row[0]) if row is not None else 0
 
     async def history(self, *events: str) -> list[dict[str, Any]]:
-        """Rows of the agent's history, of some events or all."""
+        """Return rows of the agent's history, of the given events or all."""
         cursor = await self.admin.execute(
             "select to_jsonb(h) from msrepl.msdistribution_history h where subscriber = %s order by id",
             (SUBSCRIBER,),
@@ -256,7 +258,7 @@ class Ends:
         return [row for row in found if not events or row["event"] in events]
 
     async def status(self) -> dict[str, Any]:
-        """What the distribution database knows of the agent."""
+        """Return the agent's row in the distribution database."""
         cursor = await self.admin.execute(
             "select to_jsonb(a) from msrepl.msdistribution_agents a where subscriber = %s",
             (SUBSCRIBER,),
@@ -266,7 +268,7 @@ class Ends:
         return dict(row[0])
 
     async def until_waiting(self, count: int) -> None:
-        """Wait until so many sessions of the agent wait for a lock of somebody else."""
+        """Wait until `count` sessions of the agent wait for locks."""
         query = """
             select count(*) from pg_stat_activity
             where datname = %s and application_name like 'msrepl agent%%' and wait_event_type = 'Lock'
@@ -274,7 +276,7 @@ class Ends:
         await self._until(query, (self.subscriber.name,), lambda seen: seen[0] >= count)
 
     async def until_looked_at(self, times: int) -> None:
-        """Wait until the agent has looked so often whether its streams wait for each other."""
+        """Wait until the agent has checked `times` times for streams that wait for each other."""
         query = """
             select query_start from pg_stat_activity
             where datname = %s and usename = %s and query like '%%pg_cancel_backend%%'
@@ -288,30 +290,30 @@ class Ends:
         await self._until(query, (self.subscriber.name, AGENT), enough)
 
     async def reconnect(self) -> None:
-        """Connect to the Subscriber again, after its server was down."""
+        """Connect to the Subscriber again after its server was down."""
         connection = await AsyncConnection.connect(self.subscriber.dsn, autocommit=True)
         self.sub = await self._open.enter_async_context(connection)
 
     async def until_crashed(self, crashes: list[int], running: asyncio.Task[Any]) -> None:
-        """Wait until a crash has been noted."""
+        """Wait until a crash has been recorded."""
         while not crashes:
             assert not running.done(), running
             await self.status()
 
     async def until_at(self, position: int, running: asyncio.Task[Any] | None = None) -> None:
-        """Wait until the Subscriber is at a position; `running` must not end before."""
+        """Wait until the Subscriber has reached a position; `running` must not end before."""
         deadline = time.monotonic() + 20
         while await self.position() < position:
             assert running is None or not running.done(), running
             assert time.monotonic() < deadline, f"{await self.position()} < {position}"
 
     async def until_delivered(self, position: int) -> None:
-        """Wait until the agent has told the distribution database a position."""
+        """Wait until the agent has reported a position to the distribution database."""
         query = "select delivered::text from msrepl.msdistribution_agents where subscriber = %s"
         await self._until(query, (SUBSCRIBER,), lambda seen: lsn_value(seen[0]) >= position)
 
     async def until_event(self, event: str, count: int) -> None:
-        """Wait until the agent's history has so many rows of an event."""
+        """Wait until the agent's history has `count` rows of an event."""
         query = """
             select count(*) from msrepl.msdistribution_history where subscriber = %s and event = %s
         """
@@ -329,7 +331,7 @@ class Ends:
             assert time.monotonic() < deadline, f"{query}: {row}"
 
     async def prepared(self) -> list[str]:
-        """Prepared transactions at the Subscriber."""
+        """Return the gids of prepared transactions at the Subscriber."""
         cursor = await self.sub.execute(
             "select gid from pg_prepared_xacts where database = current_database()"
         )

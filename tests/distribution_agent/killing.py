@@ -1,7 +1,7 @@
-"""Agent processes that can be killed: a program for tests, which forks one for each order.
+"""A program for tests that forks agent processes, each of which can be killed.
 
-It reads one JSON object a line and answers each with the number that the process ended with and the memory
-that it had at most. Importing once and forking makes a crash cost milliseconds.
+It reads one JSON object per line, and answers each with the exit code and the peak memory of the
+process. Since modules are imported once, before forking, a crash costs only milliseconds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from twopc.subscriber.distribution_agent import Config, Profile, main
 
 
 def serve() -> None:
-    """Do what each line orders, in a process of its own."""
+    """Run the order of each line in a forked process."""
     for line in sys.stdin:
         order = json.loads(line)
         pid = os.fork()
@@ -33,11 +33,11 @@ def serve() -> None:
 
 
 class Killing:
-    """The program, from outside."""
+    """A client of the program."""
 
     def __init__(self) -> None:
         self.memory_kb = 0
-        """Of the last process, at most."""
+        """Peak memory of the last process."""
         self._program = subprocess.Popen(
             [sys.executable, "-m", "tests.distribution_agent.killing"],
             stdin=subprocess.PIPE,
@@ -46,7 +46,7 @@ class Killing:
         )
 
     async def run(self, config: Config, profile: dict[str, Any], arm: str = "") -> int:
-        """Run one agent once, to its end; what its process ended with."""
+        """Run one agent once, until its process ends, and return the exit code."""
         order = {
             "subscriber": config.subscriber,
             "publisher": config.publisher,
@@ -67,7 +67,7 @@ class Killing:
         return int(code)
 
     def close(self) -> None:
-        """End the program."""
+        """Stop the program."""
         assert self._program.stdin is not None
         assert self._program.stdout is not None
         self._program.stdin.close()

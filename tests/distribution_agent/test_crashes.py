@@ -1,6 +1,6 @@
-"""The Subscriber's server is killed: commits that were not durable are gone, and are delivered again.
+"""Tests of crashes of the Subscriber's server: commits that were not durable are delivered again.
 
-Agents do not wait for commits to be durable, so the last of them are lost with the server's memory.
+Agents do not wait for commits to be durable, so the latest commits are lost in a crash.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ TABLE = "create table t (id integer primary key, v text, n integer)"
 
 @pytest.fixture(scope="module")
 def fragile() -> Iterator[EmbeddedServer]:
-    """A server that is killed."""
+    """A server that tests kill."""
     with EmbeddedServer.start(settings={"wal_writer_delay": "10s"}) as server:
         yield server
 
 
 @pytest.fixture
 async def ends(make_database: MakeDatabase, fragile: EmbeddedServer) -> AsyncIterator[Ends]:
-    """The Subscriber is on the server that is killed."""
+    """Return both databases, with the Subscriber on the server that is killed."""
     fragile.create_database("subscriber")
     there = Database(server=fragile, name="subscriber")
     made = Ends(distribution=make_database(), subscriber=there)
@@ -44,7 +44,7 @@ async def ends(make_database: MakeDatabase, fragile: EmbeddedServer) -> AsyncIte
 @pytest.mark.parametrize("streams", [1, 3])
 @pytest.mark.parametrize("nth", [1, 7, 23])
 async def test_killed_server(ends: Ends, fragile: EmbeddedServer, streams: int, nth: int) -> None:
-    """What the distribution database was told to be delivered is at the Subscriber, whatever happens."""
+    """What the distribution database records as delivered survives a crash of the Subscriber."""
     await ends.subscribe(TABLE)
     await ends.sub.execute(AUDIT.encode())
     await ends.store_all([[ins(n, "", n, hashkey=n % 63 + 1) for n in range(9)]])
@@ -85,7 +85,7 @@ async def test_killed_server(ends: Ends, fragile: EmbeddedServer, streams: int, 
 
 
 async def test_a_server_that_was_restarted_in_between(ends: Ends, fragile: EmbeddedServer) -> None:
-    """An agent that is driven finds its sessions gone, and opens others."""
+    """An agent whose sessions were lost between two calls of `run_once` opens new ones."""
     await ends.subscribe(TABLE)
     agent = ends.agent()
     await ends.store(ins(1, "", 1))

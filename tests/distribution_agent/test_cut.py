@@ -1,4 +1,7 @@
-"""Commands cut by article, compiled and as it stands: none is lost, and each article's keep their order."""
+"""Tests of cutting commands by article, plain and compiled.
+
+No command is lost, and each article's commands keep their order.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ COMMANDS = st.lists(
 
 @pytest.fixture(scope="module", params=["plain", "compiled"])
 def core(request: pytest.FixtureRequest) -> ModuleType:
-    """The module."""
+    """Return the module, plain or compiled."""
     if request.param == "plain":
         return plain("cut")
     return compiled("cut", request.config.cache.mkdir("core"))

@@ -1,4 +1,4 @@
-"""What reaches the Subscriber, in which commits, and what the agent says of it."""
+"""Tests of delivery: rows at the Subscriber, their commits, and what the agent reports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from twopc.propagation import CommandType
 from twopc.subscriber.distribution_agent import session
 
 TABLE = "create table t (id integer primary key, v text, n integer)"
-#: Notes every change with the transaction that made it; not NOT FOR REPLICATION.
+#: Records every change with its transaction, including changes of agents.
 AUDIT = """
 create table audit (n bigint generated always as identity, xid xid8 default pg_current_xact_id(),
     backend integer default pg_backend_pid(), operation text, id integer);
@@ -188,7 +188,10 @@ async def test_statements_and_calls_in_one_transaction(ends: Ends) -> None:
 
 
 async def test_many_articles(ends: Ends) -> None:
-    """The statement that finds each command's function is a tree."""
+    """Commands of 25 articles in one transaction are delivered.
+
+    The statement that finds each command's function is a binary tree.
+    """
     for number in range(20, 45):
         await ends.subscribe(
             f"create table t{number} (id integer primary key)",

@@ -1,4 +1,4 @@
-"""A command that cannot be applied: who is to blame, what stops, what is passed over, what is tried again."""
+"""Tests of commands that cannot be applied: which one failed, what stops, is skipped, or is retried."""
 
 from __future__ import annotations
 
@@ -62,7 +62,11 @@ async def test_skipping_drops_the_whole_transaction_and_records_it(ends: Ends) -
 
 
 async def test_what_fails_in_a_long_backlog_is_met_in_a_batch_of_the_usual_size(ends: Ends) -> None:
-    """So that few transactions are tried one by one; what comes before and after it arrives."""
+    """A failing command in a long backlog is found in a batch of the usual size.
+
+    Therefore only few transactions are retried individually; those before and after it
+    are delivered.
+    """
     await ends.subscribe(TABLE, originator_id=None)
     await ends.store_all([[ins(n, "good", n)] for n in range(1500)])
     bad = await ends.store(upd(None, "z", None, 9999, mask(3, 2)))
@@ -73,7 +77,8 @@ async def test_what_fails_in_a_long_backlog_is_met_in_a_batch_of_the_usual_size(
     assert (delivered.skipped, delivered.transactions) == (1, 2000)
     assert await ends.rows("t", "count(*), max(id)") == [(2000, 1999)]
     assert [row["xact_seqno"] for row in await ends.history("skipped")] == [bad.seqno]
-    # one large, thirty usual ones before the one that fails, those of its batch alone, and the rest
+    # one large batch, thirty usual ones before the failing one, its transactions individually,
+    # the rest
     assert delivered.batches < 100
 
 
@@ -84,7 +89,7 @@ async def test_what_fails_in_a_long_backlog_is_met_in_a_batch_of_the_usual_size(
 async def test_duplicates_have_the_numbers_of_the_original(
     ends: Ends, index: str, number: int, other: int
 ) -> None:
-    """2627 for a constraint, 2601 for a unique index."""
+    """A duplicate has SQL Server's number: 2627 for a constraint, 2601 for a unique index."""
     await ends.subscribe(TABLE, originator_id=None)
     await ends.sub.execute(index.encode())
     await ends.store(ins(1, "a", 5))
@@ -142,7 +147,7 @@ async def test_a_transaction_that_fails_at_its_commit(ends: Ends) -> None:
 
 
 async def test_commands_that_nothing_takes(ends: Ends) -> None:
-    """How the article is propagated was changed while commands were under way."""
+    """A command without a procedure, because the article's call format has changed meanwhile, fails."""
     await ends.subscribe(TABLE, methods={"upd": "NONE"}, originator_id=None)
     await ends.store(ins(1, "a", 1))
     await ends.store(upd(1, "b", 2, 1))
@@ -177,7 +182,7 @@ async def test_only_one_agent_at_a_time(ends: Ends, monkeypatch: pytest.MonkeyPa
 async def test_a_stranger_who_holds_its_locks_keeps_no_agent_away(
     ends: Ends, monkeypatch: pytest.MonkeyPatch, streams: int
 ) -> None:
-    """Any role may take any advisory lock: it does not count, and hides no other agent."""
+    """An unrelated session that holds the agent's advisory locks neither stops it nor hides another agent."""
     monkeypatch.setattr("twopc.subscriber.distribution_agent.target._TAKE_OVER_MS", 1)
     await ends.subscribe(TABLE)
     await ends.sub.execute("create role stranger login password 'x'")
@@ -217,7 +222,7 @@ async def test_a_position_that_somebody_moved_is_never_written_over(ends: Ends) 
 
 
 async def test_a_deadlock_is_tried_again(ends: Ends) -> None:
-    """Raised by a trigger, once: real ones are not to be had on demand."""
+    """An agent retries after a deadlock; here a trigger raises the error once."""
     await ends.subscribe(
         f"{TABLE}; create sequence tries; grant all on sequence tries to public;"
         " create function once() returns trigger language plpgsql as"
@@ -276,7 +281,7 @@ async def test_a_distribution_database_that_refuses(ends: Ends) -> None:
 
 
 async def test_what_was_removed_is_missed(ends: Ends) -> None:
-    """A Subscriber that was put back behind what it had reported is not taken past what is gone."""
+    """An agent does not skip removed transactions if its Subscriber was restored to an old position."""
     await ends.subscribe(TABLE, originator_id=None)
     agent = ends.agent()
     first = await ends.store(ins(1, "", 1))

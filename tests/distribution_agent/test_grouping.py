@@ -1,4 +1,4 @@
-"""Articles brought apart from others: only where nothing can tell, and with the same rows in the end."""
+"""Tests of articles that are delivered separately, because the order makes no difference."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ COUNT = 400
 
 
 async def interleaved(ends: Ends) -> None:
-    """Three tables, one of them with commands of several kinds, in every transaction."""
+    """Store transactions that change three tables, one of them with commands of several kinds."""
     await ends.subscribe("create table t (id integer primary key, n integer)")
     await ends.subscribe(
         "create table o (id integer primary key, n integer)", table="o", article_id=8
@@ -33,7 +33,7 @@ async def interleaved(ends: Ends) -> None:
 
 
 async def check(ends: Ends) -> None:
-    """What every way of bringing it comes to."""
+    """Check the final rows, which do not depend on how the commands were grouped."""
     assert await ends.rows() == [(n, n) for n in range(COUNT)]
     assert await ends.rows("o") == [(n, 0) for n in range(COUNT)]
     assert await ends.rows("m") == [(n, -(COUNT - 10 + n)) for n in range(10)]
@@ -78,7 +78,7 @@ async def test_where_somebody_could_tell_the_order_is_the_publishers(
 
 
 async def test_what_fails_as_a_set_goes_through_one_by_one(ends: Ends) -> None:
-    """An error that only the set meets is not the command's fault: here it comes from the number of rows."""
+    """Commands that fail as a set succeed individually: here a trigger limits the rows per statement."""
     await ends.subscribe("create table t (id integer primary key, n integer)")
     await ends.sub.execute(
         b"create function few() returns trigger language plpgsql as $$ begin"

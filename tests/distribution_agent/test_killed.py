@@ -1,7 +1,6 @@
-"""SIGKILL of the agent's process, and the loss of its sessions, at every point: each command has its effect
-once, whatever the agent was doing.
+"""Tests of agents that are killed, cancelled, or lose their sessions at any point: each command is applied once.
 
-The Subscriber counts what is done to its rows with a trigger that is not NOT FOR REPLICATION.
+The Subscriber records every change of its rows with a trigger that is not NOT FOR REPLICATION.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 class Recording(Points):
-    """Notes every point that is reached."""
+    """Records every point that is reached."""
 
     __slots__ = ("seen",)
 
@@ -46,15 +45,18 @@ class Recording(Points):
 
 
 class Work:
-    """What is delivered, again and again with other keys, and what must come of it."""
+    """Transactions that are stored repeatedly with new keys, and a check of their result."""
 
     def __init__(self, ends: Ends) -> None:
         self._ends = ends
         self._base = 0
 
     async def store(self) -> None:
-        """Small transactions, one in blocks, one whose key moves from stream to stream, one of our own,
-        one to be skipped."""
+        """Store transactions of each kind, with new keys.
+
+        Small ones, one in blocks, one whose key moves between streams, one of the Subscriber's own,
+        and one to be skipped.
+        """
         self._base = base = self._base + 1000
         many = [ins(base + n, "", n, hashkey=n % 7 + 1) for n in range(10, 35)]
         bad: list[Does] = [ins(base + 100, "", 0, hashkey=1), dele(base + 999, hashkey=2)]
@@ -71,7 +73,7 @@ class Work:
         await self._ends.store_all([bad, [ins(base + 6, "", 0, hashkey=1), dele(base, hashkey=1)]])
 
     async def check(self, where: str) -> None:
-        """Everything has been done once."""
+        """Check that every command was applied once."""
         ends, base = self._ends, self._base
         found = await ends.rows(f"t where id >= {base}", f"id - {base}, n")
         wanted = {1: 5, 5: 0, 6: 0} | {n: n for n in range(10, 35)}
@@ -94,7 +96,7 @@ def _some_as_sets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def killing() -> Iterator[Killing]:
-    """Agents that can be killed."""
+    """A program that runs agents which can be killed."""
     made = Killing()
     yield made
     made.close()
@@ -102,14 +104,14 @@ def killing() -> Iterator[Killing]:
 
 @pytest.fixture
 async def work(ends: Ends) -> AsyncIterator[Work]:
-    """A table that counts."""
+    """Return the work, on a table whose changes are recorded."""
     await ends.subscribe(TABLE)
     await ends.sub.execute(AUDIT.encode())
     yield Work(ends)
 
 
 async def points_of(ends: Ends, work: Work, profile: dict[str, Any]) -> list[str]:
-    """Every point of a clean run, as ``name@n``."""
+    """Return every point of a run without faults, as ``name@n``."""
     recording = Recording()
     agent = ends.agent(points=recording, skip_errors=("20598",), **profile)
     await work.store()
@@ -148,7 +150,7 @@ async def test_killed_at_every_point(
 
 
 async def test_killed_while_a_block_is_on_its_way(ends: Ends, killing: Killing) -> None:
-    """The socket does not hold all of it: the server gets a part of the message."""
+    """An agent killed while it sends a block, of which the server gets only a part, leaves no effect."""
     await ends.subscribe(TABLE)
     await ends.store_many(2000, "y" * 10_000)
     for nth in (1, 2, 3):
@@ -162,7 +164,7 @@ async def test_killed_while_a_block_is_on_its_way(ends: Ends, killing: Killing) 
 
 @pytest.mark.slow
 async def test_a_large_transaction_needs_little_memory(ends: Ends, killing: Killing) -> None:
-    """80 MB of commands, in blocks of 1 MB."""
+    """The memory of an agent does not grow with a transaction: 80 MB of commands, in blocks of 1 MB."""
     await ends.subscribe(TABLE)
     await ends.store(ins(-1, "", 0))
     assert await killing.run(ends.config(), {}) == 0
@@ -178,8 +180,10 @@ async def test_a_large_transaction_needs_little_memory(ends: Ends, killing: Kill
 async def test_sessions_lost_at_every_point(
     ends: Ends, work: Work, kind: str, sample: Sample
 ) -> None:
-    """The sessions at the Subscriber, at the distribution database, in turn, at the first and the last
-    arrival at each point; the agent goes on by itself."""
+    """An agent continues after its sessions at the Subscriber, or at the distribution database, are lost.
+
+    They are lost at the first or the last arrival at each point, in turn.
+    """
 
     async def cut(_: str) -> None:
         connection, name = cuts[0]
@@ -209,7 +213,7 @@ async def test_sessions_lost_at_every_point(
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 async def test_cancelled_at_every_point(ends: Ends, work: Work, kind: str, sample: Sample) -> None:
-    """Its task is cancelled; what is on its way may or may not arrive."""
+    """After an agent's task is cancelled at any point, the next run completes the delivery."""
     found = {place.split("@")[0]: place for place in await points_of(ends, work, KINDS[kind])}
     for place in sample([*(f"{name}@1" for name in found), *found.values()], 6):
         await work.store()
@@ -219,7 +223,7 @@ async def test_cancelled_at_every_point(ends: Ends, work: Work, kind: str, sampl
         running = asyncio.create_task(agent.run(asyncio.Event()))
         points.arm(name, lambda _, task=running: task.cancel(), nth=int(nth))
         if name == "agent.before_report":
-            running.cancel()  # it would be a second before it reports by itself
+            running.cancel()  # otherwise it would take a second until it reports
         with pytest.raises(asyncio.CancelledError):
             await running
         agent = ends.agent(skip_errors=("20598",), **KINDS[kind])

@@ -1,4 +1,4 @@
-"""A large transaction is begun at the Subscriber while it is being stored, and ends there when it is whole."""
+"""Tests of large transactions that an agent begins to apply before the log reader has stored all of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from twopc.subscriber.distribution_agent.source import ServerSource
 
 
 class LargeTransaction:
-    """A transaction that a log reader stores part by part."""
+    """A transaction that a log reader stores in parts."""
 
     def __init__(self, ends: Ends, store: ServerStore) -> None:
         ends.at += 0x100
@@ -36,7 +36,7 @@ class LargeTransaction:
         )
 
     async def part(self, *commands: Does) -> None:
-        """Store some more of it."""
+        """Store a further part."""
         columns = self._columns(commands)
         made = rows.parts(self.store.publisher, self.now, columns)
         await self.store.write(
@@ -49,7 +49,7 @@ class LargeTransaction:
         )
 
     async def end(self, *commands: Does, originator: int = 0) -> None:
-        """Store the last of it."""
+        """Store the last part."""
         whole = TransactionColumns()
         count = self.now.stored + len(commands)
         whole.add(self.now._replace(commands=count, length=count, originator=originator))
@@ -76,7 +76,7 @@ class LargeTransaction:
 
 @asynccontextmanager
 async def storing(ends: Ends) -> AsyncIterator[ServerStore]:
-    """What a log reader stores with."""
+    """Open the store of a log reader."""
     store = await ServerStore.open(
         ends.config().distribution_dsn, "msrepl log reader", PUBLISHER, Points()
     )
@@ -97,7 +97,7 @@ async def until_session_is(ends: Ends, state: str) -> None:
 
 
 async def is_in_transaction(ends: Ends) -> bool:
-    """Whether the agent has begun something at the Subscriber."""
+    """Return whether the agent has an open transaction at the Subscriber."""
     query = """
         select from pg_stat_activity
         where datname = %s and application_name like 'msrepl agent%%' and xact_start is not null
@@ -133,7 +133,10 @@ async def test_it_is_begun_before_it_is_whole(ends: Ends) -> None:
 
 
 async def test_what_is_not_stored_any_further_is_rolled_back(ends: Ends) -> None:
-    """Its log reader has ended; the next one makes other commands of it, as articles have changed meanwhile."""
+    """A begun transaction that its log reader does not complete is rolled back.
+
+    The next log reader stores it with other commands, because articles have changed meanwhile.
+    """
     await ends.subscribe(TABLE)
     async with running(ends.agent(polling_interval_ms=NEVER_MS)) as task:
         async with storing(ends) as store:
@@ -152,7 +155,7 @@ async def test_what_is_not_stored_any_further_is_rolled_back(ends: Ends) -> None
 
 
 async def test_the_next_one_is_begun_before_it_ends(ends: Ends) -> None:
-    """An agent that is slower than the log reader goes on with what is whole."""
+    """An agent that is slower than the log reader continues with transactions that are complete."""
     await ends.subscribe(TABLE)
     sent, points = 0, Points()
     async with storing(ends) as store:
@@ -175,11 +178,11 @@ async def test_the_next_one_is_begun_before_it_ends(ends: Ends) -> None:
             await second.end(*some(10))
             await ends.until_at(second.now.seqno, task)
     assert [key for key, _, _ in await ends.rows()] == [*range(1, 13)]
-    assert sent == 6  # of each: a part, the last part, the end
+    assert sent == 6  # for each transaction: a part, the last part, and the end
 
 
 async def test_news_of_others_are_no_part(ends: Ends) -> None:
-    """Whatever else is said in the distribution database, there is no further part, and rows stay locked."""
+    """Unrelated notifications are not taken for a further part; the agent rolls back and releases its locks."""
     await ends.subscribe(TABLE)
     async with storing(ends) as store, running(ends.agent(polling_interval_ms=NEVER_MS)) as task:
         large = LargeTransaction(ends, store)
@@ -195,7 +198,11 @@ async def test_news_of_others_are_no_part(ends: Ends) -> None:
 
 
 async def test_what_is_stored_before_it_is_delivered_before_it(ends: Ends) -> None:
-    """Between two statements of the agent: the first finds nothing to deliver, the second what may be begun."""
+    """A complete transaction is delivered before an open one that follows it.
+
+    Both are stored between two statements of the agent: the first finds nothing to deliver, the
+    second finds an open transaction.
+    """
     await ends.subscribe(TABLE)
     news = asyncio.Event()
     source = await ServerSource.open(
@@ -227,7 +234,10 @@ async def test_what_is_stored_before_it_is_delivered_before_it(ends: Ends) -> No
 
 @pytest.mark.parametrize("is_own", [True, False])
 async def test_the_mark_that_counts_came_later(ends: Ends, is_own: bool) -> None:
-    """Parts of it were stored as another originator's: as the Subscriber's own, or not."""
+    """The originator of a large transaction counts as stored with its last part.
+
+    Earlier parts were stored with another originator: with the Subscriber's own, or without it.
+    """
     await ends.subscribe(TABLE)
     first, last = 0, ends.originator_id
     if not is_own:
@@ -246,7 +256,7 @@ async def test_the_mark_that_counts_came_later(ends: Ends, is_own: bool) -> None
 
 
 async def test_a_command_that_fails_waits_until_it_is_whole(ends: Ends) -> None:
-    """What to do about it is known only then."""
+    """The agent reports a failed command of an open transaction only when the transaction is complete."""
     await ends.subscribe(TABLE)
     await ends.sub.execute("alter table t add constraint odd check (id <> 2)")
     sent, points = asyncio.Event(), Points()
@@ -268,7 +278,7 @@ async def test_a_command_that_fails_waits_until_it_is_whole(ends: Ends) -> None:
 
 @pytest.mark.parametrize("ends_it", [False, True])
 async def test_of_two_log_readers_one_stores_it(ends: Ends, ends_it: bool) -> None:
-    """Whoever comes later begins anew; the other one cannot go on where its parts are gone."""
+    """A log reader that starts later stores the transaction anew; the earlier one fails."""
     async with storing(ends) as before:
         async with storing(ends) as other:
             large = LargeTransaction(ends, before)
@@ -287,7 +297,7 @@ async def test_of_two_log_readers_one_stores_it(ends: Ends, ends_it: bool) -> No
 
 
 def test_what_is_worth_beginning() -> None:
-    """Neither the Subscriber's own, nor what holds nothing for it."""
+    """An agent begins no open transaction of its own Subscriber, and none without commands for it."""
     planner = BatchPlanner((ArticleTerms(article_id=7, after=0x100, own=3),), Profile())
     window = Window(seqnos=(0x200,), xids=(5,), commands=(9,), originators=(1,), is_open=True)
     assert planner.may_begin(window)

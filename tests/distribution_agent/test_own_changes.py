@@ -1,7 +1,7 @@
-"""Updatable subscriptions: the Subscriber's own accepted rows can be newer than what its agent has brought.
+"""Tests of updatable subscriptions: the Subscriber's own rows may be newer than its agent's position.
 
-What the Publisher does and what the Subscriber does is entered here in the order of the Publisher's log; the
-Subscriber's own part is at the Subscriber already.
+Changes of the Publisher and of the Subscriber are stored in the order of the Publisher's log; the
+Subscriber has its own changes already.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ TABLE = "create table t (id integer primary key, u text unique, n integer)"
 
 
 async def test_a_key_inserted_deleted_and_inserted_again(ends: Ends) -> None:
-    """Publisher, Publisher, Subscriber: the key is taken here when the first INSERT arrives."""
+    """The Publisher inserts and deletes a key, then the Subscriber inserts it.
+
+    The key exists at the Subscriber when the first INSERT arrives.
+    """
     await ends.subscribe(TABLE)
     await ends.sub.execute(b"insert into t values (5, 'own', 1)")
     await ends.store(ins(4, "before", 0))
@@ -72,7 +75,7 @@ async def test_a_key_that_others_move_through(ends: Ends) -> None:
 
 
 async def test_the_own_transaction_that_explains_it_may_be_a_later_one(ends: Ends) -> None:
-    """Own transactions that have nothing to do with it come first; others' changes stand between."""
+    """Own transactions and changes of others may come before the own transaction that explains a duplicate."""
     await ends.subscribe(TABLE)
     await ends.sub.execute(
         b"insert into t values (20, 'x', 0), (21, 'y', 0), (22, 'z', 0), (5, 'own', 1)"

@@ -1,4 +1,4 @@
-"""Groups of statements over one connection."""
+"""Tests of groups of statements that are sent over one connection."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MISSING = Statement("select * from public.not_there")
 
 @pytest.fixture
 async def pipe(fresh_database: Database) -> AsyncIterator[Pipe]:
-    """Connected to an empty database."""
+    """Return a pipe that is connected to an empty database."""
     made = await Pipe.connect(fresh_database.dsn, application_name="pipe\\ test")
     yield made
     await made.close()

@@ -1,4 +1,4 @@
-"""Which transactions go into which commit: decided without a database."""
+"""Tests of how transactions are grouped into commits, without a database."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twopc.subscriber.distribution_agent.planner import (
 
 
 def window(*commands: int, first: int = 1, own: int = 0, lengths: tuple[int, ...] = ()) -> Window:
-    """Transactions at 1, 2, 3 ... with so many commands, all from one originator."""
+    """Return transactions at 1, 2, 3 ... with these numbers of commands, all of one originator."""
     count = len(commands)
     return Window(
         seqnos=range(first, first + count),
@@ -30,7 +30,7 @@ def window(*commands: int, first: int = 1, own: int = 0, lengths: tuple[int, ...
 
 
 def plan(found: Window, *terms: ArticleTerms, position: int = 0, **profile: int) -> list[Batch]:
-    """What the planner makes of it; one article if no terms are given."""
+    """Return the batches that the planner makes; of one article if no terms are given."""
     planner = BatchPlanner(terms or (ArticleTerms(article_id=7),), Profile(**profile))  # type: ignore[arg-type]
     return list(planner.plan(position, found))
 
@@ -82,7 +82,10 @@ def test_nothing_before_an_article_was_subscribed_to() -> None:
 
 
 def test_what_the_copy_has_seen_is_not_delivered_again() -> None:
-    """Transactions 1 and 3 were committed before the snapshot, 2 and 4 after; 5 and 6 come after the copy."""
+    """Transactions that the copy's snapshot saw are left out.
+
+    1 and 3 were committed before the snapshot, 2 and 4 after it; 5 and 6 follow the copy.
+    """
     seen = PgSnapshot.parse("102:104:102")
     terms = ArticleTerms(article_id=7, after=0, copy=seen, copied_to=4)
     batches = plan(window(*[1] * 6), terms)
@@ -138,12 +141,12 @@ TERMS = st.lists(
 )
 
 
-@settings(deadline=None)  # a busy machine is no fault
+@settings(deadline=None)  # the machine may be busy
 @given(COMMANDS, TERMS, st.lists(st.sampled_from([0, 1, 2]), min_size=40, max_size=40), st.data())
 def test_every_plan(
     commands: list[int], terms: list[ArticleTerms], originators: list[int], data: st.DataObject
 ) -> None:
-    """Every transaction is in one batch, whole, in order, with the articles that want it, within bounds."""
+    """Every transaction is whole, in one batch, in order, for the articles that want it, within bounds."""
     size, threshold = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 60))
     found = Window(
         seqnos=range(1, len(commands) + 1),
@@ -173,7 +176,7 @@ def test_every_plan(
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=60), st.integers(1, 9), st.integers(1, 60))
 def test_a_plain_window_is_cut_as_any_other(commands: list[int], size: int, threshold: int) -> None:
-    """One without own transactions is planned another way, and comes to the same."""
+    """A window without own transactions is planned by a shortcut, with the same result."""
     drawn = Window(
         seqnos=range(1, len(commands) + 1),
         xids=range(101, len(commands) + 101),
@@ -184,7 +187,8 @@ def test_a_plain_window_is_cut_as_any_other(commands: list[int], size: int, thre
     profile = Profile(
         commit_batch_size=size, commit_batch_threshold=threshold, block_bytes=4_000_000
     )
-    # a transaction that is the Subscriber's own has the whole window looked at; it stands alone here, at the end
+    # An own transaction makes the planner inspect the whole window; here it is alone in the
+    # last batch.
     terms = (ArticleTerms(article_id=7, own=5),)
     with_own = Window(
         seqnos=range(1, len(commands) + 2),
@@ -198,7 +202,10 @@ def test_a_plain_window_is_cut_as_any_other(commands: list[int], size: int, thre
 
 
 def test_a_long_backlog_is_brought_in_few_commits() -> None:
-    """Up to what the profile allows; where little waits, and where something failed, batches stay as they are."""
+    """Batches of a long backlog grow up to the profile's limit.
+
+    They keep the usual size if few transactions wait, or after a failure.
+    """
     planner = BatchPlanner((ArticleTerms(article_id=7),), Profile(backlog_batch_size=3_000))
 
     def sizes(count: int, *, grows: bool) -> set[int]:

@@ -1,4 +1,4 @@
-"""An agent that goes on until it is told to stop, in this process and in one of its own."""
+"""Tests of an agent that runs until it is stopped, in this process and in its own."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from twopc.lsn import lsn_text
 from twopc.subscriber.distribution_agent import AgentProgress, Config, DistributionAgent
 
 TABLE = "create table t (id integer primary key, v text, n integer)"
-#: Longer than any test: nothing is found by looking again.
+#: Longer than any test, so that polling finds nothing.
 NEVER_MS = 3_600_000
 
 
 @asynccontextmanager
 async def running(agent: DistributionAgent) -> AsyncIterator[asyncio.Task[AgentProgress]]:
-    """The agent runs meanwhile."""
+    """Run the agent during the block."""
     stop = asyncio.Event()
     task = asyncio.create_task(agent.run(stop))
     try:
@@ -142,14 +142,14 @@ async def test_a_stop_ends_any_wait(ends: Ends) -> None:
 
 
 class Program:
-    """``python -m twopc.subscriber.distribution_agent``."""
+    """A process that runs ``python -m twopc.subscriber.distribution_agent``."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
 
     @classmethod
     async def start(cls, config: Config, **profile: Any) -> Program:
-        """Start it."""
+        """Start the process."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -163,7 +163,7 @@ class Program:
         return cls(process)
 
     async def end(self) -> tuple[int, str]:
-        """What it ended with, and said."""
+        """Return the exit code and the error output."""
         _, said = await self.process.communicate()
         assert self.process.returncode is not None
         return self.process.returncode, said.decode()
@@ -181,7 +181,10 @@ async def test_in_a_process_of_its_own(ends: Ends) -> None:
 
 
 async def test_a_process_that_waits_for_a_row_ends_too(ends: Ends) -> None:
-    """What its server was asked to do is done or not, and by the next one if not."""
+    """An agent that waits for a row lock stops on SIGTERM.
+
+    Its command is applied or not; if not, the next agent applies it.
+    """
     await ends.subscribe(TABLE)
     await ends.sub.execute("insert into t (id) values (1)")
     program = await Program.start(ends.config(), polling_interval_ms=NEVER_MS)

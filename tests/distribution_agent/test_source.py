@@ -1,4 +1,4 @@
-"""Commands out of stored blocks: cut out of their arrays or taken out one by one, they are the same."""
+"""Tests of reading commands from stored blocks, as whole arrays or individually, with the same result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OWN, _OTHER = 5, 6
 
 
 async def source(ends: Ends, **profile: Any) -> ServerSource:
-    """The agent's side of the distribution database."""
+    """Open the agent's connection to the distribution database."""
     return await ServerSource.open(
         ends.distribution.dsn,
         publisher=PUBLISHER,
@@ -40,7 +40,7 @@ async def source(ends: Ends, **profile: Any) -> ServerSource:
 def drawn(chance: random.Random, count: int, articles: Sequence[int], *, own: bool) -> list[
     tuple[LoggedTransaction, list[Made]]
 ]:  # fmt: skip
-    """Transactions of up to five commands; some of them the Subscriber's own, some posted."""
+    """Return transactions of up to five commands; some are the Subscriber's own, some are posted messages."""
     made: list[tuple[LoggedTransaction, list[Made]]] = []
     for place in range(1, count + 1):
         who = chance.choice([0, 0, _OWN, _OTHER]) if own else chance.choice([0, _OTHER])
@@ -55,7 +55,7 @@ def drawn(chance: random.Random, count: int, articles: Sequence[int], *, own: bo
 
 
 def batches(bounds: Sequence[int]) -> list[Batch]:
-    """Those between the positions."""
+    """Return the batches between the positions."""
     return [
         Batch(after=after, upto=upto, seqnos=(), articles=(7, 8), commands=0)
         for after, upto in pairwise(bounds)
@@ -77,12 +77,12 @@ async def test_cut_out_or_taken_out(
     own: bool,
     apart: tuple[int, ...],
 ) -> None:
-    """Wherever blocks and batches begin and end."""
+    """Both ways give the same commands, wherever blocks and batches begin and end."""
     monkeypatch.setattr(rows, "BLOCK_COMMANDS", limit)
     chance = random.Random(limit)
     transactions = drawn(chance, 60, articles, own=own)
     cut = chance.randint(1, 59)
-    for some in (transactions[:cut], transactions[cut:]):  # stored by and by
+    for some in (transactions[:cut], transactions[cut:]):  # in two writes
         await write_blocks(ends.admin, ends.publisher_id, some)
     at = await source(ends)
     try:
@@ -119,7 +119,7 @@ async def test_cut_out_or_taken_out(
                 )  # fmt: skip
             assert found[0] == found[1]
             assert all(fits for _, _, fits in found[0])
-        if limit < 2000 and articles == (7,):  # they were cut out: a row for each block
+        if limit < 2000 and articles == (7,):  # a row for each block
             assert rows_of[queries.CUT_OUT] > rows_of[queries.BATCHES]
     finally:
         await at.close()
@@ -132,7 +132,7 @@ async def test_cut_out_or_taken_out(
 async def test_queries_leave_out_what_is_its_own(
     ends: Ends, monkeypatch: pytest.MonkeyPatch, own: OwnCommands, large: bool
 ) -> None:
-    """What they leave out of drawn commands is what `OwnCommands` has; one by one, cut out, and in blocks."""
+    """Queries leave out exactly the commands that `OwnCommands` names, in every way of reading."""
     monkeypatch.setattr(rows, "BLOCK_COMMANDS", 7)
     transactions = drawn(random.Random(1), 60, (7, 8), own=True)
     for place, who in enumerate((_OWN, _OTHER, 0), start=61):
@@ -170,7 +170,7 @@ async def test_queries_leave_out_what_is_its_own(
 
 
 async def test_a_window_from_anywhere(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has every transaction after a position, parts of large ones or not."""
+    """A window has every transaction after its position, including large ones in parts."""
     monkeypatch.setattr(rows, "BLOCK_COMMANDS", 4)
     chance = random.Random(1)
     transactions = drawn(chance, 40, (7,), own=True)

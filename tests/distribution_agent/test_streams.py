@@ -1,4 +1,4 @@
-"""Several connections at once: everything in every batch or nothing, and one connection where they clash."""
+"""Tests of several streams: each batch is applied as a whole, and over one connection after a conflict."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def spread(*commands: Does) -> list[Does]:
-    """With hash keys, one after the other."""
+    """Return the commands with consecutive hash keys."""
     return [
         Does(
             operation=each.operation,
@@ -83,7 +83,7 @@ async def test_a_large_transaction_in_blocks(ends: Ends) -> None:
 
 
 async def test_a_key_that_moves_on(ends: Ends) -> None:
-    """The seed's example: pk 1 → 2, then 2 → 3, over two streams."""
+    """Updates of one key over two streams, 1 → 2 and 2 → 3, are applied over one connection."""
     await ends.subscribe(TABLE)
     await ends.store(ins(1, "moves", 0))
     agent = ends.agent(subscription_streams=2)
@@ -103,7 +103,11 @@ async def test_a_key_that_moves_on(ends: Ends) -> None:
 
 
 async def test_a_foreign_key_that_is_for_replication_too(ends: Ends) -> None:
-    """Children go over another stream than their parents: the order is not the Publisher's."""
+    """A foreign key that is enforced for agents makes the agent fall back to one connection.
+
+    Child rows are sent over another stream than their parents, so the Publisher's order is
+    not kept.
+    """
     await ends.subscribe("create table p (id integer primary key)", table="p", article_id=6)
     await ends.subscribe("create table t (id integer primary key, p integer references p)")
     await ends.sub.execute(
@@ -119,8 +123,11 @@ async def test_a_foreign_key_that_is_for_replication_too(ends: Ends) -> None:
 
 
 async def test_streams_that_wait_for_each_other(ends: Ends) -> None:
-    """Both change one row: the second waits, for ever if nobody looked, because the first one is prepared
-    and waits for it."""
+    """Streams that change the same row wait for each other, and the agent falls back to one connection.
+
+    The second waits for the first, which is prepared and waits for the second. PostgreSQL does not
+    detect this.
+    """
     await ends.subscribe(TABLE)
     await ends.store(ins(1, "", 0), ins(2, "", 0))
     agent = ends.agent(subscription_streams=2)
@@ -137,7 +144,10 @@ async def test_streams_that_wait_for_each_other(ends: Ends) -> None:
 
 
 async def test_a_unique_value_that_passes_from_row_to_row(ends: Ends) -> None:
-    """Over another stream than it was given up: it is taken still, or waited for."""
+    """A unique value that moves between rows of two streams is delivered over one connection.
+
+    The value is still taken, or the stream waits for it.
+    """
     await ends.subscribe(f"{TABLE}; create unique index on t (v)")
     await ends.store(ins(1, "taken", 0))
     agent = ends.agent(subscription_streams=2)
@@ -188,7 +198,7 @@ async def test_skipping_with_streams(ends: Ends) -> None:
 
 
 async def test_prepared_transactions_of_others_are_left_alone(ends: Ends) -> None:
-    """One of them has the very name that a stream of this agent would have given it."""
+    """An agent leaves prepared transactions of others, even one with a gid of its own streams."""
     await ends.subscribe(TABLE)
     rows = await (
         await ends.sub.execute("select oid from pg_database where datname = current_database()")
@@ -218,7 +228,10 @@ async def test_prepared_transactions_of_others_are_left_alone(ends: Ends) -> Non
 
 
 async def test_readers_never_see_a_part_with_one_stream(ends: Ends) -> None:
-    """Every source transaction moves an amount between two rows: their sum stays."""
+    """A reader never sees a part of a source transaction that one stream applies.
+
+    Every transaction moves an amount between two rows, so that their sum does not change.
+    """
     await ends.subscribe(TABLE)
     await ends.store(*(ins(n, "", 100) for n in range(10)))
     agent = ends.agent(commit_batch_size=3)
@@ -265,7 +278,7 @@ async def test_there_must_be_room_for_what_streams_prepare(ends: Ends) -> None:
 
 
 async def test_what_a_cancelled_call_has_left_is_settled_by_the_next(ends: Ends) -> None:
-    """The same agent goes on: what it had prepared would be in its own way."""
+    """An agent settles the transactions that its own cancelled call left prepared."""
     await ends.subscribe(TABLE)
     await ends.store(*spread(*(ins(n, "", 0) for n in range(10))))
     points, reached = Points(), asyncio.Event()

@@ -1,7 +1,7 @@
 """The whole crash matrix, cell by cell: ``python -m tests.grid``.
 
-Prints each cell that is broken as soon as it is, with the command that plays it again, and a table of all
-at the end; writes every cell as CSV and as a page. Each process has servers of its own.
+Prints each broken cell immediately, with the command that plays it again, and a table of all cells
+at the end; writes every cell as CSV and as a page. Each process has its own servers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SAY_EVERY = 100
 
 @dataclass(slots=True)
 class Tally:
-    """The figures of some cells."""
+    """Totals of some cells."""
 
     played: int = 0
     nothing_to_strike: int = 0
@@ -48,7 +48,7 @@ class Tally:
             self.recovery_s.append(result.recovery_s)
 
     def line(self) -> str:
-        """The figures as cells of a table."""
+        """Return the totals as cells of a table."""
         times = sorted(self.recovery_s)
         p50, p99, most = (
             (quantiles(times, n=100)[49], quantiles(times, n=100)[98], times[-1])
@@ -82,7 +82,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
 
 def main(arguments: list[str]) -> int:
-    """Play the grid; returns 1 if a cell is broken."""
+    """Play the grid; return 1 if a cell is broken."""
     options = _options(arguments)
     kinds = [
         kind
@@ -130,7 +130,7 @@ def main(arguments: list[str]) -> int:
 
 
 def square_of(spec: Spec, result: Result) -> Square:
-    """A cell as the page shows it."""
+    """Return a cell as the page shows it."""
     column = "between any two steps" if spec.cut else "nowhere"
     return Square(
         row="no fault" if spec.row == "-" else f"{spec.row} {spec.fault or 'the coordinator'}",

@@ -1,7 +1,6 @@
 """Cells of the crash matrix: one fault at one protocol point of one kind of transaction.
 
-The points are those that a clean run has reached, so that a new one is struck without being listed
-anywhere.
+The points are those that a run without faults reaches, so that a new point needs no registration.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from twopc.protocol import VARIANTS
 
 KILLS_IN_RECOVERY = 3
 _DRIVERS_POINTS = {point.partition("(")[0] for point in POINTS}
-#: In cells where somebody waits for the background recovery of a process that lives on.
+#: Interval of background recovery in cells in which the process stays alive.
 _RECOVERY_INTERVAL_S = 0.2
-#: How long such a process looks for an outcome before it says that it is in doubt.
+#: Time after which such a process reports an outcome as in doubt.
 _IN_DOUBT_AFTER_S = 0.3
 
 
@@ -46,7 +45,7 @@ class Kind:
 
     @property
     def last_agent(self) -> str:
-        """Who decides; empty if the decision log does."""
+        """Return the last agent; empty if the decision log decides."""
         return SUBSCRIBER if VARIANTS[self.commit].last_agent else ""
 
 
@@ -76,11 +75,11 @@ class Cell:
     place: Place
     fault: Fault = KILLED
     first: Place | None = None
-    """Where the coordinator was killed before: then `place` is in the process that recovers."""
+    """Place at which the coordinator was killed before; then `place` is in the recovering process."""
 
     @property
     def row(self) -> str:
-        """Of the crash matrix."""
+        """Row of the crash matrix."""
         return "M2" if self.first and self.fault is KILLED else self.fault.row
 
     def __str__(self) -> str:
@@ -90,26 +89,26 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What came of a cell."""
+    """The result of a cell."""
 
     cell: str
     row: str
     broken: tuple[str, ...] = ()
-    """Which invariants do not hold; empty: all do."""
+    """Invariants that do not hold."""
     struck: bool = True
-    """False: at that point there was nothing to strike."""
+    """False if there was no target at that point."""
     answer: str = ""
     outcome: str = ""
-    """``committed`` or ``aborted``: how it ended."""
+    """``committed`` or ``aborted``."""
     recovery_s: float = 0.0
-    """From the start of the recovering process until nothing was prepared."""
+    """Time from the start of the recovering process until nothing was prepared."""
     found_prepared: int = 0
     """Branches that the fault left prepared."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Seen:
-    """Evidence while it is being collected."""
+    """Evidence that is being collected."""
 
     name: str
     row: int
@@ -122,25 +121,25 @@ class Seen:
 
     @classmethod
     def begin(cls, rig: Rig, kind: Kind) -> Seen:
-        """Before the transaction, with a coordinator's name and a row of its own."""
+        """Begin before the transaction, with a new coordinator's name and a new row."""
         name, row = rig.fresh_name(), rig.fresh_row()
         seen = cls(name=name, row=row, kind=kind, others=rig.others())
         seen.look(rig)
         return seen
 
     def look(self, rig: Rig) -> State:
-        """Look at everything, and keep what is seen."""
+        """Record and return the state of everything."""
         state = rig.look(self.name, self.row)
         self.states.append(state)
         return state
 
     def hear(self, process: CoordinatorProcess) -> None:
-        """Keep what the process has told of its transaction, if it had one."""
+        """Record what the process has reported about its transaction, if it had one."""
         if process.task.row:
             self.gid, self.trace, self.answer = process.gid, tuple(process.trace), process.answer
 
     def evidence(self, rig: Rig) -> Evidence:
-        """All of it."""
+        """Return all evidence."""
         return Evidence(
             gid=self.gid,
             last_agent=self.kind.last_agent,
@@ -156,7 +155,7 @@ class Seen:
 
 
 def clean_run(rig: Rig, kind: Kind) -> tuple[list[Place], Result]:
-    """One transaction without a fault: the places that it came by, in order."""
+    """Run one transaction without a fault; return the places that it reached, in order."""
     seen = Seen.begin(rig, kind)
     with CoordinatorProcess(_task(rig, seen, listen=True)) as process:
         process.end()
@@ -165,7 +164,7 @@ def clean_run(rig: Rig, kind: Kind) -> tuple[list[Place], Result]:
 
 
 def clean_recovery(rig: Rig, kind: Kind, first: Place) -> list[Place]:
-    """The places that recovery comes by after the coordinator was killed at `first`."""
+    """Return the places that recovery reaches after the coordinator was killed at `first`."""
     seen = Seen.begin(rig, kind)
     with CoordinatorProcess(_task(rig, seen, arm=f"{first}=kill")) as process:
         process.end()
@@ -175,7 +174,7 @@ def clean_recovery(rig: Rig, kind: Kind, first: Place) -> list[Place]:
 
 
 def places_of(points: list[str]) -> list[Place]:
-    """The places at which points were reached."""
+    """Return the places at which the points were reached."""
     arrivals: Counter[str] = Counter()
     places = []
     for point in points:
@@ -185,7 +184,7 @@ def places_of(points: list[str]) -> list[Place]:
 
 
 def length_of(rig: Rig, kind: Kind) -> int:
-    """How many things the machines of a transaction do, on the path of every day."""
+    """Return the number of steps of a transaction's machines, on the usual path."""
     seen = Seen.begin(rig, kind)
     with CoordinatorProcess(_task(rig, seen)) as process:
         process.end()
@@ -196,7 +195,7 @@ def length_of(rig: Rig, kind: Kind) -> int:
 
 
 def play(rig: Rig, cell: Cell) -> Result:
-    """Play one cell: the transaction, the fault, recovery, recovery again."""
+    """Play one cell: the transaction, the fault, and recovery twice."""
     seen = Seen.begin(rig, cell.kind)
     wrong: list[str] = []
     struck = True
@@ -205,7 +204,8 @@ def play(rig: Rig, cell: Cell) -> Result:
         seen.look(rig)
     recovers = cell.first is not None
     by_environment = cell.fault is KILLED and cell.place.point.partition("(")[0] in _DRIVERS_POINTS
-    # Killed in recovery three times: after the first time there may be less to do, and the point is missed.
+    # Recovery is killed three times: after the first there may be less work, and the point is
+    # not reached.
     for turn in range(KILLS_IN_RECOVERY if recovers and by_environment else 1):
         task = rig.task(seen.name) if recovers else _task(rig, seen)
         excused = wrong if turn == 0 else []
@@ -221,7 +221,7 @@ def play(rig: Rig, cell: Cell) -> Result:
 
 
 def play_together(rig: Rig, cells: Sequence[Cell]) -> list[Result]:
-    """Play cells of one shared fault, each at a point of its own: one strike, and one restart, for all."""
+    """Play cells of one shared fault, each at its own point, with one strike and one restart."""
     fault = cells[0].fault
     assert fault.is_shared and all(cell.fault is fault and not cell.first for cell in cells)
     seens = [Seen.begin(rig, cell.kind) for cell in cells]
@@ -257,7 +257,7 @@ def _all_go_on(
     seens: Sequence[Seen],
     wrongs: Sequence[list[str]],
 ) -> None:
-    """Let them go on from where they stand, and end when they are through."""
+    """Resume the processes from their points, and end them when their transactions are over."""
     for process in processes:
         process.go_on()
     lives = [process.done() for process in processes]
@@ -281,7 +281,7 @@ def _halting(task: Task, cell: Cell) -> Task:
 
 
 def play_cut(rig: Rig, kind: Kind, cut: int) -> Result:
-    """The coordinator is killed when its machines have done `cut` things; points are not armed."""
+    """Kill the coordinator after `cut` steps of its machines, without arming a point."""
     seen = Seen.begin(rig, kind)
     wrong: list[str] = []
     with CoordinatorProcess(_task(rig, seen, cut=cut)) as process:
@@ -296,7 +296,7 @@ def play_cut(rig: Rig, kind: Kind, cut: int) -> Result:
 def _killed_by_environment(
     rig: Rig, seen: Seen, place: Place, task: Task, wrong: list[str]
 ) -> None:
-    """The process kills itself, as ``TWOPC_ARM`` says."""
+    """Run a process that kills itself, by ``TWOPC_ARM``."""
     armed = replace(task, arm=f"{place.point}=kill@{place.nth}")
     with CoordinatorProcess(armed) as process:
         process.end()
@@ -317,7 +317,7 @@ def _struck_where_it_leads(rig: Rig, seen: Seen, cell: Cell, task: Task, wrong: 
 
 
 def _struck_at_halt(rig: Rig, seen: Seen, cell: Cell, task: Task, wrong: list[str]) -> bool:
-    """The process halts at the place, and the fault strikes from outside."""
+    """Halt the process at the place, and strike from outside."""
     with CoordinatorProcess(_halting(task, cell)) as process:
         if not process.halted():
             wrong.append("it did not come to its point")
@@ -334,7 +334,7 @@ def _struck_at_halt(rig: Rig, seen: Seen, cell: Cell, task: Task, wrong: list[st
             if cell.fault.heal is not None:
                 cell.fault.heal(rig, process)
         if lives:
-            wrong.extend(_settles(rig, seen))  # on its own: it lives on
+            wrong.extend(_settles(rig, seen))  # its background recovery must settle them
         process.end()
         if process.exit_code != 0:
             wrong.append(f"the coordinator's process ended with {process.exit_code}")
@@ -361,7 +361,7 @@ def recovered(
     wrong: list[str] | None = None,
     judge: Judge | None = None,
 ) -> Result:
-    """Recover in a process of its own, twice, and judge."""
+    """Recover twice in a separate process, and check the invariants."""
     found = sum(len(held.prepared) for held in seen.states[-1].sites.values())
     began = time.monotonic()
     with CoordinatorProcess(rig.task(seen.name)) as process:

@@ -1,7 +1,7 @@
-"""Faults that strike while a coordinator's process stands at a protocol point.
+"""Faults that strike while a coordinator's process is halted at a protocol point.
 
-Each really happens: SIGKILL, a shutdown, ``pg_terminate_backend``. They know processes and servers, and not
-what should come of it.
+Each fault is real: SIGKILL, a shutdown, ``pg_terminate_backend``. Faults must not depend on the
+expected outcome.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from twopc.server.polling import wait_for
 from twopc.waits import link_name
 
 Strike = Callable[[Rig, CoordinatorProcess], bool]
-"""Does it; False if there is nothing there to strike."""
+"""Performs the fault; returns False if there is no target."""
 Judge = Callable[[Rig, Evidence, list[str]], list[str]]
-"""What is broken, from what the invariants say is."""
+"""Returns the violations, given those that the invariants report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,20 +31,20 @@ class Fault:
 
     name: str
     row: str
-    """Of the crash matrix."""
+    """Row of the crash matrix."""
     strike: Strike
     stays: bool = False
-    """What was struck stays down until the process has answered, or ended."""
+    """The target stays down until the process has answered, or ended."""
     kills_coordinator: bool = False
     heal: Callable[[Rig, CoordinatorProcess], None] | None = None
-    """Mends what `rig.up` does not, after the process has answered or ended."""
+    """Restores what `rig.up` does not, after the process has answered or ended."""
     lead: Callable[[Rig, Task], Task] | None = None
-    """Where the process's connections shall lead, before it is started; `end` takes that down."""
+    """Redirects the process's connections before it is started; `end` undoes it."""
     end: Callable[[], None] | None = None
     is_shared: bool = False
-    """It strikes whoever is there: several transactions may stand at their points for one strike."""
+    """Several transactions can be at their points for one strike, because it affects all sessions."""
     judge: Judge | None = None
-    """Takes back what the fault itself breaks, and adds what must be seen of it."""
+    """Removes violations that the fault itself causes, and adds those of what it requires."""
 
 
 def _kill_coordinator(rig: Rig, process: CoordinatorProcess) -> bool:
@@ -74,7 +74,7 @@ def _shut_down(node: str, how: str, rig: Rig, process: CoordinatorProcess) -> bo
     server = rig.servers[node]
     if how == "immediate":
         server.crash()
-    server.restart()  # in order, if it still runs: fast shutdown
+    server.restart()  # a fast shutdown, if the server still runs
     return True
 
 
@@ -93,7 +93,7 @@ where datname = current_database() and application_name like %s and pid <> pg_ba
 
 
 def backends(rig: Rig, name: str, session: str) -> tuple[str, list[int]]:
-    """Where a coordinator's sessions of one kind are, and their process ids there."""
+    """Return the node of a coordinator's sessions of one kind, and their pids."""
     if session == DECISIONS:
         return LOG, _pids(rig, LOG, f"twopc decisions {name}")
     if session == FINISHER:
@@ -113,7 +113,7 @@ def _pids(rig: Rig, node: str, pattern: str, *, digits: bool = False) -> list[in
 
 
 def _signal_backends(session: str, function: str, rig: Rig, process: CoordinatorProcess) -> bool:
-    """Terminate (and wait until it is gone), or cancel."""
+    """Terminate the backends, and wait for their end, or cancel them."""
     node, pids = backends(rig, process.task.coordinator, session)
     for pid in pids:
         rig.fetch(node, f"select {function}", (pid,))
@@ -121,7 +121,7 @@ def _signal_backends(session: str, function: str, rig: Rig, process: Coordinator
 
 
 def _kill_backends(session: str, rig: Rig, process: CoordinatorProcess) -> bool:
-    """SIGKILL: the server takes all its sessions down and recovers, and is up again on return."""
+    """Send SIGKILL to the backends; the server restarts all sessions, and is up on return."""
     node, pids = backends(rig, process.task.coordinator, session)
     for pid in pids:
         os.kill(pid, signal.SIGKILL)

@@ -1,7 +1,7 @@
-"""M12, M13, M23: somebody else names our branches: a request that comes twice, a gid that is taken, a
-person who finishes a branch by hand.
+"""M12, M13, M23: Faults by others that use our gids.
 
-What they do is SQL of a superuser's over a connection of its own.
+Requests are duplicated, gids are taken, and branches are finished manually, by SQL of a superuser
+over a separate connection.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ROLLBACK_PREPARED = "rollback prepared {}"
 
 
 def _say(rig: Rig, site: str, gid: str, *commands: str, database: str = "") -> None:
-    """Commands about a gid, one by one, on one connection of a superuser's."""
+    """Execute commands with a gid on one connection of a superuser, in autocommit."""
     dsn = rig.servers[site].superuser_dsn(database or rig.node(site).database)
     with psycopg.connect(dsn, autocommit=True) as connection:
         for command in commands:
@@ -42,9 +42,10 @@ def _is_prepared(rig: Rig, site: str, gid: str) -> bool:
 
 
 def _twice(rig: Rig, process: CoordinatorProcess) -> bool:
-    """What the coordinator has asked for, or is about to, is asked for on another connection too.
+    """Repeat the coordinator's last or next request on another connection.
 
-    Before the decision that is PREPARE of what is prepared already, afterwards COMMIT PREPARED.
+    Before the decision that is PREPARE of branches that are prepared already, after it
+    COMMIT PREPARED.
     """
     gid = process.gid
     decided = _is_decided(rig, process)
@@ -85,7 +86,7 @@ def _is_decided(rig: Rig, process: CoordinatorProcess) -> bool:
 
 
 class _Takes:
-    """Somebody has prepared something under the gid of our branch before we do."""
+    """A transaction that another client has prepared under our branch's gid before we do."""
 
     def __init__(self, site: str, database: str) -> None:
         self._site = site
@@ -93,7 +94,7 @@ class _Takes:
         self._held: list[tuple[object, ...]] = []
 
     def strike(self, rig: Rig, process: CoordinatorProcess) -> bool:
-        """Take it, if it is still free."""
+        """Take the gid if it is free."""
         self._held = []
         gid = branch_gid(process.gid, self._site)
         if not process.gid or process.task.row == 0:
@@ -106,7 +107,7 @@ class _Takes:
         return True
 
     def heal(self, rig: Rig, process: CoordinatorProcess) -> None:
-        """It is untouched; let it go."""
+        """Check that the transaction is unchanged, and roll it back."""
         if not self._held:
             return
         gid = branch_gid(process.gid, self._site)
@@ -143,10 +144,10 @@ def _by_hand_and_killed(site: str, command: str, rig: Rig, process: CoordinatorP
 
 
 def told(rig: Rig, evidence: Evidence, broken: list[str]) -> list[str]:
-    """The sites may differ, but never in silence: both states are recorded, and the application knows.
+    """Accept sites that differ only if both outcomes are recorded, and the application knows.
 
-    Where they do not differ the invariants hold; only that nobody had decided what was committed by hand
-    is as it is, and recorded too.
+    If the sites do not differ, the invariants hold. A manual commit without a decision is also
+    accepted if it is recorded.
     """
     found = rig.fetch(LOG, _HEURISTICS, (f"{evidence.gid}:",))
     if not any(line.startswith("I1:") for line in broken):
@@ -157,7 +158,7 @@ def told(rig: Rig, evidence: Evidence, broken: list[str]) -> list[str]:
     answer = evidence.answer
     if answer is not None and answer.outcome != "in_doubt":
         wrong.append(f"M23: the sites differ, and the application was told {answer}")
-    # The decision stays as evidence, and what flipped was flipped by hand.
+    # The decision is kept as evidence; the changed outcome is the operator's.
     return wrong + [line for line in broken if line[:2] not in ("I1", "I3", "I4", "I5", "I8")]
 
 

@@ -1,10 +1,10 @@
-"""What must hold after any fault, judged from the evidence of one global transaction.
+"""The invariants that must hold after any fault, checked on the evidence of one global transaction.
 
-Each checker returns what is broken, in words. They know the evidence and nothing else: no database, no
-fault, and not what was expected to happen.
+Each checker returns descriptions of violations. Checkers depend only on the evidence: not on a
+database, a fault, or an expected outcome.
 
-Evidence is what the process told before it ended (its machines' trace, its answer), and what was seen at
-both sites afterwards, at several moments.
+Evidence consists of what the process reported before it ended (its machines' trace, its answer),
+and of the states of both sites observed afterwards, at several moments.
 """
 
 from __future__ import annotations
@@ -28,24 +28,27 @@ ABSENT = "absent"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """All that is known of one global transaction."""
+    """Everything known about one global transaction."""
 
     gid: str
-    """Without a branch; empty if none was begun."""
+    """Gid without a branch; empty if no transaction was begun."""
     last_agent: str = ""
-    """The participant whose commit is the decision; empty if the decision log has it."""
+    """The participant whose commit is the decision; empty if the decision log holds it."""
     trace: tuple[Traced, ...] = ()
     answer: Answered | None = None
     states: tuple[State, ...]
-    """Oldest first: before the transaction; after the fault (perhaps several); after recovery; after
-    another recovery."""
+    """States before the transaction, after the fault, and after recovery, oldest first.
+
+    There may be several after the fault; the last two are after recovery and after a
+    second recovery.
+    """
     others: tuple[Any, ...] = ()
-    """What else is prepared, before."""
+    """Other prepared transactions, before."""
     others_after: tuple[Any, ...] = ()
 
 
 def branch(evidence: Evidence, state: State, site: str) -> str:
-    """How a branch stands: `COMMITTED`, `PREPARED`, `FENCED` or `ABSENT`."""
+    """Return the state of a branch: `COMMITTED`, `PREPARED`, `FENCED` or `ABSENT`."""
     gid = branch_gid(evidence.gid, site)
     held = state.sites[site]
     markers = dict(held.markers)
@@ -59,7 +62,7 @@ def _stands(evidence: Evidence, state: State) -> dict[str, str]:
 
 
 def atomic(evidence: Evidence) -> list[str]:
-    """I1: in the end every branch is committed or none is, and the rows say the same."""
+    """I1: In the end every branch is committed or none is, and the rows match."""
     first, last = evidence.states[0], evidence.states[-1]
     stands = _stands(evidence, last)
     committed = [site for site, how in stands.items() if how == COMMITTED]
@@ -79,7 +82,7 @@ def atomic(evidence: Evidence) -> list[str]:
 
 
 def voted(evidence: Evidence) -> list[str]:
-    """I2: whoever commits, or is counted on in the decision, has voted yes before."""
+    """I2: Every participant that commits, or is part of a commit decision, has voted yes before."""
     yes: set[str] = set()
     asked = False
     broken = []
@@ -101,7 +104,7 @@ def voted(evidence: Evidence) -> list[str]:
 
 
 def answered_truly(evidence: Evidence) -> list[str]:
-    """I3: what the application was told is how it is; in doubt it may be either."""
+    """I3: The application's answer matches the outcome; in doubt matches both."""
     answer = evidence.answer
     if answer is None or answer.outcome == "in_doubt":
         return []
@@ -115,7 +118,7 @@ def answered_truly(evidence: Evidence) -> list[str]:
 
 
 def never_flips(evidence: Evidence) -> list[str]:
-    """I4: what a branch once was for good it stays; and one that has committed carries the others."""
+    """I4: A final state of a branch never changes, and one committed branch implies all."""
     broken = []
     for site in SITES:
         seen = [branch(evidence, state, site) for state in evidence.states]
@@ -132,7 +135,7 @@ def never_flips(evidence: Evidence) -> list[str]:
 
 
 def nothing_left(evidence: Evidence) -> list[str]:
-    """I5: after recovery nothing is prepared, and nothing is kept in the decision log."""
+    """I5: After recovery nothing is prepared, and the decision log holds nothing."""
     broken = []
     for state in evidence.states[-2:]:
         for site, held in state.sites.items():
@@ -142,14 +145,14 @@ def nothing_left(evidence: Evidence) -> list[str]:
 
 
 def others_untouched(evidence: Evidence) -> list[str]:
-    """I6: whatever else was prepared is prepared still: the same transaction, owner and time."""
+    """I6: Other prepared transactions stay prepared: the same transaction, owner and time."""
     if evidence.others == evidence.others_after:
         return []
     return [f"others were {evidence.others} and are {evidence.others_after}"]
 
 
 def decided_first(evidence: Evidence) -> list[str]:
-    """I7: nobody is told to commit before the decision is durable."""
+    """I7: No participant is told to commit before the decision is durable."""
     decided = False
     for note in evidence.trace:
         what = note.what
@@ -163,7 +166,7 @@ def decided_first(evidence: Evidence) -> list[str]:
 
 
 def remembered(evidence: Evidence) -> list[str]:
-    """I8: while one branch is committed and another prepared, the decision can be found."""
+    """I8: While one branch is committed and another prepared, the decision can be found."""
     broken = []
     for state in evidence.states:
         stands = _stands(evidence, state)
@@ -177,12 +180,12 @@ def remembered(evidence: Evidence) -> list[str]:
 
 
 def settled_once(evidence: Evidence) -> list[str]:
-    """I9: recovering again changes nothing."""
+    """I9: A second recovery changes nothing."""
     once, twice = evidence.states[-2:]
     return [] if once == twice else [f"the second recovery changed {once} to {twice}"]
 
 
-#: By the names under which the matrix speaks of them.
+#: The invariants by their names in the matrix.
 INVARIANTS: Mapping[str, Callable[[Evidence], list[str]]] = {
     "I1": atomic,
     "I2": voted,
@@ -197,5 +200,5 @@ INVARIANTS: Mapping[str, Callable[[Evidence], list[str]]] = {
 
 
 def broken(evidence: Evidence) -> list[str]:
-    """Everything that is broken, with the invariant's name in front."""
+    """Return all violations, each with the invariant's name."""
     return [f"{name}: {what}" for name, check in INVARIANTS.items() for what in check(evidence)]

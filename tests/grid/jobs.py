@@ -1,6 +1,6 @@
-"""What processes of the grid do: derive the cells of a kind of transaction, and play some of them.
+"""Jobs of the grid's processes: derive the cells of a kind of transaction, and play some of them.
 
-Jobs are values that can be sent: faults are known by row and name.
+Jobs can be sent to another process: faults are identified by row and name.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from tests.grid.rig import Rig
 from tests.grid.rows import EVERY
 from twopc.errors import ServerError
 
-#: Faults of single sessions, and what others do to a branch, are told apart by the driver and not by the
-#: variant: two are enough.
+#: Faults of single sessions, and other clients' actions on a branch, depend on the driver and not
+#: on the variant: two variants are enough.
 _TWO = ("presumed_abort", "last_agent")
 _VARIANTS_OF = dict.fromkeys(
     ("M5", "M6", "M7", "M8", "M12", "M13", "M16", "M17", "M18", "M22", "M24"), _TWO
 )
-#: Several transactions stand at their points for one strike.
+#: Number of transactions that are at their points for one strike.
 _TOGETHER_MAX = 8
-#: With every so-manieth group there are others at work.
+#: One of so many groups is played while the oracle's clients work.
 _LANE_EVERY = 10
 _BY_NAME = {(fault.row, fault.name): fault for fault in EVERY}
 
@@ -51,21 +51,21 @@ class Spec:
     kind: Kind
     row: str
     fault: str = ""
-    """Empty: none, or a cut."""
+    """Name of the fault; empty for no fault, or for a cut."""
     place: Place | None = None
     first: Place | None = None
     cut: int = 0
 
     @property
     def cell(self) -> Cell:
-        """The cell itself."""
+        """Return the cell."""
         assert self.place is not None
         fault = _BY_NAME[self.row if self.row != "M2" else "M1", self.fault]
         return Cell(kind=self.kind, place=self.place, fault=fault, first=self.first)
 
     @property
     def is_shared(self) -> bool:
-        """It may be played with others of its fault."""
+        """Return whether the cell may be played with others of its fault."""
         return self.place is not None and self.first is None and self.cell.fault.is_shared
 
     def __str__(self) -> str:
@@ -75,22 +75,22 @@ class Spec:
 
 
 def spec_of(cell: Cell) -> Spec:
-    """The name of a cell."""
+    """Return the name of a cell."""
     return Spec(
         kind=cell.kind, row=cell.row, fault=cell.fault.name, place=cell.place, first=cell.first
     )
 
 
 Job = Kind | tuple[Spec, ...]
-"""Derive the cells of a kind; or play some together."""
+"""Derive the cells of a kind, or play some together."""
 
 
 def derived(rig: Rig, kind: Kind, wanted: str = "") -> list[Spec]:
-    """Every cell of a kind, from clean runs of it; those in recovery only if `wanted` can name one."""
+    """Return every cell of a kind, from runs without faults; those in recovery only if `wanted` may match."""
     places, _ = clean_run(rig, kind)
     found = [Spec(kind=kind, row="-")]
     found += [Spec(kind=kind, row="M1", cut=cut) for cut in range(1, length_of(rig, kind) + 1)]
-    if kind.ending != COMMIT:  # up to here all endings are alike
+    if kind.ending != COMMIT:  # before this point all endings are alike
         places = places[places.index(Place(point=WORKED)) :]
     faults = EVERY if kind.ending == COMMIT else FAULTS
     cells = [Cell(kind=kind, place=place, fault=fault) for place in places for fault in faults]
@@ -104,7 +104,7 @@ def derived(rig: Rig, kind: Kind, wanted: str = "") -> list[Spec]:
 
 
 def recovery_cells(rig: Rig, kind: Kind, places: Sequence[Place]) -> Iterator[Cell]:
-    """Faults in recovery, after the coordinator was killed: once for each state that this may leave."""
+    """Yield faults in recovery from a killed coordinator, once for each state that the kill can leave."""
     left: set[tuple[int, str]] = set()
     for first in places:
         if not first.point.startswith("coordinator."):
@@ -120,7 +120,7 @@ def recovery_cells(rig: Rig, kind: Kind, places: Sequence[Place]) -> Iterator[Ce
 
 
 def together(specs: Sequence[Spec]) -> list[tuple[Spec, ...]]:
-    """The cells in groups: those of one shared fault stand at their points for one strike."""
+    """Group the cells: those of one shared fault are played with one strike."""
     groups: list[tuple[Spec, ...]] = []
     shared: dict[tuple[str, str], list[Spec]] = {}
     for spec in specs:
@@ -136,7 +136,7 @@ def together(specs: Sequence[Spec]) -> list[tuple[Spec, ...]]:
 
 
 def played(rig: Rig, specs: tuple[Spec, ...]) -> list[Result]:
-    """Play a group; what cannot be played to its end is broken, and the next one is not its victim."""
+    """Play a group; a cell that cannot be completed is broken, and the servers are cleaned for the next."""
     try:
         if len(specs) > 1:
             return play_together(rig, [spec.cell for spec in specs])
@@ -158,9 +158,10 @@ def _one(rig: Rig, spec: Spec) -> Result:
 
 
 def serve(wanted: str, wire: Connection) -> None:
-    """Do what comes over the wire, on servers of its own; for `twopc.sim.faults.matrix_pool`.
+    """Perform the jobs that arrive over the wire, on separate servers; for `twopc.sim.faults.matrix_pool`.
 
     Args:
+
         wanted: a part of the names of the cells that will be played.
         wire: brings jobs.
     """
@@ -175,7 +176,7 @@ def serve(wanted: str, wire: Connection) -> None:
 
 
 def _beside_a_lane(rig: Rig, specs: tuple[Spec, ...]) -> list[Result]:
-    """Play a group while the oracle's clients are at work; what is wrong with them is wrong with it."""
+    """Play a group while the oracle's clients work; their violations are added to the first result."""
     with Lane(rig, specs[0].kind.commit) as lane:
         first, *rest = played(rig, specs)
     return [replace(first, broken=(*first.broken, *lane.broken)), *rest]

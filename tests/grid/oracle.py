@@ -1,8 +1,9 @@
-"""What two servers must agree on, whatever is broken meanwhile: I10 and I11, and a swarm of faults.
+"""The oracle of two servers during faults: I10, I11, and swarms of faults.
 
-In the oracle's lane several clients do the same transaction over and over: a counter goes up by one, and whose
-turn it was is appended to a list. Both ends must count and list alike, in the same order, and the list must have
-what was acknowledged. What a coordinator's machine did is played again to a new machine, which must do the same.
+In the oracle's lane several clients repeat one transaction, which increments a counter and appends
+the client's number to a list. Both sites must have the same count and the same list, in the same
+order, and the list must contain what was acknowledged. The trace of a coordinator's machine is
+replayed on a new machine, which must produce the same effects.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ from twopc.protocol.effects import Outcome, Timer
 from twopc.server.polling import wait_for
 
 CLIENTS = 4
-#: How soon nothing may be in doubt any more when all is mended.
+#: Time within which nothing may be in doubt after all faults are healed.
 HEALED_S = 5.0
 _RESEND = e.TimerFired(name=Timer.RESEND)
 
 
 def refines(evidence: Evidence, commit: str) -> list[str]:
-    """I10: what the coordinator's machine did is what a new machine does, told the same events.
+    """I10: A new machine that receives the same events produces the same effects.
 
-    Deadlines differ, and the driver sends once more at once what was not acknowledged.
+    Deadlines differ, and the driver immediately resends once what was not acknowledged.
     """
     machine = Coordinator(SETTINGS[commit])
     machine.receive(e.Begin(participants=SITES), 0.0)
@@ -69,9 +70,9 @@ def _same(one: x.Effect, other: x.Effect | None) -> bool:
 
 
 class Lane:
-    """Clients that count and list while something else goes on; a context manager.
+    """Clients that increment and append during a block; a context manager.
 
-    `broken` says afterwards what does not hold.
+    `broken` lists the violations afterwards.
     """
 
     def __init__(self, rig: Rig, commit: str = "presumed_abort") -> None:
@@ -108,24 +109,24 @@ class Lane:
 
     @property
     def process(self) -> CoordinatorProcess:
-        """The coordinator's process that works now."""
+        """The current coordinator process."""
         return self._process
 
     @property
     def committed(self) -> int:
-        """How many transactions were acknowledged in the process that works now."""
+        """Number of transactions acknowledged by the current process."""
         return sum(isinstance(n, Done) and n.outcome == "committed" for n in [*self._process.notes])
 
     def kill(self) -> None:
-        """SIGKILL the coordinator."""
+        """Kill the coordinator with SIGKILL."""
         os.kill(self._process.pid, signal.SIGKILL)
         self._killed += 1
         self._hear_the_last()
 
     def restart(self) -> None:
-        """Kill it, and start another one, which recovers."""
+        """Kill the coordinator, and start another one, which recovers."""
         self.kill()
-        self._rig.up()  # whoever cannot reach the decision log does not start
+        self._rig.up()  # a coordinator that cannot reach the decision log does not start
         self._start()
 
     def _start(self) -> None:
@@ -141,7 +142,7 @@ class Lane:
         self._process.__exit__(None, None, None)
 
     def _end(self) -> None:
-        """Have the clients stop, and then the coordinator."""
+        """Stop the clients, and then the coordinator."""
         self._process.stop()
         wait_for(
             lambda: any(isinstance(note, Waiting) for note in [*self._process.notes]),
@@ -156,7 +157,7 @@ class Lane:
         return int(rows[0][0]), str(rows[0][1])
 
     def _judge(self) -> None:
-        """Recover, and compare both ends with each other and with what was acknowledged."""
+        """Recover, and compare both sites with each other and with what was acknowledged."""
         with CoordinatorProcess(self._rig.task(self.name)) as recovery:
             try:
                 self._rig.nothing_prepared(self.name, HEALED_S)
@@ -226,10 +227,11 @@ SWARM: Mapping[str, Callable[[Rig, Lane], None]] = {
 
 
 def swarm(rig: Rig, seed: int, *, faults: int = 4, commit: str = "presumed_abort") -> Sequence[str]:
-    """M35: faults drawn one after the other among clients at work; then everything is mended.
+    """M35: Strike working clients with a sequence of random faults, then heal everything.
 
     Returns:
-        What is broken; each line says the seed and the faults.
+
+        Violations; each line names the seed and the faults.
     """
     chance = random.Random(f"swarm {seed}")
     drawn = [chance.choice(sorted(SWARM)) for _ in range(faults)]
@@ -242,6 +244,6 @@ def swarm(rig: Rig, seed: int, *, faults: int = 4, commit: str = "presumed_abort
 
 
 def _some_more(lane: Lane, count: int) -> None:
-    """Wait until so many more transactions were acknowledged: it goes on by itself."""
+    """Wait until `count` more transactions are acknowledged, without a restart."""
     until = lane.committed + count
     wait_for(lambda: lane.committed >= until, what=f"{count} more transactions", timeout_s=30)

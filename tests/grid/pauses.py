@@ -1,7 +1,8 @@
-"""M22: a coordinator is stopped by SIGSTOP, another of its name recovers, and the first one goes on.
+"""M22: A coordinator is stopped by SIGSTOP, another of its name recovers, and the first continues.
 
-A stopped process keeps its sockets, and with them the lock of its epoch: nobody may take its word then. Once
-its sessions are ended from outside it can be fenced, and what it says afterwards comes too late.
+A stopped process keeps its sockets, and with them the lock of its epoch: it must not be fenced
+then. After its sessions are terminated from outside it can be fenced, and its later messages have
+no effect.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ where application_name like %s and pid <> pg_backend_pid()
 
 
 def _paused(ended: bool, rig: Rig, process: CoordinatorProcess) -> bool:
-    """Stop it; have another recover, twice; let it go on.
+    """Stop the process, have another recover twice, and continue the first.
 
     Args:
-        ended: all its sessions are ended while it is stopped, as by a server that misses its client.
+
+        ended: all its sessions are terminated while it is stopped, as by a server whose client
+            does not respond.
     """
     name = process.task.coordinator
     os.kill(process.pid, signal.SIGSTOP)

@@ -1,7 +1,7 @@
-"""A coordinator in a process of its own, from outside: start it, hear it, let it go on, kill it.
+"""A coordinator process, seen from outside: start it, receive its notes, resume it, kill it.
 
-Processes are forked from a clean one that has everything imported, so that a grid of hundreds takes
-minutes. They are processes like any other: SIGKILL takes one with all its connections.
+Processes are forked from a server process that has imported everything, so that a grid of hundreds
+takes minutes. They are ordinary processes: SIGKILL ends one with all its connections.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _context = multiprocessing.get_context("forkserver")
 _PRELOAD = ["tests.grid.program", *(["pytest"] if "pytest" in sys.modules else [])]
 _context.set_forkserver_preload(_PRELOAD)
 
-#: Far longer than anything takes: whoever waits so long hangs.
+#: Far longer than any operation takes.
 _TIMEOUT_S = 60
 
 
 class CoordinatorProcess:
-    """One process; a context manager that leaves none behind."""
+    """A coordinator process; a context manager that leaves no process behind."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
         self.notes: list[Note] = []
-        """What it has told so far."""
+        """Notes received so far."""
         self._ending = False
         self._wire, theirs = _context.Pipe()
         self._process = _context.Process(target=run, args=(task, theirs), daemon=True)
@@ -52,44 +52,45 @@ class CoordinatorProcess:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """Return the process id."""
         assert self._process.pid is not None
         return self._process.pid
 
     @property
     def was_killed(self) -> bool:
-        """It ended by SIGKILL."""
+        """Return whether the process ended by SIGKILL."""
         return self._process.exitcode == -signal.SIGKILL
 
     @property
     def exit_code(self) -> int | None:
-        """0 after an end in order, negative after a signal; None while it lives."""
+        """Return 0 after a normal end, a negative number after a signal, None while it runs."""
         return self._process.exitcode
 
     @property
     def gid(self) -> str:
-        """Of its global transaction; empty if none was begun."""
+        """Return the gid of its global transaction; empty if none was begun."""
         return next((note.gid for note in self.notes if isinstance(note, Begun)), "")
 
     @property
     def answer(self) -> Answered | None:
-        """What its application was told; None if it never was."""
+        """Return the application's answer, or None."""
         return next((note for note in self.notes if isinstance(note, Answered)), None)
 
     @property
     def points(self) -> list[str]:
-        """The protocol points that it has reached, in order."""
+        """Return the protocol points that it has reached, in order."""
         return [note.point for note in self.notes if isinstance(note, Reached)]
 
     @property
     def trace(self) -> list[Traced]:
-        """What its machines have done, in order."""
+        """Return the steps of its machines, in order."""
         return [note for note in self.notes if isinstance(note, Traced)]
 
     def halted(self) -> bool:
-        """Wait until it stands at its point; False if it has ended without coming there.
+        """Wait until the process halts at its point; return False if it ends without reaching it.
 
-        A process that has done its work without coming there is told to end: it may on its way out.
+        A process that has done its work before the point is told to end: it may reach the point
+        during shutdown.
         """
         note = self._hear(Halted, Waiting)
         if isinstance(note, Waiting):
@@ -98,38 +99,38 @@ class CoordinatorProcess:
         return note is not None
 
     def answered(self, outcome: str, times: int) -> None:
-        """Wait until its workers have told this outcome so many times more."""
+        """Wait until its workers have reported this outcome `times` more times."""
         while times:
             note = self._hear(Done)
             assert isinstance(note, Done), f"it ended: {self.notes[-1:]}"
             times -= note.outcome == outcome
 
     def stop(self) -> None:
-        """Have its workers end what they are at, and no more."""
+        """Have its workers finish their current transactions, and stop."""
         self._wire.send(END)
 
     def go_on(self) -> None:
-        """Let it go on from where it stands."""
+        """Resume it from its point."""
         self._tell(GO_ON)
 
     def done(self) -> bool:
-        """Wait until its work is done and it only recovers; False if it ended, or is ending."""
+        """Wait until its work is done; return False if the process has ended, or is ending."""
         return self._ending is False and self._hear(Waiting) is not None
 
     def recover(self) -> tuple[str, ...]:
-        """Have it recover now, after `done`; returns the gids that it has settled."""
+        """Have it recover now, after `done`; return the gids that it has settled."""
         self._tell(RECOVER)
         note = self._hear(Waiting)
         assert isinstance(note, Waiting), f"it ended: {self.notes[-1:]}"
         return note.settled
 
     def kill(self) -> None:
-        """SIGKILL it."""
+        """Kill the process with SIGKILL."""
         os.kill(self.pid, signal.SIGKILL)
         self.ended()
 
     def end(self) -> None:
-        """Have it end in order as soon as its work is done."""
+        """Have the process end normally as soon as its work is done."""
         if not self._waits:
             self.done()
         if self._waits and not self._ending:
@@ -137,7 +138,7 @@ class CoordinatorProcess:
         self.ended()
 
     def ended(self) -> None:
-        """Wait until it is gone."""
+        """Wait until the process has ended."""
         while self._hear() is not None:
             pass
         self._process.join(_TIMEOUT_S)
@@ -168,10 +169,10 @@ class CoordinatorProcess:
         self._wire.close()
 
     def _hear(self, *until: type[Note]) -> Note | None:
-        """Listen until a note of these kinds comes (any, if none is named); None at the end."""
+        """Receive notes until one of these classes, or any if none is given; None at the end."""
         silent_s = 0
         while silent_s < _TIMEOUT_S:
-            # In short turns: whoever stops both processes for a while must not make this one give up.
+            # Poll in short intervals: a stop of both processes must not count as a timeout.
             if not self._wire.poll(1):
                 silent_s += 1
                 continue

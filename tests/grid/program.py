@@ -1,7 +1,7 @@
-"""A coordinator in a process of its own, which a test arms, halts, kills and listens to.
+"""A coordinator in its own process, which a test arms, halts, kills and receives notes from.
 
-It does what an application would do with one global transaction, and tells what happened as it happens:
-what it has said before it is killed arrives. It must not look at the databases, nor judge.
+It runs one global transaction like an application, and reports each event immediately, so that
+notes from before a kill arrive. It must not query the databases, nor judge.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ NO_PUBLISHER: Final = "no from the Publisher"
 NO_SUBSCRIBER: Final = "no from the Subscriber"
 ENDINGS: Final = (COMMIT, NO_PUBLISHER, NO_SUBSCRIBER, ROLLBACK)
 
-#: Not of the grid: PREPARE waits until somebody opens a gate, here or at the Publisher.
+#: Not part of the grid: PREPARE waits until a gate is opened, at the Subscriber or at
+#: the Publisher.
 GATED_HERE: Final = "PREPARE waits at the Subscriber"
 GATED_THERE: Final = "PREPARE waits at the Publisher"
 GATED_UNSEEN: Final = (
@@ -36,10 +37,10 @@ GATED_UNSEEN: Final = (
 )
 
 CHANGE: Final = "update account set balance = balance + 1 where id = {}"
-#: The Publisher knows no kind 0, and finds out when it prepares.
+#: Kind 0 does not exist at the Publisher, which is detected when it prepares.
 ENTER: Final = "insert into entry (id, kind, amount) values ({0}, {1}, 1)"
 _MORE: Final = {
-    # The same number twice, in a table of the Subscriber's own that finds out when it prepares.
+    # A duplicate in a table of the Subscriber only, which is detected when it prepares.
     NO_SUBSCRIBER: ("insert into only_here (number) values (1), (1)",),
     GATED_HERE: ("insert into gated_here values ({})",),
     GATED_THERE: ("insert into gated values ({})",),
@@ -50,7 +51,7 @@ _MORE: Final = {
     ),
 }
 
-#: Points of the application, beside those of the drivers.
+#: Points of the application, besides those of the drivers.
 WORKED: Final = "application.worked"
 ANSWERED: Final = "application.answered"
 
@@ -61,36 +62,37 @@ END: Final = "end"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What a process is to do."""
+    """The work of a process."""
 
     coordinator: str
     distribution: str = field(repr=False)
     publisher: ParticipantAddress
     subscriber: ParticipantAddress
     row: int = 0
-    """The account that it changes and the entry that it makes; 0: it only recovers."""
+    """The account that it changes and the entry that it inserts; 0 to only recover."""
     warm_row: int = 0
-    """An account for transactions before that one, so that every connection is there and known."""
+    """An account for earlier transactions, which open and initialise every connection."""
     ending: str = COMMIT
     commit: str = "presumed_abort"
     shipping: str = "eager"
     isolation: str = ""
     """``repeatable read`` or ``serializable``; empty: the database's default."""
     arm: str = ""
-    """For ``TWOPC_ARM``."""
+    """Value of ``TWOPC_ARM``."""
     halt: str = ""
-    """The protocol point at which it stops and asks."""
+    """The protocol point at which it halts."""
     halt_nth: int = 1
     cut: int = 0
-    """It ends itself by SIGKILL when its machines have done so many things; 0: it does not."""
+    """Number of its machines' steps after which it kills itself by SIGKILL; 0 for never."""
     workers: int = 0
-    """So many do one transaction after the other at once, each on an account of its own from `row` on."""
+    """Number of concurrent workers, each with its own account from `row` on, that repeat transactions."""
     statement: str = ""
-    """What each of the workers does in a transaction, with ``{}`` for its number; empty: it changes its
-    account."""
+    """The statement of the workers' transactions, with ``{}`` for the worker's number; empty to change its account."""
     listen: bool = False
-    """Tell every protocol point that is reached. Whoever does not listen takes the path of every day,
-    where several commands travel in one message."""
+    """Report every protocol point that is reached.
+
+    Without it, the process takes its usual path, on which several commands are sent in one message.
+    """
     recovery_interval_s: float = 2.0
     in_doubt_after_s: float = 10.0
     answer_timeout_s: float = 60.0
@@ -112,14 +114,14 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class Halted:
-    """It stands at a protocol point until it is told to go on."""
+    """The process halts at a protocol point until it is resumed."""
 
     point: str
 
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A machine did something, or was told something."""
+    """A machine has produced an effect, or received an event."""
 
     gid: str
     what: Effect | Event
@@ -127,37 +129,37 @@ class Traced:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What the application was told."""
+    """The application's answer."""
 
     outcome: str
     """``committed``, ``aborted`` or ``in_doubt``."""
     error: str = ""
-    """The exception's class; empty without one."""
+    """Class of the exception; empty without one."""
     message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """All is done; it recovers in the background until it is told to recover now, or to end."""
+    """The work is done; the process recovers in the background until told to recover now, or to end."""
 
     settled: tuple[str, ...] = ()
-    """The gids that it has just settled because it was told to."""
+    """The gids that it has settled on request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """One of many transactions was answered."""
+    """One transaction of a worker was answered."""
 
     row: int
     outcome: str
-    """As `Answered`."""
+    """As in `Answered`."""
 
 
 Note = Begun | Reached | Halted | Traced | Answered | Waiting | Done
 
 
 class _Points(Points):
-    """Points that say where the process is."""
+    """Points that report where the process is."""
 
     def __init__(self, task: Task, wire: Connection) -> None:
         super().__init__(os.environ)
@@ -167,7 +169,7 @@ class _Points(Points):
         self.wake()
 
     def wake(self, awake: bool = True) -> None:
-        """From now on be as the task says, or pretend that nothing is armed."""
+        """Arm the points as the task says, or none of them."""
         task = self._task
         self.armed = awake and (bool(self._actions) or task.listen or bool(task.halt))
 
@@ -178,7 +180,7 @@ class _Points(Points):
         if name == task.halt:
             self._left -= 1
             if self._left == 0:
-                # Nothing else goes on meanwhile: the process as a whole stands here.
+                # Blocks the event loop, so that the whole process halts here.
                 self._wire.send(Halted(name))
                 self._wire.recv()
         await super().reach(name)
@@ -189,7 +191,7 @@ class _Points(Points):
 
 
 def run(task: Task, wire: Connection) -> None:
-    """What the process does; `wire` takes notes out and brings the word to go on."""
+    """Run the process; `wire` sends notes and receives commands."""
     os.environ["TWOPC_ARM"] = task.arm
     asyncio.run(_run(task, wire))
 
@@ -240,7 +242,7 @@ async def _run(task: Task, wire: Connection) -> None:
 
 
 async def _work(coordinator: PostgresCoordinator, task: Task, wire: Connection) -> None:
-    """Until told to end."""
+    """Run the workers until told to end."""
     told = asyncio.create_task(asyncio.to_thread(wire.recv))
 
     async def work(row: int) -> None:
@@ -253,7 +255,7 @@ async def _work(coordinator: PostgresCoordinator, task: Task, wire: Connection) 
                     )
                     wire.send(Done(row, "committed"))
                     continue
-                # In one message, and in several.
+                # Once in one message, once in several.
                 await coordinator.run(task.subscriber.name, statement, (row,), commit=task.commit)
                 wire.send(Done(row, "committed"))
                 async with coordinator.transaction(task.subscriber.name, commit=task.commit) as tx:
@@ -272,7 +274,7 @@ async def _work(coordinator: PostgresCoordinator, task: Task, wire: Connection) 
 async def _warm_up(coordinator: PostgresCoordinator, task: Task) -> None:
     for _ in range(
         2
-    ):  # the first learns who prepares at the Publisher, the second connects as that role
+    ):  # the first finds the role that prepares at the Publisher, the second connects as that role
         async with coordinator.transaction(task.subscriber.name, commit=task.commit) as transaction:
             await transaction.execute(CHANGE.format(task.warm_row))
 
@@ -280,12 +282,13 @@ async def _warm_up(coordinator: PostgresCoordinator, task: Task) -> None:
 async def transact(
     coordinator: PostgresCoordinator, task: Task, say: Callable[[Note], None]
 ) -> Answered:
-    """Do the transaction as an application does: whatever fails is rolled back.
+    """Run the transaction like an application, which rolls back after any failure.
 
     Args:
+
         coordinator: open.
-        task: `row`, `ending`, `commit` and `shipping` of it.
-        say: is told when the transaction has begun and how it was answered.
+        task: `row`, `ending`, `commit` and `shipping` of the transaction.
+        say: gets a note when the transaction has begun, and its answer.
     """
     points = coordinator.points
     transaction = coordinator.transaction(

@@ -1,6 +1,6 @@
-"""What the crash tests work on: a Publisher, a Subscriber and a decision log, on three servers of their own.
+"""The servers of the crash tests: a Publisher, a Subscriber and a decision log, one server each.
 
-Set up once and used for many cells; each cell has a row, and a coordinator's name, of its own.
+They are set up once and used for many cells; each cell has its own row and coordinator's name.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ LOG = "distribution"
 SITES = (PUBLISHER, SUBSCRIBER)
 NODES = (*SITES, LOG)
 
-#: How soon after a coordinator's start nothing of a dead one may be prepared any more.
+#: Time after a coordinator's start within which no branch of a dead process may stay prepared.
 RECOVERY_S = 3.0
 
 ROWS = 50_000
 TALLIES = 1000
-#: Key of the advisory lock that holds up whoever prepares a change of `gated` or `gated_here`. A row below
-#: zero makes PREPARE fail there.
+#: Key of the advisory lock that delays the PREPARE of changes of `gated` or `gated_here`. A row
+#: below zero makes PREPARE fail there.
 GATE = 4711
 AT_PUBLISHER = (
     "create table kind (id int primary key)",
@@ -48,11 +48,11 @@ AT_PUBLISHER = (
     "create table tally (id int primary key, count int not null, list text not null)",
     f"insert into tally select g, 0, '' from generate_series(1, {TALLIES}) as g",
 )
-#: What each client of the oracle's lane does to a tally: one more, and whose turn it was.
+#: The statement of the oracle's clients: increments the count, and appends the client's number.
 TALLY = "update tally set count = count + 1, list = list || '{{}};' where id = {}"
-#: What the Subscriber does not know of, unless somebody tells it.
+#: A row that the Subscriber does not have, since it is not delivered.
 ONLY_THERE = "insert into badge values (0, 0)"
-#: What PREPARE waits in, at either end, while somebody holds the advisory lock `GATE`.
+#: Tables in whose triggers PREPARE waits, at either site, while the advisory lock `GATE` is held.
 GATED = (
     "create table gated (id int primary key)",
     "create or replace function pass_the_gate() returns trigger language plpgsql as"
@@ -81,10 +81,10 @@ from account as a left join entry as e on e.id = a.id where a.id = %s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteState:
-    """What a site holds of one cell."""
+    """The state of one cell at a site."""
 
     prepared: tuple[str, ...]
-    """Gids of the cell's coordinator."""
+    """Gids of the cell's coordinator that are prepared."""
     markers: tuple[tuple[str, bool], ...]
     """Gids with a marker, and whether it is a fence."""
     row: tuple[Any, ...]
@@ -93,20 +93,20 @@ class SiteState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """Both sites at a moment, and the decision log."""
+    """The state of both sites and of the decision log at one moment."""
 
     sites: dict[str, SiteState]
     decisions: tuple[tuple[int, int, str], ...]
-    """Epoch, sequence and kind."""
+    """Epoch, sequence and kind of each decision."""
 
 
 class Rig:
-    """The three servers, with everything installed; a context manager that ends them."""
+    """The three servers, with everything installed; a context manager that stops them."""
 
     def __init__(
         self, *, durable: bool = False, settings: dict[str, str] | None = None, planted: bool = True
     ) -> None:
-        """`planted`: with prepared transactions of others at both sites; see `others`."""
+        """`planted`: prepare transactions of others at both sites; see `others`."""
         self._options: dict[str, Any] = {"durable": durable, "settings": settings}
         self._planted = planted
         self.servers: dict[str, EmbeddedServer] = {}
@@ -158,27 +158,27 @@ class Rig:
         return topology
 
     def node(self, name: str) -> Node:
-        """The node of that name."""
+        """Return the node of that name."""
         return self.topology.node(name)
 
     # -- work --------------------------------------------------------------------------------------
 
     def fresh_name(self) -> str:
-        """A coordinator's name that nobody had before."""
+        """Return a coordinator's name that was not used before."""
         return f"c{next(self._names)}"
 
     def fresh_row(self) -> int:
-        """An account that nobody has touched."""
+        """Return an account that was not used before."""
         row = next(self._rows)
         assert row <= ROWS
         return row
 
     def fresh_tally(self) -> int:
-        """A tally that nobody has used for long."""
+        """Return the tally that was used least recently."""
         return next(self._tallies)
 
     def task(self, name: str, **options: Any) -> Task:
-        """What a process of coordinator `name` is to do; see `Task` for the options."""
+        """Return the task of a process of coordinator `name`; see `Task` for the options."""
         return Task(
             coordinator=name,
             distribution=self.node(LOG).coordinator_dsn,
@@ -191,23 +191,23 @@ class Rig:
         node = self.node(name)
         return ParticipantAddress(name=name, dsn=node.coordinator_dsn, application_dsn=node.app_dsn)
 
-    # -- looking -----------------------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------------
 
     def fetch(self, node: str, query: str, params: Any = None) -> list[tuple[Any, ...]]:
-        """Rows, over a connection of its own: servers come and go here."""
+        """Return rows, over a new connection, since servers are stopped and started."""
         with psycopg.connect(self.node(node).dsn, autocommit=True) as connection:
             cursor = connection.execute(query.encode(), params)
             return cursor.fetchall() if cursor.description else []
 
     def try_fetch(self, node: str, query: str, params: Any = None) -> list[tuple[Any, ...]] | None:
-        """As `fetch`; None if the server does not answer now."""
+        """Return rows as `fetch` does, or None if the server does not answer."""
         try:
             return self.fetch(node, query, params)
         except psycopg.OperationalError:
             return None
 
     def look(self, name: str, row: int) -> State:
-        """What is there of a coordinator's cell."""
+        """Return the state of a coordinator's cell."""
         prefix = f"{PREFIX}:{name}:"
         sites = {}
         for site in SITES:
@@ -231,7 +231,7 @@ class Rig:
         return State(sites=sites, decisions=tuple(decisions))
 
     def prepared(self, prefix: str = "") -> list[tuple[Any, ...]]:
-        """Everything about the prepared transactions whose gid starts so, at both sites."""
+        """Return the prepared transactions at both sites whose gid has this prefix."""
         return [
             row
             for site in SITES
@@ -240,10 +240,11 @@ class Rig:
         ]
 
     def nothing_prepared(self, name: str, timeout_s: float = RECOVERY_S) -> None:
-        """Wait until nothing of a coordinator is prepared any more.
+        """Wait until no transaction of a coordinator is prepared.
 
         Raises:
-            TimeoutError: something still is.
+
+            TimeoutError: one still is.
         """
         prefix = f"{PREFIX}:{name}:"
         wait_for(
@@ -254,7 +255,7 @@ class Rig:
 
     @contextmanager
     def closed_gate(self, node: str) -> Iterator[Callable[[], None]]:
-        """Hold up every PREPARE of a change of the gated tables; yields what opens the gate."""
+        """Delay every PREPARE of changes of the gated tables; yields a function that opens the gate."""
         with psycopg.connect(self.node(node).dsn, autocommit=True) as keeper:
             keeper.execute("select pg_advisory_lock(%s)", (GATE,))
 
@@ -264,7 +265,7 @@ class Rig:
             yield open_gate
 
     def at_gate(self, node: str) -> int:
-        """Wait until somebody waits at the gate; returns its process id there."""
+        """Wait until a backend waits at the gate; return its pid."""
         query = (
             "select pid from pg_locks where locktype = 'advisory' and objid = %s and not granted"
         )
@@ -280,16 +281,16 @@ class Rig:
             lambda: not self.fetch(node, query, (pid,)), what=f"backend {pid} to end", timeout_s=10
         )
 
-    # -- what belongs to others --------------------------------------------------------------------
+    # -- transactions of others --------------------------------------------------------------------
 
     def _plant(self) -> None:
-        """Prepared transactions that are none of ours, at both sites."""
+        """Prepare transactions of others at both sites."""
         for site in SITES:
             for gid in (f"{PREFIX}:another:1:1:{site}", f"{PREFIX}:un:parsable", "pg_gid_1_7"):
                 self.plant(site, gid)
 
     def plant(self, site: str, gid: str, *, role: str = "", database: str = "") -> None:
-        """Prepare a transaction under a gid, as somebody else would: another role, in another database."""
+        """Prepare a transaction under a gid as another client would, in another role or database."""
         dsn = self.servers[site].superuser_dsn(database or self.node(site).database)
         with psycopg.connect(dsn, autocommit=True) as connection:
             connection.execute("create table if not exists planted (gid text)")
@@ -301,12 +302,12 @@ class Rig:
             connection.execute(sql.SQL("prepare transaction {}").format(sql.Literal(gid)))
 
     def others(self) -> list[tuple[Any, ...]]:
-        """Everything about the planted transactions; to be compared before and after."""
+        """Return the planted transactions, for a comparison before and after."""
         others = [f"{PREFIX}:another:", f"{PREFIX}:un:", "pg_gid_"]
         return [row for row in self.prepared() if row[0].startswith(tuple(others))]
 
     def sweep(self) -> None:
-        """Start what is down, and roll back what cells that were given up have left prepared."""
+        """Start servers that are down, and roll back what cells that were given up have left prepared."""
         self.up()
         planted = self.others()
         for site in SITES:
@@ -319,13 +320,15 @@ class Rig:
     # -- faults ------------------------------------------------------------------------------------
 
     def kill(self, nodes: Iterable[str]) -> None:
-        """SIGKILL servers, with all their processes."""
+        """Kill servers, with all their processes, with SIGKILL."""
         for node in nodes:
             self.servers[node].kill()
 
     def replace(self, node: str, server: EmbeddedServer) -> None:
-        """Another server is found where a node's was, which is dead; the directory of that one stays as long
-        as this rig, because connections lead there."""
+        """Replace a node's dead server by another one.
+
+        The old data directory is kept as long as this rig, because connections lead there.
+        """
         self._replaced.append(self.servers[node])
         self.servers[node] = server
 

@@ -1,4 +1,4 @@
-"""The rows of the matrix: every fault that strikes while a coordinator's process stands at a point, and the others."""
+"""The rows of the matrix: faults that strike at a point of a coordinator's process, and the others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.grid.silence import SILENCE
 
 EVERY = (*FAULTS, *HANDS, *PAUSES, *SERVERS, *SILENCE)
 
-#: Rows that are no faults at points, and where each of them is performed.
+#: Rows without faults at points, and the tests of each.
 ELSEWHERE = {
     "M9 lost answer of PREPARE": "tests/crash/test_lost_answers.py",
     "M10 lost answer of COMMIT PREPARED": "tests/crash/test_lost_answers.py",

@@ -1,6 +1,6 @@
-"""M16, M17, M18, M21, M24: servers that cannot, will not, or wait, and a decision log that is empty.
+"""M16, M17, M18, M21, M24: Servers without a standby, slots or free locks, and an empty decision log.
 
-Everything is set and taken back by SQL, but for a setting with which the server no longer starts.
+Everything is set and reset by SQL, except a setting with which the server does not start.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NAMES = "show synchronous_standby_names"
 
 
 class _Unsynced:
-    """Every commit waits for a standby that does not exist, until somebody cancels that wait."""
+    """Every commit waits for a standby that does not exist, until that wait is cancelled."""
 
     def __init__(self, site: str) -> None:
         self._site = site
@@ -38,7 +38,7 @@ class _Unsynced:
         self._cancelled = 0
 
     def strike(self, rig: Rig, process: CoordinatorProcess) -> bool:
-        """From now on PREPARE, COMMIT PREPARED and COMMIT say that they are not on the standby."""
+        """Make PREPARE, COMMIT PREPARED and COMMIT report that they are not on the standby."""
         rig.fetch(self._site, "alter system set synchronous_standby_names = 'none_there'")
         rig.fetch(self._site, "select pg_reload_conf()")
         self._stop, self._cancelled = threading.Event(), 0
@@ -57,7 +57,7 @@ class _Unsynced:
                 self._cancelled += len(connection.execute(_CANCEL).fetchall())
 
     def heal(self, rig: Rig, process: CoordinatorProcess) -> None:
-        """Nobody waits any more."""
+        """Make commits wait for no standby."""
         rig.fetch(self._site, "alter system reset synchronous_standby_names")
         rig.fetch(self._site, "select pg_reload_conf()")
         wait_for(
@@ -87,7 +87,7 @@ _FILLERS = "select gid from pg_prepared_xacts where starts_with(gid, 'filler:')"
 
 
 def _fill(site: str, percent: int, rig: Rig, process: CoordinatorProcess) -> bool:
-    """Others have so much of the server's slots for prepared transactions."""
+    """Fill this percentage of the server's slots for prepared transactions."""
     most, held = rig.fetch(site, _SLOTS)[0]
     with psycopg.connect(rig.node(site).dsn, autocommit=True) as connection:
         for number in range(most * percent // 100 - held):
@@ -105,8 +105,10 @@ def _empty(site: str, rig: Rig, process: CoordinatorProcess) -> None:
 
 
 def _fewer_slots(site: str, rig: Rig, process: CoordinatorProcess) -> bool:
-    """The server is restarted with room for fewer prepared transactions than it has: it refuses, and loses
-    none of them; then it is set right."""
+    """Restart the server with fewer slots than it has prepared transactions.
+
+    It refuses to start, and loses none of them. Then restore the setting.
+    """
     server = rig.servers[site]
     own = f"{PREFIX}:{process.task.coordinator}:"
     before = rig.prepared(own), rig.others()
@@ -131,7 +133,7 @@ def _fewer_slots(site: str, rig: Rig, process: CoordinatorProcess) -> bool:
 
 
 def _lose_decisions(kills: bool, rig: Rig, process: CoordinatorProcess) -> bool:
-    """The decision log is empty: a wrong restore, a hasty hand."""
+    """Empty the decision log, as a wrong restore or an operator might."""
     lost = bool(rig.fetch(LOG, "select 1 from msrepl.decision"))
     rig.fetch(LOG, "truncate msrepl.decision")
     if kills:
@@ -140,7 +142,7 @@ def _lose_decisions(kills: bool, rig: Rig, process: CoordinatorProcess) -> bool:
 
 
 def _forgotten(rig: Rig, evidence: Evidence, broken: list[str]) -> list[str]:
-    """That it is forgotten is the fault itself."""
+    """Accept a forgotten decision, which is the fault itself."""
     return [line for line in broken if not line.startswith("I8:")]
 
 
@@ -152,7 +154,7 @@ select pid from pg_stat_activity where application_name = 'a newcomer' and wait_
 
 
 class _Newcomer:
-    """Somebody who wants what a prepared branch has locked, and waits until it has ended."""
+    """A client that needs a lock of a prepared branch, and waits until the branch has ended."""
 
     def __init__(self, site: str, statement: str) -> None:
         self._site = site
@@ -161,7 +163,7 @@ class _Newcomer:
         self._refused: list[str] = []
 
     def strike(self, rig: Rig, process: CoordinatorProcess) -> bool:
-        """Come, and wait."""
+        """Start the client, and wait until it waits."""
         self._thread, self._refused = None, []
         if not process.gid or not rig.prepared(branch_gid(process.gid, self._site)):
             return False
@@ -182,7 +184,7 @@ class _Newcomer:
             self._refused.append(str(error))
 
     def heal(self, rig: Rig, process: CoordinatorProcess) -> None:
-        """The branch has ended, so the newcomer gets what it wanted."""
+        """Check that the client got its lock after the branch has ended."""
         if self._thread is not None:
             self._thread.join(timeout=30)
             assert not self._thread.is_alive(), "a newcomer waits for a branch that has ended"

@@ -1,8 +1,10 @@
-"""M7, M8: what a network does to a connection: it says nothing any more, in both directions or in one, or a
-message is torn in its middle.
+"""M7, M8: Faults of the network: a connection is silent, or a message is torn in its middle.
 
-All connections between the coordinator and a node lead through one wire (`twopc.sim.faults.wires`), which a thread of its
-own serves: cells are played without an event loop.
+A connection is silent in both directions or in one.
+
+All connections between the coordinator and a node lead through one proxy
+(`twopc.sim.faults.wires`), which a separate thread serves, since cells are played without an
+event loop.
 """
 
 from __future__ import annotations
@@ -24,12 +26,12 @@ from twopc.sim.faults.wires import ServerWire
 
 T = TypeVar("T")
 
-#: After how long without an answer a coordinator gives a connection up that leads through a wire.
+#: Time without an answer after which a coordinator gives up a connection through a proxy.
 ANSWER_TIMEOUT_S = 2.5
 
 
 class Wires:
-    """A wire to each node; a context manager that cuts them."""
+    """A proxy for each node; a context manager that closes them."""
 
     def __init__(self, rig: Rig) -> None:
         self._dsns = {
@@ -62,7 +64,7 @@ class Wires:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def at(self, node: str, do: Callable[[ServerWire], None]) -> None:
-        """Do something to the wire of a node."""
+        """Apply a function to the proxy of a node."""
 
         async def done() -> None:
             do(self._wires[node])
@@ -70,7 +72,7 @@ class Wires:
         self._done(done())
 
     def led(self, task: Task) -> Task:
-        """The task, with addresses that lead through the wires."""
+        """Return the task, with addresses that lead through the proxies."""
         return replace(
             task,
             distribution=self._wires[LOG].through(task.distribution),
@@ -89,7 +91,7 @@ class Wires:
 
 
 class _Struck:
-    """A fault of one wire."""
+    """A fault of one proxy."""
 
     def __init__(self, node: str, do: Callable[[ServerWire], None]) -> None:
         self._node = node
@@ -97,23 +99,23 @@ class _Struck:
         self._wires: Wires | None = None
 
     def lead(self, rig: Rig, task: Task) -> Task:
-        """Lead a task's connections through wires, which stay until it is mended."""
+        """Lead a task's connections through proxies, until `end`."""
         self._wires = Wires(rig).__enter__()
         return self._wires.led(task)
 
     def strike(self, rig: Rig, process: CoordinatorProcess) -> bool:
-        """From now on."""
+        """Apply the fault to the proxy."""
         assert self._wires is not None
         self._wires.at(self._node, self._do)
         return True
 
     def heal(self, rig: Rig, process: CoordinatorProcess) -> None:
-        """Everything gets through again."""
+        """Let all messages through again."""
         assert self._wires is not None
         self._wires.at(self._node, ServerWire.mend)
 
     def end(self) -> None:
-        """Nobody needs the wires any more."""
+        """Close the proxies."""
         wires, self._wires = self._wires, None
         if wires is not None:
             wires.__exit__(None, None, None)

@@ -1,6 +1,7 @@
-"""M26, M27: a standby of one of the rig's servers, which takes its place, address and all, when it dies.
+"""M26, M27: A standby of one of the rig's servers, which takes over its address when it dies.
 
-The standby is made from a base backup and streams from its primary. It knows servers, and not what is on them.
+The standby is created from a base backup, and streams from its primary. It does not depend on the
+databases' contents.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from twopc.server.polling import wait_for
 
 _NAME = "standby"
 _numbers = itertools.count(1)
-#: Of a running server's directory: what is its own, and what the stream brings.
+#: Parts of a running server's directory that are its own, or that the stream brings.
 _OWN = ("postmaster.pid", "postmaster.opts", "pgsql_tmp*", "backup_label")
 _EMPTY = ("pg_wal", "pg_replslot", "pg_dynshmem", "pg_notify", "pg_stat_tmp", "pg_subtrans")
 _SYNC = "select 1 from pg_stat_replication where application_name = %s and sync_state in ('sync', 'quorum')"
@@ -39,21 +40,22 @@ def _not_copied(directory: str, names: list[str]) -> set[str]:
 
 
 def _copied(source: str, target: str) -> None:
-    with contextlib.suppress(FileNotFoundError):  # it has gone meanwhile, and the log tells so
+    with contextlib.suppress(FileNotFoundError):  # removed meanwhile, which the WAL records
         shutil.copy2(source, target)
 
 
 class Standby(EmbeddedServer):
-    """A server that follows another; made by `follow`."""
+    """A server that streams from another; created by `follow`."""
 
     _slot = ""
 
     @classmethod
     def follow(cls, primary: EmbeddedServer) -> Self:
-        """Copy a running server and stream from it; it is read-only on return.
+        """Copy a running server, and stream from it; the standby is read-only on return.
 
         Raises:
-            ServerError: it cannot be copied, or does not start.
+
+            ServerError: the server cannot be copied, or the standby does not start.
         """
         conninfo = primary.dsn("postgres", tcp=True)
         slot = f"{_NAME}_{next(_numbers)}"
@@ -76,7 +78,7 @@ class Standby(EmbeddedServer):
         return server
 
     def _copy(self, primary: EmbeddedServer) -> None:
-        """A base backup by the server's own functions: the wheel's copied programs have no pg_basebackup."""
+        """Take a base backup by SQL functions, because the wheel does not contain pg_basebackup."""
         with psycopg.connect(primary.dsn("postgres"), autocommit=True) as connection:
             connection.execute(
                 "select pg_create_physical_replication_slot(%s, true)", (self._slot,)
@@ -97,7 +99,7 @@ class Standby(EmbeddedServer):
                 os.chown(path, user.uid, user.gid, follow_symlinks=False)
 
     def starve(self) -> None:
-        """Stop the stream: what its primary does from here on it does not get."""
+        """Stop the stream, so that the standby does not receive later changes of its primary."""
         with psycopg.connect(self.dsn("postgres"), autocommit=True) as connection:
             connection.execute("alter system set primary_conninfo = ''")
             connection.execute("select pg_reload_conf()")
@@ -108,13 +110,13 @@ class Standby(EmbeddedServer):
             )
 
     def take_over(self, primary: EmbeddedServer) -> None:
-        """Be promoted, and found where the primary, which is dead, was found."""
+        """Promote the standby, and move it to the address of its dead primary."""
         assert not primary.is_running()
         with psycopg.connect(self.dsn("postgres"), autocommit=True) as connection:
             connection.execute("select pg_promote(true, 60)")
             connection.execute("alter system reset primary_conninfo")
         self._shut_down()
-        places = "unix_socket_directories"  # the primary may have taken over from another itself
+        places = "unix_socket_directories"  # the primary may have taken over from another standby
         inherited = primary._settings.get(places, str(primary.socket_dir))
         self._settings = {places: f"{inherited}, {self.socket_dir}"}
         self.port = primary.port
@@ -125,8 +127,9 @@ class Followed:
     """One of the rig's servers, with a standby.
 
     Args:
+
         rig: open.
-        node: whose server it is.
+        node: whose server is followed.
         synchronous: every commit waits until the standby has it.
     """
 
@@ -148,7 +151,7 @@ class Followed:
             )
 
     def starve(self) -> None:
-        """The standby has all that was done so far, and gets nothing that is done from here on."""
+        """Wait until the standby has all changes so far, then stop its stream."""
         wait_for(
             lambda: self._rig.fetch(self._node, _ALL_THERE, (_NAME,)),
             what="the standby to have everything",
@@ -157,7 +160,7 @@ class Followed:
         self.standby.starve()
 
     def fail_over(self) -> None:
-        """The primary dies at once; the standby takes its place."""
+        """Kill the primary, and let the standby take its place."""
         old = self._rig.servers[self._node]
         old.kill()
         self.standby.take_over(old)
@@ -167,6 +170,6 @@ class Followed:
         self._is_over = True
 
     def close(self) -> None:
-        """End the standby, unless it is the rig's by now."""
+        """Stop the standby, unless it belongs to the rig by now."""
         if not self._is_over:
             self.standby.stop()

@@ -1,4 +1,4 @@
-"""The README's commands at scale, as they stand there, on a topology at work."""
+"""Tests of the README's commands at scale, verbatim, on a running topology."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from twopc.sim.topology import Topology
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 ROOT = Path(__file__).parents[2]
-#: That of the tests, instead of one for each command.
+#: The session of the tests, in place of one for each command.
 SESSION = ["--master", "local[2]", "--conf", "spark.driver.memory=1g"]
 
 
 def commands() -> list[list[str]]:
-    """What is typed in the section, without the prompt."""
+    """Return the commands of the section, without the prompt."""
     text = (ROOT / "README.md").read_text(encoding="utf-8").partition("At scale\n")[2]
     block = re.findall(r"```console\n(.*?)```", text, re.DOTALL)[0]
     return [shlex.split(line)[2:] for line in block.replace("\\\n", "").splitlines()]
@@ -37,7 +37,7 @@ async def test_the_commands_run(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One after the other, with a seed instead of twenty."""
+    """The commands run consecutively, with one seed instead of twenty."""
     topology = await make_topology(subscribers=("north", "south"))
     await topology.execute("pub", "create table account (id int primary key, balance int)")
     await topology.execute("pub", "insert into account select n, 100 from generate_series(1, 5) n")
@@ -69,5 +69,5 @@ async def test_the_commands_run(
     assert "article 1 account   1 shape   columns id balance msrepl_tran_version" in found.stdout
     for words in others:
         found = await typed(words)
-        # nobody has installed a witness, and says so
+        # no witness is installed, which the audit reports
         assert found.exit_code == (3 if words[0] == "audit" else 0), found.output

@@ -1,4 +1,4 @@
-"""Tracer tokens: where each is, and how long each step took."""
+"""Tests of tracer tokens: the progress of each token, and the latency of each step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def passages(topology: Topology, tracer_id: int | None = None) -> list[Pas
 
 
 async def test_a_token_takes_the_way_of_every_transaction(make_topology: MakeTopology) -> None:
-    """Pending at first, then everywhere; its times add up, and it changes no rows."""
+    """A token is pending until it is delivered; its latencies add up, and it changes no rows."""
     topology = await make_topology(subscribers=("sub1", "sub2"))
     admin = await topology.admin("pub")
     await topology.execute("pub", "create table item (id int primary key)")
@@ -63,7 +63,7 @@ async def test_a_token_takes_the_way_of_every_transaction(make_topology: MakeTop
 
 
 async def test_tokens_of_running_agents(make_topology: MakeTopology) -> None:
-    """From commit to delivery while everybody runs by himself."""
+    """A token is delivered while the log reader and the agents run as processes of their own."""
     topology = await make_topology(subscribers=("sub1",))
     await topology.execute("pub", "create table item (id int primary key)")
     await topology.publish("item")

@@ -1,4 +1,4 @@
-"""A process that appends to an archive what is ready, and may be told to die at a point (``TWOPC_ARM``).
+"""A process that appends pending transactions to an archive, and may die at a point (``TWOPC_ARM``).
 
 ``python -m tests.spark.archive.dying ARCHIVE SEQNO …``
 """
@@ -13,7 +13,7 @@ from twopc.sim.spark.archive.append import add, reach
 
 
 def main() -> None:
-    """Append what lies behind the position, as `append` does when Spark has written it."""
+    """Append what follows the archive's position, as `append` does after Spark has written it."""
     seqnos = [int(each) for each in sys.argv[2:]]
     with writer(Archive.open(sys.argv[1])) as held:
         left = [each for each in seqnos if each > held.manifest.position]

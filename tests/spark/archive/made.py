@@ -1,4 +1,4 @@
-"""Archives made by hand, without Spark: Parquet files as Spark would have left them aside."""
+"""Archives made without Spark: Parquet files as Spark would have staged them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TIME = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def facts(**changes: Any) -> Facts:
-    """What the distribution database says."""
+    """Return the facts of a distribution database."""
     said: dict[str, Any] = {
         "publisher": PUBLISHER,
         "read_to": 1 << 40,
@@ -49,7 +49,7 @@ def facts(**changes: Any) -> Facts:
 
 
 def commands_of(seqnos: Sequence[int], each: int = 2) -> list[dict[str, Any]]:
-    """So many inserts in each transaction."""
+    """Return `each` inserts for each transaction."""
     return [
         {
             "seqno": seqno,
@@ -66,7 +66,7 @@ def commands_of(seqnos: Sequence[int], each: int = 2) -> list[dict[str, Any]]:
 
 
 def transactions_of(seqnos: Sequence[int], each: int = 2) -> list[dict[str, Any]]:
-    """They themselves."""
+    """Return the transactions."""
     return [
         {
             "seqno": seqno,
@@ -83,10 +83,11 @@ def transactions_of(seqnos: Sequence[int], each: int = 2) -> list[dict[str, Any]
 
 
 def stage(folder: Path, seqnos: Sequence[int], *, each: int = 2, said: int | None = None) -> Path:
-    """Write transactions aside.
+    """Write transactions to a staging folder.
 
     Args:
-        said: how many commands each transaction says it has.
+
+        said: the number of commands according to each transaction.
     """
     staging = folder / "staging" / f"by-hand-{min(seqnos, default=0)}"
     for table, rows, shape in (
@@ -104,7 +105,7 @@ def stage(folder: Path, seqnos: Sequence[int], *, each: int = 2, said: int | Non
 
 
 def archive(path: Path, *segments: Sequence[int]) -> Archive:
-    """An archive with a segment for each list of sequence numbers, which ends with its last."""
+    """Return an archive with one segment per list of sequence numbers, which ends with its last."""
     made = Archive.create(path, PUBLISHER)
     for seqnos in segments:
         made = add(made, stage(made.folder, seqnos), upto=seqnos[-1], facts=facts())
@@ -112,7 +113,7 @@ def archive(path: Path, *segments: Sequence[int]) -> Archive:
 
 
 def content(made: Archive) -> dict[str, list[dict[str, Any]]]:
-    """All rows, in order, read without Spark."""
+    """Return all rows, in order, read without Spark."""
     return {
         table: [
             row

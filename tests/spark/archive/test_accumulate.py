@@ -1,4 +1,7 @@
-"""From a real topology into an archive, by Spark: at once, as it comes, over a change of shape, and compacted."""
+"""Tests of reading a real topology into an archive by Spark.
+
+Commands are read at once, as a stream, over a change of shape, and compacted.
+"""
 
 from __future__ import annotations
 
@@ -46,29 +49,29 @@ from msrepl.msrepl_commands order by 1, 2
 
 
 def asked(dsn: str, query: str) -> list[tuple[Any, ...]]:
-    """A database's own answer."""
+    """Return the rows of a query."""
     with psycopg.connect(dsn) as connection:
         return connection.execute(query.encode()).fetchall()
 
 
 def kept(archive: Archive) -> list[tuple[Any, ...]]:
-    """The commands in an archive's files."""
+    """Return the commands in an archive's files."""
     return [tuple(each.values()) for each in content(archive)["commands"]]
 
 
 def read_from(frame: DataFrame) -> set[str]:
-    """The tables of an archive whose files a frame reads."""
+    """Return the tables of an archive whose files a frame reads."""
     return {each.rpartition("/data/")[2].partition("/")[0] for each in frame.inputFiles()}
 
 
 def check_decoded(archive: Archive, spark: SparkSession, boundary: int) -> None:
-    """Commands are decoded when they come; what an earlier version has stored is decoded when it is read."""
+    """Check that commands are decoded when appended, or when read if an earlier version stored them."""
     result = archive.decoded(spark)
     assert read_from(result) == {DECODED}
     assertDataFrameEqual(result, decoded(archive.commands(spark), archive.manifest.articles))
     assert [row["shape"] for row in result.orderBy("seqno").collect()] == [1, 2]
     assert archive.decoded(spark, after=boundary).count() == 1
-    # an earlier version has stored commands and no more
+    # an earlier version has stored only commands
     old, *others = archive.manifest.segments
     old = replace(old, files={table: old.files[table] for table in TABLES})
     expected = result.collect()
@@ -83,7 +86,7 @@ def check_decoded(archive: Archive, spark: SparkSession, boundary: int) -> None:
 
 
 async def test_a_topology(make_topology: MakeTopology, spark: SparkSession, tmp_path: Path) -> None:
-    """Bases, both kinds of transactions with their ids, two shapes; nothing twice, nothing left out."""
+    """Bases, both kinds of transactions with their ids, and two shapes are in the archive, each once."""
     topology = await make_topology(subscribers=("sub1",))
     publisher = topology.publisher
     await topology.execute(
@@ -105,7 +108,7 @@ async def test_a_topology(make_topology: MakeTopology, spark: SparkSession, tmp_
     def note(before: Archive, after: Archive, what: str) -> None:
         said.append(progress_line(before, after, what))
 
-    path = tmp_path / "bank [1].archive"  # brackets are a pattern to Spark
+    path = tmp_path / "bank [1].archive"  # Spark would interpret brackets as a pattern
     with writer(opened(path, wanted)) as held:
         first = accumulate(held, spark, wanted, note)
     assert [line.partition(" · ")[0].partition(", at ")[0] for line in said] == [
@@ -146,7 +149,10 @@ async def test_a_topology(make_topology: MakeTopology, spark: SparkSession, tmp_
 def test_files_are_decoded_side_by_side(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A task and a file each, with the same range; of very many, neighbours together."""
+    """Each file is decoded by its own task into its own file, with the same range.
+
+    If there are very many, neighbours are decoded together.
+    """
     staging = stage(tmp_path, [1, 2])
     for number in (1, 2):
         later = stage(tmp_path, [10 * number, 10 * number + 1]) / "commands" / "part-00000.parquet"
@@ -166,7 +172,7 @@ def test_files_are_decoded_side_by_side(
 def test_clean_up_waits_for_it(
     make_database: MakeDatabase, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """In batches, with clean-up between them: what the archive lacks is kept until it has it, or is released."""
+    """Clean-up keeps what the archive lacks, until it is appended, or the archive is released."""
 
     async def clean(dsn: str) -> None:
         async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
@@ -191,7 +197,7 @@ def test_clean_up_waits_for_it(
         assert len(asked(dsn, _COMMANDS)) == 1
         _say(dsn, "alter table msrepl.msrepl_archives rename to kept_from_it")
         read_only = f"{dsn} options='-c default_transaction_read_only=on'"
-        register(held, read_only)  # it may not, and that is no reason to append nothing
+        register(held, read_only)  # the role may not register, which must not prevent an append
         _say(dsn, "alter table msrepl.kept_from_it rename to msrepl_archives")
         assert release(held, dsn)
         asyncio.run(clean(dsn))
@@ -199,13 +205,13 @@ def test_clean_up_waits_for_it(
 
 
 def test_as_it_comes(make_database: MakeDatabase, spark: SparkSession, tmp_path: Path) -> None:
-    """The stream brings what is there and what is stored later; segments end where transactions do."""
+    """The stream delivers stored transactions and later ones; segments end at transaction boundaries."""
     with filled(make_database()) as dsn:
         wanted = LoadRequest(dsn=dsn, segment=2, partitions=2, upto=496)
 
         def note(_: Archive, after: Archive, __: str) -> None:
             position = after.manifest.position
-            if 96 <= position < 400:  # what has come makes the next
+            if 96 <= position < 400:  # each delivery stores the next transaction
                 store(dsn, made(position + 100, (1, 7, 0, TEXT), (2, 8, 1, "()")))
 
         with writer(opened(tmp_path / "a", wanted)) as held:
@@ -223,7 +229,7 @@ def test_as_it_comes(make_database: MakeDatabase, spark: SparkSession, tmp_path:
 def test_a_gap_and_another_database(
     make_database: MakeDatabase, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Nothing is written of what has a gap, or belongs to another archive."""
+    """Nothing is written if there is a gap, or if the database belongs to another archive."""
     with filled(make_database()) as dsn:
         wanted = LoadRequest(dsn=dsn, partitions=2, upto=32)
         with writer(opened(tmp_path / "a", wanted)) as held:
@@ -250,7 +256,7 @@ def _say(dsn: str, statement: str) -> None:
 def test_frames_and_histories(
     make_database: MakeDatabase, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Between two positions; what there is nothing of keeps its columns; a run is added once."""
+    """Frames cover the given positions, and have all columns even without rows; a run is added once."""
     with filled(make_database()) as dsn:
         wanted = LoadRequest(dsn=dsn, partitions=2)
         path = tmp_path / "bank" / "one" / "history.jsonl"

@@ -1,4 +1,4 @@
-"""Archives whose files are not what was written: what is read is right, or an error."""
+"""Tests of archives with changed files: a read returns the written values, or an error."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 
 def appended(path: Path, spark: SparkSession, *segments: list[int]) -> Archive:
-    """An archive that Spark has written."""
+    """Return an archive that Spark has written."""
     made = Archive.create(path, PUBLISHER)
     for seqnos in segments:
         made = append(
@@ -48,7 +48,7 @@ def appended(path: Path, spark: SparkSession, *segments: list[int]) -> Archive:
 
 
 def path_of(made: Archive, table: str) -> Path:
-    """The table's first file."""
+    """Return the path of the table's first file."""
     return made.folder / made.manifest.of_table(table)[0].path
 
 
@@ -58,7 +58,7 @@ def flip(path: Path, whole: bytes, at: int) -> None:
 
 
 def test_a_changed_bit(spark: SparkSession, tmp_path: Path) -> None:
-    """Wherever it is, values are as they were written, or Spark says that they are not."""
+    """With a changed bit anywhere, Spark returns the written values or reports the damage."""
     made = appended(tmp_path / "a", spark, list(range(1, 1500)))
     expected = sorted(made.decoded(spark).collect())
     path = path_of(made, DECODED)
@@ -71,7 +71,7 @@ def test_a_changed_bit(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_a_file_is_not_passed_over(spark: SparkSession, tmp_path: Path) -> None:
-    """However Spark is set."""
+    """A corrupt file is an error, even if Spark is set to ignore corrupt files."""
     made = appended(tmp_path / "a", spark, [1, 2])
     path = path_of(made, DECODED)
     path.write_bytes(b"x" * path.stat().st_size)
@@ -84,7 +84,7 @@ def test_a_file_is_not_passed_over(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_compaction_does_not_make_damage_the_truth(spark: SparkSession, tmp_path: Path) -> None:
-    """What is written again has checksums of its own: what is read for it is compared with the manifest first."""
+    """Compaction compares the files that it reads with the manifest, since it writes new checksums."""
     made = appended(tmp_path / "a", spark, [1, 2], [7])
     path = path_of(made, DECODED)
     whole = path.read_bytes()
@@ -96,7 +96,7 @@ def test_compaction_does_not_make_damage_the_truth(spark: SparkSession, tmp_path
 
 
 def test_a_command_that_was_not_decoded(spark: SparkSession, tmp_path: Path) -> None:
-    """Nothing is added of a segment some of whose commands nobody would see; nor is it compacted to one."""
+    """A segment with commands that were not decoded is not appended."""
     made = archive(tmp_path / "a", [1])
     staging = stage(made.folder, [4, 6])
     write_decoded([ARTICLE], spark, staging)

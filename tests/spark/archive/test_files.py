@@ -1,4 +1,4 @@
-"""An archive's files: what is spoilt is named, what is not in the manifest does not exist, and who dies harms nothing."""
+"""Tests of an archive's files: damaged ones, files outside the manifest, and killed writers."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ ROOT = Path(__file__).parents[3]
 
 
 def files(made: Archive) -> list[Path]:
-    """Those with commands."""
+    """Return the files with commands."""
     return [made.folder / each.path for each in made.manifest.of_table("commands")]
 
 
 def run(folder: Path, *seqnos: int, arm: str = "") -> int:
-    """Append in a process of its own; returns its exit code."""
+    """Append in a separate process; return its exit code."""
     return subprocess.run(
         [sys.executable, "-m", "tests.spark.archive.dying", folder, *map(str, seqnos)],
         cwd=ROOT,
@@ -38,7 +38,10 @@ def run(folder: Path, *seqnos: int, arm: str = "") -> int:
 
 
 def test_killed_at_any_point(tmp_path: Path) -> None:
-    """What is there is always whole; the next writer removes what was left, and nothing is there twice."""
+    """After a kill at any point the archive is complete, and the next writer repairs it.
+
+    The next writer removes leftover files, and no row is there twice.
+    """
     undisturbed = content(archive(tmp_path / "undisturbed", [3, 5], [8, 9, 12]))
     for number, point in enumerate(ARCHIVE_POINTS):
         made = archive(tmp_path / str(number), [3, 5])
@@ -57,7 +60,7 @@ def test_killed_at_any_point(tmp_path: Path) -> None:
 
 
 def test_one_writer(tmp_path: Path) -> None:
-    """Another is refused, and told who writes; the lock goes with its process."""
+    """A second writer is refused, and gets the first one's process; the lock ends with the process."""
     made = archive(tmp_path / "a", [1])
     by = rf"process {os.getpid()} on "
     with (
@@ -72,7 +75,7 @@ def test_one_writer(tmp_path: Path) -> None:
 
 
 def test_what_was_opened_before_somebody_wrote(tmp_path: Path) -> None:
-    """Nothing is added to what an archive was once: that would leave out what it is by now."""
+    """Nothing is appended to an outdated revision, because that would lose later segments."""
     old = archive(tmp_path / "a", [1])
     with writer(old) as held:
         new = add(held, stage(held.folder, [4]), upto=4, facts=facts())
@@ -86,7 +89,7 @@ def test_what_was_opened_before_somebody_wrote(tmp_path: Path) -> None:
 
 
 def test_commands_and_transactions_belong_together(tmp_path: Path) -> None:
-    """Nothing is added of a segment whose halves do not fit."""
+    """A segment whose commands do not match its transactions is not appended."""
     made = archive(tmp_path / "a", [1])
     staging = stage(made.folder, [4, 6], said=3)
     with pytest.raises(
@@ -97,7 +100,7 @@ def test_commands_and_transactions_belong_together(tmp_path: Path) -> None:
 
 
 def test_spoilt_files(tmp_path: Path) -> None:
-    """Cut off, gone, of the same length with other bytes: each is named, and what to do about it."""
+    """Truncated, missing or changed files are named, with what to do."""
     made = archive(tmp_path / "a", [1, 2], [7])
     path = files(made)[1]
     whole = path.read_bytes()
@@ -117,7 +120,7 @@ def test_spoilt_files(tmp_path: Path) -> None:
 
 
 def test_a_copied_file_does_not_exist(tmp_path: Path) -> None:
-    """`show` tells of it, nobody reads it, and the next writer removes it."""
+    """A file that is not in the manifest is shown, but not read, and the next writer removes it."""
     made = archive(tmp_path / "a", [1, 2])
     copy = files(made)[0].with_name("copy.parquet")
     shutil.copy(files(made)[0], copy)
@@ -129,7 +132,7 @@ def test_a_copied_file_does_not_exist(tmp_path: Path) -> None:
 
 
 def test_show(tmp_path: Path) -> None:
-    """What is in it, by the manifest and by the columns that are counted."""
+    """`show` describes the content, by the manifest and the counted columns."""
     made = archive(tmp_path / "a", [1, 2], [7])
     said = "\n".join(lines(made, segments=True))
     assert "archive of pub (pub_db), revision 3" in said
@@ -140,13 +143,13 @@ def test_show(tmp_path: Path) -> None:
 
 
 def test_where_an_archive_can_be(tmp_path: Path) -> None:
-    """A folder of its own, in a file system."""
+    """An archive needs its own folder, in a file system."""
     assert folder_of(f"file://{tmp_path}") == tmp_path
     with pytest.raises(PipelineError, match="s3a cannot put a manifest in place of another"):
         folder_of("s3a://bucket/archive")
     with pytest.raises(ArchiveError, match="it is not there; twopc accumulate makes one"):
         Archive.open(tmp_path)
-    (tmp_path / "manifest.json.new").touch()  # whoever was to create it was killed
+    (tmp_path / "manifest.json.new").touch()  # left by a killed creator
     Archive.create(tmp_path, PUBLISHER)
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(ArchiveError, match="something else is there"):

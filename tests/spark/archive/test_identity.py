@@ -1,4 +1,4 @@
-"""Whose an archive is, however much one server looks like another. Needs no Spark."""
+"""Tests of an archive's identity, which distinguishes similar servers. They need no Spark."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def published(make_topology: Callable[..., Awaitable[Topology]]) -> Topolo
 
 
 def known(archive: Archive, **changes: Any) -> Archive:
-    """The same, but for what it says of its Publisher."""
+    """Return the archive with changes in what it knows of its Publisher."""
     publisher = dataclasses.replace(archive.manifest.publisher, **changes)
     return archive.replaced(archive.manifest.next(publisher=publisher))
 
@@ -55,12 +55,12 @@ async def test_an_archive_has_its_publishers_identity(
 
         with pytest.raises(PipelineError, match="pub is the Publisher that was recorded: replay"):
             check(recorded)
-        # a copy of the server, whose log reaches further, is another Publisher
+        # a copy of the server whose log extends further is another Publisher
         system = system_of(distributed(other)["pub"], "pub")
         there = conninfo_to_dict(other.node("pub").dsn)["dbname"]
         check(other, system=system, database=there)
 
-        # one of before there were identities cannot tell, and gets its own when more is added
+        # an archive without an identity cannot be checked, and gets one with the next append
         old = known(Archive.open(tmp_path / "a"), identity="")
         assert any("no identity" in line for line in show.lines(old))
         with pytest.raises(PipelineError, match="a has no identity, for it is of an earlier ver"):

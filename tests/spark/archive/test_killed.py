@@ -1,4 +1,4 @@
-"""The command itself with a Spark of its own, on the Java that came with it: killed, and run again."""
+"""Tests of the command with its own Spark, on the bundled Java: killed, and run again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STORED = (
 
 
 def without_java(folder: Path) -> Path:
-    """A folder to be PATH: all that is on it, but no Java."""
+    """Create a folder for PATH with all programs that are on it, except Java."""
     folder.mkdir()
     for place in os.environ["PATH"].split(os.pathsep):
         for tool in Path(place).glob("*"):
@@ -39,7 +39,7 @@ def without_java(folder: Path) -> Path:
 
 
 def accumulate(archive: Path, nodes: Mapping[str, str], **environment: str) -> subprocess.CompletedProcess[str]:  # fmt: skip
-    """The command, as somebody types it who has no Java."""
+    """Run the command as a user without Java does."""
     words = [
         "--dsn",
         nodes["distribution"],
@@ -56,7 +56,7 @@ def accumulate(archive: Path, nodes: Mapping[str, str], **environment: str) -> s
 
 
 def left(mark: str) -> list[str]:
-    """Processes that came of a command."""
+    """Return the names of the processes that a command has started."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -70,7 +70,7 @@ def left(mark: str) -> list[str]:
 async def test_killed_with_spark_at_work(
     make_topology: Callable[..., Awaitable[Topology]], tmp_path: Path
 ) -> None:
-    """Nothing is half there, no process is left, and the next one brings everything once."""
+    """A killed command leaves no partial segment and no process; the next one appends everything once."""
     topology = await make_topology(subscribers=("north",))
     await topology.execute("pub", "create table t (id int primary key)")
     await topology.publish("t")

@@ -1,4 +1,4 @@
-"""Manifests: what is written is read back, and what contradicts itself is refused."""
+"""Tests of manifests: a written manifest is read back, and a contradictory one is refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Document = dict[str, Any]
 
 
 def segment(first: int, last: int, transactions: int, commands: int) -> Segment:
-    """A segment with a file of each table, if there is something for it."""
+    """Return a segment with a file for each table that has rows."""
     files = {
         table: (
             File(path=f"{table}-{last}", rows=rows, bytes=9, sha256="0", first=first, last=last),
@@ -53,7 +53,7 @@ def segment(first: int, last: int, transactions: int, commands: int) -> Segment:
 
 
 def manifest(*sizes: tuple[int, int, int], first: int = 0) -> Manifest:
-    """Segments of these lengths, with so many transactions and commands."""
+    """Return a manifest with segments of these lengths, transactions and commands."""
     made, end = [], first
     for length, transactions, commands in sizes:
         made.append(segment(end + 1, end + length, transactions, commands))
@@ -82,7 +82,7 @@ def test_round_trip(sizes: list[tuple[int, int, int]], first: int) -> None:
 
 @given(SIZES, st.integers(1, 1000))
 def test_compaction_plan(sizes: list[tuple[int, int, int]], commands: int) -> None:
-    """Slices are apart, rising, of two segments or more, and none is larger than was asked for."""
+    """The slices are disjoint, ascending, of at least two segments, and not larger than requested."""
     segments = manifest(*sizes).segments
     end = 0
     for begin, stop in plan(segments, commands):
@@ -92,7 +92,7 @@ def test_compaction_plan(sizes: list[tuple[int, int, int]], commands: int) -> No
 
 
 def test_what_is_gone_stays_known() -> None:
-    """An article that was dropped, its originator and its subscription: old commands name them."""
+    """A dropped article, its originator and its subscription stay in the manifest, as old commands name them."""
     subscription = {"article_id": 1, "subscriber": "north", "status": 2}
     made = manifest().knows(facts(subscriptions=(subscription,)))
     wider = {**ARTICLE, "shape": 2, "first_seqno": 9}
@@ -103,7 +103,10 @@ def test_what_is_gone_stays_known() -> None:
 
 
 def test_what_an_earlier_version_has_written_since() -> None:
-    """It keeps files of tables that it does not know, and leaves out what it does not know of a segment."""
+    """A manifest that an earlier version has rewritten is read.
+
+    It has kept the files of tables that it does not know, and omitted unknown fields of segments.
+    """
     made = manifest((10, 2, 4), (10, 1, 3))
     found = json.loads(made.text())
     for each in found["segments"]:
@@ -196,7 +199,7 @@ def _no_base(found: Document) -> None:
 def test_contradictions(
     spoil: Callable[[Document], None], error: type[ArchiveError], message: str
 ) -> None:
-    """Each is refused, with what is wrong and where."""
+    """Each contradiction is refused, with its place."""
     made = manifest((10, 2, 4), (10, 2, 4), (10, 2, 4)).knows(facts())
     found = json.loads(made.text())
     found["what later versions add"] = 1
@@ -207,7 +210,7 @@ def test_contradictions(
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"twopc_archive": 1}'])
 def test_no_manifest(text: str, tmp_path: Path) -> None:
-    """Whatever else a file may be."""
+    """Other files are not taken for manifests."""
     with pytest.raises(
         ArchiveError, match=re.escape(f"{tmp_path}: not a manifest of an archive: ")
     ):

@@ -1,4 +1,4 @@
-"""An audit end to end: a topology at work, its archive, and a fault of each class."""
+"""Tests of audits from end to end: a topology with transactions, its archive, and a fault of each class."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _nodes(topology: Topology) -> dict[str, str]:
 
 
 class _Bank:
-    """A topology with accounts, its archive, and the way to look at both."""
+    """A topology with accounts, its archive, and access to both."""
 
     def __init__(self, spark: SparkSession, topology: Topology, folder: Path) -> None:
         self.spark = spark
@@ -44,7 +44,7 @@ class _Bank:
         self._audits = 0
 
     async def begin(self) -> None:
-        """Ten accounts at three nodes, an archive with a base, and a witness."""
+        """Set up ten accounts at three nodes, an archive with a base, and a delivery witness."""
         topology = self.topology
         await topology.execute("pub", "create table account (id int primary key, balance int)")
         await topology.execute(
@@ -56,7 +56,7 @@ class _Bank:
         await topology.settle()
         await (
             topology.start_agents()
-        )  # rows that differ are looked at again once they have delivered
+        )  # rows that differ are compared again after the agents have delivered
         await self.accumulate()
         await asyncio.to_thread(self._witness)
 
@@ -64,15 +64,15 @@ class _Bank:
         found, known = sites(_nodes(self.topology), self.archive)
         subscribers = {name: _nodes(self.topology)[name] for name in found.subscribers}
         assert witness.install(subscribers, known) == ["north", "south"]
-        assert witness.install(subscribers, known) == ["north", "south"]  # harmless
+        assert witness.install(subscribers, known) == ["north", "south"]  # idempotent
 
     @property
     def archive(self) -> Archive:
-        """As it is now."""
+        """Return the archive, opened anew."""
         return Archive.open(self.folder / "bank.archive")
 
     async def accumulate(self) -> None:
-        """Append what there is."""
+        """Append what is available."""
         wanted = load.LoadRequest(
             dsn=_nodes(self.topology)["distribution"], publisher_dsn=_nodes(self.topology)["pub"], partitions=2
         )  # fmt: skip
@@ -84,7 +84,7 @@ class _Bank:
         await asyncio.to_thread(work)
 
     async def write(self, node: str, statement: str) -> None:
-        """A transaction of a node."""
+        """Execute a transaction at a node."""
         if node == "pub":
             await self.topology.execute("pub", statement)
             return
@@ -92,7 +92,7 @@ class _Bank:
             await transaction.execute(statement)
 
     def connections(self, node: str, *, allowed: bool) -> None:
-        """Whether anybody may come in; who is there stays."""
+        """Allow or forbid new connections to a node; open connections stay."""
         there = self.topology.node(node)
         database = sql.Identifier(there.database)
         with psycopg.connect(there.server.superuser_dsn("postgres"), autocommit=True) as connection:
@@ -103,12 +103,12 @@ class _Bank:
             )
 
     async def versions(self, node: str, key: int) -> str:
-        """Of a row."""
+        """Return the version of a row."""
         ((found,),) = await self.topology.execute(node, _VERSION, (key,))
         return str(found)
 
     def as_agent(self, node: str, *statements: str) -> None:
-        """What an agent would do, or somebody who knows how agents do it."""
+        """Execute statements as an agent does, or a user who imitates one."""
         with psycopg.connect(_nodes(self.topology)[node]) as connection:
             connection.execute(_AS_AGENT)
             for each in statements:
@@ -117,7 +117,7 @@ class _Bank:
     async def audit(
         self, nodes: Mapping[str, str] | None = None, only: Sequence[str] = CLASSES
     ) -> AuditReport:
-        """Look at all, or at these classes."""
+        """Audit all classes, or the given ones."""
         self._audits += 1
         wanted = AuditRequest(only=only, out=self.folder / f"audit-{self._audits}")
         given = _nodes(self.topology) if nodes is None else nodes
@@ -132,7 +132,7 @@ def _set(key: int, balance: int, version: str) -> str:
 
 
 async def _work(bank: _Bank) -> dict[int, str]:
-    """Transactions everywhere, one behind the archive's end; returns the versions that rows had before."""
+    """Run transactions at all nodes, one of them after the archive's end; return the earlier row versions."""
     before = {key: await bank.versions("pub", key) for key in range(1, 11)}
     await bank.write("north", "update account set balance = 90 where id = 1")
     await bank.write("south", "update account set balance = 80 where id = 2")
@@ -143,18 +143,19 @@ async def _work(bank: _Bank) -> dict[int, str]:
     await bank.write("south", "delete from account where id = 10")
     await bank.topology.settle()
     await bank.accumulate()
-    await bank.write("pub", "update account set balance = 60 where id = 4")  # behind the archive
+    await bank.write("pub", "update account set balance = 60 where id = 4")  # after the end
     await bank.topology.settle()
     return before
 
 
 async def _plant(bank: _Bank, before: Mapping[int, str]) -> None:
-    """A fault of each class."""
-    # atomic: as if north had rolled its branch back by hand
+    """Cause a fault of each class."""
+    # atomic: as if north had rolled its branch back manually
     bank.as_agent("north", _set(1, 100, before[1]))
-    # rows: a value that nobody sent, with the right version
+    # rows: a value that no command sent, with the right version
     bank.as_agent("south", _set(5, 55, before[5]))
-    # echo: north gets back what it did; order and delivered: south gets the older of two changes again
+    # echo: north gets its own change back; order and delivered: south gets the older of two
+    # changes again
     own = await bank.versions("north", 3)
     bank.as_agent("north", _set(3, 71, own))
     ((older,),) = await bank.topology.execute(
@@ -162,7 +163,7 @@ async def _plant(bank: _Bank, before: Mapping[int, str]) -> None:
         "select version from msrepl.delivery_witness where key = '{3}' order by id limit 1",
     )
     bank.as_agent("south", _set(3, 70, older), _set(3, 71, own))
-    # versions: somebody gives a row a version that it had before, as only the table's role can
+    # versions: a row gets a version that it had before, which only the table's role can do
     with psycopg.connect(_nodes(bank.topology)["pub"]) as connection:
         role = table_role(owner_role(connection.info.dbname), "public", "account")
         connection.execute(sql.SQL("set local role {}").format(sql.Identifier(role)))
@@ -177,7 +178,7 @@ async def test_a_fault_of_each_class_is_found_and_named(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nothing in a topology that has worked; then everything that was planted, each with its class, key and node."""
+    """An audit finds nothing in a sound topology, then every fault, with its class, key and node."""
     bank = _Bank(spark, await make_topology(subscribers=("north", "south")), tmp_path)
     await bank.begin()
     topology = bank.topology
@@ -210,7 +211,7 @@ async def test_a_fault_of_each_class_is_found_and_named(
     assert there.subscribers == ["north"]
     assert "south cannot be reached since" in there.unexamined[0]
 
-    # it goes away while it is audited: what is known of the others is told
+    # a node that becomes unreachable during the audit is reported, with the findings of the others
     def sites_and_then(*arguments: Any) -> Any:
         told = sites(*arguments)
         bank.connections("south", allowed=False)

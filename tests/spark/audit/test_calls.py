@@ -1,4 +1,4 @@
-"""Calls of published routines: each check on a small world, and an audit of a topology that makes calls."""
+"""Tests of audits of published routines: each check on a small world, and a topology with calls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
-#: Whose it is, who else may execute it, and how it runs.
+#: Owner of the function that applies calls, other roles that may execute it, and how it runs.
 TAKER = """
 select pg_get_userbyid(proowner)::text,
     array(select grantee::regrole::text from aclexplode(proacl) where grantee <> proowner order by 1),
@@ -36,7 +36,7 @@ from pg_proc where proname = 'apply_3_call'
 
 
 def test_delivered(spark: SparkSession) -> None:
-    """Missing, twice, and sent by nobody; of calls that are alike, as many as were sent."""
+    """Missing, repeated and unexpected calls are found; equal calls are counted."""
     world = World(
         takers=frozenset(("north", "south")),
         called=[(14, "(7)"), (15, "(7)"), (16, "(8)")],
@@ -58,7 +58,7 @@ def test_delivered(spark: SparkSession) -> None:
 
 
 def test_order(spark: SparkSession) -> None:
-    """Two calls change places at one Subscriber; two that are alike cannot."""
+    """Two calls that are swapped at a Subscriber are found, unless they are equal."""
     world = World(
         takers=frozenset(("north", "south")),
         called=[(14, "(7)"), (15, "(8)"), (16, "(7)")],
@@ -72,7 +72,10 @@ def test_order(spark: SparkSession) -> None:
 
 
 def test_rows_where_calls_are_taken(spark: SparkSession) -> None:
-    """Versions there are its own; values are compared; rows beside calls are due where none are taken."""
+    """A Subscriber that takes calls makes its own row versions, but its values are compared.
+
+    Rows stored beside calls are expected only where no calls are taken.
+    """
     world = World(takers=frozenset(("north",)))
     world.decoded.append(command(14, "upd", "2", "b2", "b3", beside=True))
     for node in ("pub", "south"):
@@ -90,7 +93,7 @@ def test_rows_where_calls_are_taken(spark: SparkSession) -> None:
 
 
 def test_versions_of_a_table_that_calls_have_changed(spark: SparkSession) -> None:
-    """Between two commands there may have been any number of them."""
+    """Between two commands, calls may have changed a table's row versions any number of times."""
     world = World()
     world.decoded.append(command(14, "upd", "1", "a7", "a8"))
     assert len(told(versions.check(world.frames(spark), NAMES))) == 1
@@ -99,7 +102,7 @@ def test_versions_of_a_table_that_calls_have_changed(spark: SparkSession) -> Non
 
 
 def test_text(golden: Callable[[str, str], None]) -> None:
-    """What takes the place of the function that makes calls."""
+    """The text of the function that replaces the one for calls matches the golden file."""
     golden(
         "sim/delivery_witness_of_calls.sql",
         witness_calls.texts("apply_3_call", ["agent", "another"]),
@@ -107,7 +110,10 @@ def test_text(golden: Callable[[str, str], None]) -> None:
 
 
 async def _company(make_topology: Callable[..., Awaitable[Topology]], *writers: str) -> Topology:
-    """Employees, notes, a routine that changes the former, a Subscriber that takes its calls, and such as take rows."""
+    """Create a topology with two tables, and a routine that changes one of them.
+
+    One Subscriber takes its calls, the writers take rows.
+    """
     topology = await make_topology(subscribers=("reader", *writers))
     for statement in (
         "create table employees (id int primary key, salary int not null)",
@@ -128,7 +134,7 @@ async def _company(make_topology: Callable[..., Awaitable[Topology]], *writers: 
 async def test_rows_beside_calls(
     spark: SparkSession, make_topology: Callable[..., Awaitable[Topology]], tmp_path: Path
 ) -> None:
-    """One Subscriber takes calls and another takes rows: so the rows are there, and come to what everybody has."""
+    """If another Subscriber takes rows, they are stored beside the call, and give the nodes' rows."""
     topology = await _company(make_topology, "writer")
     await accumulated(topology, spark, tmp_path / "archive")
     await topology.execute("pub", "begin isolation level serializable; call give_raise(7); commit")
@@ -148,23 +154,24 @@ async def test_rows_beside_calls(
 async def test_a_topology_with_calls(
     spark: SparkSession, make_topology: Callable[..., Awaitable[Topology]], tmp_path: Path
 ) -> None:
-    """What calls did is named as not examined; the rest is; a call that was made twice is found."""
+    """Tables that calls have changed are reported as unexamined; a call that was made twice is found."""
     topology = await _company(make_topology)
     archive = await accumulated(topology, spark, tmp_path / "archive")
     nodes = distributed(topology)
     found, known = await asyncio.to_thread(sites, nodes, archive)
     before = await topology.execute("reader", TAKER)
     assert witness.install({"reader": nodes["reader"]}, known) == found.subscribers
-    assert witness.install({"reader": nodes["reader"]}, known) == found.subscribers  # harmless
+    assert witness.install({"reader": nodes["reader"]}, known) == found.subscribers  # idempotent
     ((owner, agents, *_),), ((witnessed, allowed, *_),) = before, await topology.execute("reader", TAKER)  # fmt: skip
-    assert witnessed != owner  # who could alter what runs with the agent's rights
+    assert witnessed != owner  # an owner could alter what runs with the agent's rights
     assert allowed == agents
     for by in (7, 8):
         await topology.execute("pub", f"begin isolation level serializable; call give_raise({by}); commit")  # fmt: skip
     await topology.execute("pub", "insert into note values (1, 'raised')")
     archive = await accumulated(topology, spark, tmp_path / "archive")
 
-    await topology.start_agents()  # rows that differ are looked at again once they have delivered
+    # rows that differ are compared again after the agents have delivered
+    await topology.start_agents()
 
     async def audited(archive: Archive, *only: str) -> AuditReport:
         wanted = AuditRequest(only=only, out=tmp_path / f"audit-{len(only)}")
@@ -187,7 +194,7 @@ async def test_a_topology_with_calls(
     assert (played.total, len(played.unexamined)) == (0, 1)
     assert played.unexamined[0].startswith("employees: public.give_raise(integer) was called by ")
 
-    # as an agent would that has lost its position
+    # as an agent that has lost its position would do
     with psycopg.connect(nodes["reader"]) as connection:
         connection.execute("set local session_replication_role = replica")
         command = archive.commands(spark).where("type = 30").orderBy("seqno").first()

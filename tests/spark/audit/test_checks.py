@@ -1,4 +1,4 @@
-"""Each check on a small world: nothing is found in it, and what is planted is."""
+"""Tests of each check on a small world: without a fault it finds nothing, with a fault it finds that."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CHECKS: dict[str, Callable[[Frames, Names], DataFrame]] = {
 
 
 def test_nothing_is_wrong(spark: SparkSession) -> None:
-    """Every check looks at the same world, in which all is as it should be."""
+    """All checks find nothing in the same world without faults."""
     frames = World().frames(spark)
     every = [check(frames, NAMES) for check in CHECKS.values()]
     found = every[0]
@@ -40,10 +40,10 @@ def test_nothing_is_wrong(spark: SparkSession) -> None:
 
 
 def test_rows(spark: SparkSession) -> None:
-    """A value, a missing row and one too many at Subscribers; a row that the commands do not come to."""
+    """A different value, a missing row, an additional row, and a row that the fold does not explain are found."""
     world = World()
     world.rows["south"]["1"] = ("91", "a2")
-    world.rows["north"] = {}  # all of them
+    world.rows["north"] = {}  # both rows
     world.rows["south"]["3"] = ("1", "c1")
     world.state["4"] = ("1", "d1")
     assert told(rows.check(world.frames(spark), NAMES)) == [
@@ -56,7 +56,7 @@ def test_rows(spark: SparkSession) -> None:
 
 
 def test_rows_that_went_on(spark: SparkSession) -> None:
-    """What somebody has changed behind the archive's end is not compared with the fold."""
+    """A row that was changed after the archive's end is not compared with the fold."""
     world = World(later=["1"])
     for there in world.rows.values():
         there["1"], there["2"] = ("70", "a3"), ("71", "b3")
@@ -64,7 +64,7 @@ def test_rows_that_went_on(spark: SparkSession) -> None:
 
 
 def test_atomic(spark: SparkSession) -> None:
-    """A Subscriber's own change that it has not, and one that only it has."""
+    """A Subscriber's own change that it lacks is found, and a change that no other node has."""
     world = World()
     world.rows["north"]["1"] = ("100", "a1")
     world.rows["south"]["1"] = ("55", "z9")
@@ -79,7 +79,7 @@ def test_atomic(spark: SparkSession) -> None:
 
 
 def test_atomic_of_a_delete(spark: SparkSession) -> None:
-    """What a Subscriber has deleted and still has."""
+    """A row that a Subscriber has deleted, but still has, is found."""
     world = World()
     world.decoded.append(command(14, "del", "1", None, None, originator=1))
     del world.rows["pub"]["1"], world.rows["south"]["1"], world.state["1"]
@@ -89,7 +89,7 @@ def test_atomic_of_a_delete(spark: SparkSession) -> None:
 
 
 def test_atomic_is_not_lateness(spark: SparkSession) -> None:
-    """A row that an agent has not brought yet has a version that is known: that is for `rows`."""
+    """A row that an agent has not delivered yet is not a violation of atomicity: its version is known."""
     world = World(known=["a0"])
     world.rows["north"]["2"] = ("100", "a0")
     world.rows["south"]["1"] = ("100", "a1")
@@ -98,7 +98,10 @@ def test_atomic_is_not_lateness(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize("bucket", [2, 1 << 26])
 def test_versions(spark: SparkSession, bucket: int) -> None:
-    """One given twice, and one that replaces another than there was; however the sequence is cut."""
+    """A version that was given twice is found, and a change that does not follow the version before it.
+
+    The result does not depend on how the sequence is divided.
+    """
     world = World()
     world.decoded += [command(14, "upd", "1", "a1", "a3"), command(15, "upd", "2", "b2", "b1")]
     assert told(versions.check(world.frames(spark), NAMES, bucket=bucket)) == [
@@ -108,7 +111,7 @@ def test_versions(spark: SparkSession, bucket: int) -> None:
 
 
 def test_versions_of_rows_whose_key_changes(spark: SparkSession) -> None:
-    """The chain goes on under the new key, and another begins under the old one."""
+    """After a change of the key, the row's versions continue under the new key, and others begin under the old one."""
     world = World()
     world.decoded += [
         command(14, "upd", "1", "a2", "a3", new_key="7"),
@@ -122,7 +125,7 @@ def test_versions_of_rows_whose_key_changes(spark: SparkSession) -> None:
 
 
 def test_echo(spark: SparkSession) -> None:
-    """North's own change, brought back to it; and a delete that nobody but north has made."""
+    """North's own update that was delivered to it is found, and a delete that only north has made."""
     world = World()
     world.decoded.append(command(14, "del", "2", None, None, originator=1))
     world.witnessed += [("north", "upd", "1", "a2"), ("north", "del", "2", "b2")]
@@ -134,7 +137,7 @@ def test_echo(spark: SparkSession) -> None:
 
 
 def test_delivered(spark: SparkSession) -> None:
-    """Missing, twice, and sent by nobody; nothing is said of a Subscriber without a witness."""
+    """Missing, repeated and unexpected deliveries are found; a Subscriber without a witness is ignored."""
     world = World(watched=("north",))
     world.witnessed = [
         ("north", "ins", "1", "a1"),
@@ -150,7 +153,7 @@ def test_delivered(spark: SparkSession) -> None:
 
 
 def test_delivered_of_deletes(spark: SparkSession) -> None:
-    """Commands do not tell which version a deleted row had."""
+    """The delivery of a delete is recognised, although its command does not contain the row's version."""
     world = World()
     world.decoded.append(command(14, "del", "2", None, None))
     world.witnessed.append(("north", "del", "2", "b2"))
@@ -160,7 +163,7 @@ def test_delivered_of_deletes(spark: SparkSession) -> None:
 
 
 def test_order(spark: SparkSession) -> None:
-    """Two commands of one row change places; those of different rows may."""
+    """Two commands of one row that are swapped are found; those of different rows may be."""
     world = World()
     world.decoded.append(command(14, "upd", "2", "b2", "b3"))
     world.witnessed = [

@@ -1,4 +1,4 @@
-"""What agents have left out, as an audit reads it."""
+"""Tests of reading the transactions that agents have skipped."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ values (1, 'north', 'started', null, null, null), (1, 'north', 'skipped', '0/20'
 
 
 def test_nothing_or_what_was_left_out(spark: SparkSession, make_database: MakeDatabase) -> None:
-    """Other events do not count."""
+    """Only skipped transactions are returned, no other events of the agents."""
     with filled(make_database()) as dsn:
         assert skipped(spark, dsn, 1).collect() == []
         with psycopg.connect(dsn) as connection:

@@ -1,4 +1,4 @@
-"""What makes the witness of an audit."""
+"""Tests of the SQL texts of the delivery witness."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from twopc.sql.render import render
 
 
 def test_texts(golden: Callable[[str, str], None]) -> None:
-    """Whole, for a table whose names need quoting."""
+    """The texts for a table with names that need quotes match the golden file."""
     article = {
         "article_id": 7, "source_schema": "Sales", "source_object": 'the "order"\'s line',
         "columns": ["Id", "n o", "msrepl_tran_version"], "key": [1, 0], "version": 2,
@@ -19,7 +19,7 @@ def test_texts(golden: Callable[[str, str], None]) -> None:
 
 
 def test_a_table_without_a_version(golden: Callable[[str, str], None]) -> None:
-    """Its deeds have none."""
+    """Changes of a table without row versions are recorded without one."""
     article = {
         "article_id": 1, "source_schema": "public", "source_object": "t", "columns": ["id"], "key": [0], "version": None,
     }  # fmt: skip

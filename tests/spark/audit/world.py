@@ -1,4 +1,4 @@
-"""A small world to be audited: one table, a Publisher, two Subscribers, and four commands that are everywhere."""
+"""A small world for audits: one table, a Publisher, two Subscribers, and four commands delivered to all of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def command(
     seqno: int, operation: str, key: str, old: str | None, new: str | None, *, originator: int | None = None,
     new_key: str | None = None, beside: bool = False,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """A row of `DECODED`."""
+    """Return a row of `DECODED`."""
     after = None if operation == "del" else [new_key or key]
     return (
         seqno,
@@ -48,9 +48,9 @@ def command(
 
 @dataclass(slots=True)
 class World:
-    """What is where; a test changes it and asks for the frames."""
+    """The contents of all nodes; a test changes them, and creates the frames."""
 
-    #: 1 is inserted and changed by north; 2 is inserted by the Publisher and changed by south.
+    #: The Publisher inserts rows 1 and 2; then north changes row 1, and south row 2.
     decoded: list[tuple[Any, ...]] = field(
         default_factory=lambda: [
             command(10, "ins", "1", None, "a1"),
@@ -74,7 +74,7 @@ class World:
     )
     later: list[str] = field(default_factory=list)
     known: list[str] = field(default_factory=list)
-    #: Subscriber, operation, key, version, in the order in which it was done.
+    #: Subscriber, operation, key and version of each change, in order.
     witnessed: list[tuple[str, str, str, str]] = field(
         default_factory=lambda: [
             ("north", "ins", "1", "a1"),
@@ -88,13 +88,13 @@ class World:
     watched: Sequence[str] = ("north", "south")
     #: Sequence number and arguments of each call of routine 2, which changes the account.
     called: list[tuple[int, str]] = field(default_factory=list)
-    #: Subscriber and arguments of each that an agent made.
+    #: Subscriber and arguments of each call that an agent made.
     calls_made: list[tuple[str, str]] = field(default_factory=list)
     takers: frozenset[str] = frozenset()
     untold: frozenset[int] = frozenset()
 
     def frames(self, spark: SparkSession) -> Frames:
-        """As the checks take them."""
+        """Return the frames that the checks take."""
         known = [(1, "north", 1, 2, True, 0, 0, None), (1, "south", 2, 2, True, 0, 0, None)]
         known += [(2, name, None, 2, True, 0, None, None) for name in sorted(self.takers)]
         subscriptions = shapes.frame(spark, known, shapes.SUBSCRIPTIONS)
@@ -150,6 +150,6 @@ class World:
 
 
 def told(found: DataFrame) -> list[tuple[str, str, str]]:
-    """Key, node and detail of what was found, and that it is of the right shape."""
+    """Check the columns of the findings, and return key, node and detail of each."""
     assert found.columns == shapes.FINDINGS.names
     return sorted((row["key"][0], row["node"], row["detail"]) for row in found.collect())

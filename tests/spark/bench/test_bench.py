@@ -1,4 +1,4 @@
-"""The pipeline's benchmark reports as the others do, and its nodes hold what its commands come to."""
+"""Tests of the pipeline's benchmark: its report, and the data of its nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ order by c.xact_seqno, c.command_id
 
 
 def test_how_it_reports(capsys: pytest.CaptureFixture[str]) -> None:
-    """A figure without a target is told, and neither met nor missed."""
+    """A figure without a target is reported, neither as met nor as missed."""
     figure = Figure(name="fold_ratio", value=0.5, unit="", target=None, better="higher")
     report("Pipeline", [figure])
     lines = capsys.readouterr().out.splitlines()
@@ -46,7 +46,7 @@ def _rows_of_commands(database: Database) -> set[tuple[str, ...]]:
 def test_the_nodes_hold_what_the_commands_come_to(
     make_database: MakeDatabase, monkeypatch: pytest.MonkeyPatch, commands: int, keys: int
 ) -> None:
-    """Else the audit of the benchmark would find differences, or compare with nothing."""
+    """The nodes' rows are those that the commands produce, so that the audit compares equal rows."""
     monkeypatch.setattr("benchmarks.pipeline_data.KEYS_MAX", keys)
     log, node = make_database(), make_database()
     fill(log.dsn, commands)
@@ -58,7 +58,7 @@ def test_the_nodes_hold_what_the_commands_come_to(
 
 
 def test_nodes_of_many_commands(fresh_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Numbers of commands times the factor are beyond what an integer holds."""
+    """Products of a command's number and the factor may exceed the range of an integer."""
     monkeypatch.setattr("benchmarks.pipeline_data.KEYS_MAX", 100)
     fill_node(fresh_database.dsn, 100_000_000)
     with fresh_database.connect() as connection:

@@ -1,6 +1,7 @@
-"""Commands, one after the other in one process: ``python -m tests.spark.cluster.commanding`` reads a list a line.
+"""Runs commands consecutively in one process: ``python -m tests.spark.cluster.commanding`` reads one list per line.
 
-A process that has had a Spark of its own cannot be a client of Spark Connect: so it is another than the tests'.
+A process that has had its own Spark cannot be a client of Spark Connect, so this one is separate
+from the tests'.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from twopc.sim.cli import app
 
 
 def main() -> None:
-    """Say of each its exit code and what it printed, a line of JSON each."""
+    """Print the exit code and the output of each command as a line of JSON."""
     for line in sys.stdin:
         ended = CliRunner().invoke(app, json.loads(line))
         error = ended.exception

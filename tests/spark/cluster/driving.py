@@ -1,6 +1,6 @@
-"""A driver of a cluster's: ``python -m tests.spark.cluster.driving MASTER DSN FOLDER``.
+"""The driver of a cluster: ``python -m tests.spark.cluster.driving MASTER DSN FOLDER``.
 
-Says when a task runs, so that its executor can be killed, and goes on when it is told.
+It reports when a task runs, so that its executor can be killed, and continues on request.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from twopc.sim.spark.session import SparkOptions, session
 
 
 def _slow(batches: Iterator[Any], flag: str) -> Iterator[Any]:
-    """Runs at executors: shows itself, and ends when it is allowed to.
+    """Run at executors: create a file, and wait for another one.
 
-    Shipped by value, as this module is the program: executors have the project, not its tests.
+    The function is pickled by value, because this module is the program: executors have the
+    project, but not its tests.
     """
     folder = Path(flag)
     (folder / "runs").touch()
@@ -29,7 +30,7 @@ def _slow(batches: Iterator[Any], flag: str) -> Iterator[Any]:
 
 
 def main() -> None:
-    """Count with an executor less, then accumulate."""
+    """Count while an executor is killed, then accumulate."""
     master, dsn, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
     conf = {
         "spark.executor.memory": "512m",

@@ -1,4 +1,4 @@
-"""A real server of Spark Connect, from the pyspark package: commands as its clients."""
+"""Tests of commands as clients of a real server of Spark Connect, from the pyspark package."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _CONF = {
 
 @pytest.fixture
 def client() -> Iterator[subprocess.Popen[str]]:
-    """Carries out commands."""
+    """Start a process that runs commands."""
     program = [sys.executable, "-m", "tests.spark.cluster.commanding"]
     with subprocess.Popen(program, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as made:  # fmt: skip
         yield made
@@ -48,7 +48,7 @@ def client() -> Iterator[subprocess.Popen[str]]:
 
 @pytest.fixture
 def server_of_spark(tmp_path: Path) -> Iterator[str]:
-    """A server on two cores; its address, as ``--master`` takes it."""
+    """Start a server on two cores; return its address, as ``--master`` takes it."""
     log = tmp_path / "server.log"
     environment = {
         **os.environ,
@@ -87,7 +87,7 @@ async def test_commands(
     make_topology: Callable[..., Awaitable[Topology]],
     tmp_path: Path,
 ) -> None:
-    """The project travels to the server as its archive; nothing else differs from a Spark of the command's own."""
+    """Commands have the same results as with their own Spark; the project is sent as an archive."""
     topology = await make_topology(subscribers=("north",))
     await topology.execute("pub", "create table account (id int primary key, balance int)")
     await topology.publish("account")

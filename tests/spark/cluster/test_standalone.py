@@ -1,4 +1,7 @@
-"""A real cluster of one master and two workers, from the pyspark package: the same work, and nothing left running."""
+"""Tests on a real cluster of one master and two workers, from the pyspark package.
+
+Results are the same, and no process is left running.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ ROOT = Path(__file__).parents[3]
 
 
 class Cluster:
-    """Processes of ours, by their ids."""
+    """The processes of a cluster, identified by their pids."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -38,7 +41,7 @@ class Cluster:
         self.seen: set[psutil.Process] = set()
 
     def start(self, kind: str, *arguments: str, say: str) -> Callable[[], str]:
-        """Begin one; returns what waits for it, and tells what its log says in the place of `say`'s group."""
+        """Start a process. Return a function that waits until its log matches `say`, and returns the group."""
         log = self.folder / f"{len(self.processes)}.log"
         environment = {
             **os.environ,
@@ -77,7 +80,7 @@ class Cluster:
         return lambda: wait_for(said, what=str(log), timeout_s=120)
 
     def executors(self) -> list[psutil.Process]:
-        """JVMs that workers have begun."""
+        """Return the JVMs that workers have started as executors."""
         found = [
             child
             for each in self.processes[1:]
@@ -87,7 +90,7 @@ class Cluster:
         return [each for each in found if "CoarseGrainedExecutorBackend" in _command(each)]
 
     def stop(self) -> None:
-        """End all of them, workers first, and see that their children end too."""
+        """Stop all processes, workers first, and check that their children end too."""
         for process in reversed(self.processes):
             with suppress(psutil.NoSuchProcess):
                 self.seen |= set(psutil.Process(process.pid).children(recursive=True))
@@ -105,16 +108,16 @@ class Cluster:
 
 
 def _command(process: psutil.Process) -> str:
-    """How it was begun; empty if it has ended."""
+    """Return the command line of a process; empty if it has ended."""
     try:
         return " ".join(process.cmdline())
-    except psutil.NoSuchProcess:  # or a zombie that its worker has not looked at yet
+    except psutil.NoSuchProcess:  # or a zombie, which its worker has not waited for yet
         return ""
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, str]]:
-    """The cluster, and its master's address."""
+    """Return the cluster, and its master's address."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="twopc-cluster-")))
         made = Cluster(folder)
@@ -125,7 +128,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster,
             made.start(_WORKER, *limits, "-d", str(folder / name), master, say="(registered)")
             for name in ("one", "two")
         ]
-        for registered in workers:  # both begin at once
+        for registered in workers:  # both start concurrently
             registered()
         yield made, master
 
@@ -133,7 +136,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster,
 def test_the_same_on_a_cluster(
     cluster: tuple[Cluster, str], make_database: MakeDatabase, tmp_path: Path
 ) -> None:
-    """Executors that have the project from its zip alone; one is killed while it works."""
+    """Executors get the project only from its zip; one is killed while it works."""
     made, master = cluster
     with filled(make_database()) as dsn:
         driver = subprocess.Popen(

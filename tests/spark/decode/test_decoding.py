@@ -1,4 +1,4 @@
-"""Commands of every format, read by Spark as the project's own words read them."""
+"""Tests of decoding: Spark reads commands of every format like the project's own functions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ARTICLE = Article(
 OLD = ["north", "7", 'a "b" \\ c', "v1"]
 NEW = ["north", "8", None, "v2"]
 CHANGED = [False, True, True, True]
-#: By format of insert, update, delete: an article for each, numbered from 1.
+#: Formats of insert, update and delete; one article for each, numbered from 1.
 FORMS = [("CALL", "CALL", "CALL"), ("CALL", "SCALL sp_mine", "XCALL"), ("CALL", "MCALL", "CALL"),
          ("CALL", "XCALL", "XCALL"), ("SQL", "SQL", "SQL")]  # fmt: skip
 
@@ -48,7 +48,7 @@ def text(values: Sequence[str | None]) -> str:
 
 
 def command(operation: str, form: Format) -> str:
-    """As the log reader makes it, by the list of parameters."""
+    """Return a command as the log reader makes it, from its parameters."""
     sparse = form is Format.SCALL
     new = [each if not sparse or at else None for each, at in zip(NEW, CHANGED, strict=True)]
     images = {"new": NEW if operation == "ins" else new, "old": OLD}
@@ -94,7 +94,7 @@ def test_records_are_read_as_they_are_written() -> None:
         'x("a")',
         "(a,b)",
     ):
-        at = chance.randrange(len(texts))  # what is no record does not spoil its neighbours
+        at = chance.randrange(len(texts))  # a malformed record does not affect its neighbours
         texts.insert(at, wrong)
         records.insert(at, [])
     read = records_of(pa.array(["(", *texts])[1:])
@@ -105,7 +105,7 @@ def test_records_are_read_as_they_are_written() -> None:
 
 
 def test_reading_records_takes_little_memory() -> None:
-    """A few times what the texts have: one value may be large."""
+    """The memory is a small multiple of the texts' size, since one value may be large."""
     texts = pa.array([text([one, "x" * 100_000]) for one in "abcdefghij"])
     tracemalloc.start()
     try:
@@ -118,7 +118,7 @@ def test_reading_records_takes_little_memory() -> None:
 
 
 def test_a_wide_table_is_decoded_in_parts() -> None:
-    """However many commands and columns a batch has, what is looked at together is bounded."""
+    """The memory for decoding is bounded, however many commands and columns a batch has."""
     names = [f"c{n}" for n in range(200)]
     wide = {
         "article_id": 1, "shape": 1, "first_seqno": 0, "source_schema": "public", "source_object": "wide",
@@ -158,7 +158,7 @@ def articles() -> list[tuple[object, ...]]:
         )
         for n, forms in enumerate(FORMS, 1)
     ]
-    # from 500 on the first one has a column less
+    # from 500 on the first article lacks a column
     made.append(
         (1, 2, 500, "public", "line", ["id", "note"], ["text"] * 2, [0], 1, None, *FORMS[0], [])
     )
@@ -202,7 +202,7 @@ def test_every_format_of_every_operation(spark: SparkSession) -> None:
     written = ("ins", 3, ["7"], ["7"], ["7", "n"], None, None, None, "n", "")
     commands.append((501, 99, 1, 1, 3, 0, text(["7", "n"])))
     expected.append((501, 99, 1, 2, *written, False))
-    # a row beside a call, the call, and a routine's new definition
+    # a row stored beside a call, the call, and a routine's new definition
     commands.append((503, 1, 10_000_001, 1, 3, 0, text(["7", "n"])))
     expected.append((503, 1, 1, 2, *written, True))
     commands.append((503, 2, 4, 30, None, 0, '{"v":["1"]}'))

@@ -1,4 +1,4 @@
-"""A drawn sequence of transactions on one article, and the rows after each, by a plain dictionary."""
+"""Random transactions on one article, and the rows after each, computed by a dictionary."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from twopc.names import VERSION_COLUMN
 from twopc.propagation import bitmask, record_text
 
-#: From here on the article has one column more.
+#: After this position the article has an additional column.
 WIDER_AFTER = 500
 
 Row = list[str | None]
@@ -35,7 +35,7 @@ ARTICLES = [
 
 @dataclass
 class Drawn:
-    """Transactions 4, 8, 12 …; those before `seen` are in the base, and one after it, which was quicker."""
+    """Transactions 4, 8, 12 …; the base has those that its snapshot saw, one of which overtook others."""
 
     seed: int
     length: int = 200
@@ -44,7 +44,7 @@ class Drawn:
     states: dict[int, dict[str, Row]] = field(default_factory=dict)
     base: list[tuple[object, ...]] = field(default_factory=list)
 
-    #: Sees transactions 100 … 109 and 112, not 110 and 111.
+    #: Saw transactions 100 … 109 and 112, but not 110 and 111.
     snapshot = "110:113:110,111"
 
     def __post_init__(self) -> None:
@@ -55,7 +55,7 @@ class Drawn:
             if seqno > WIDER_AFTER and seqno - 4 <= WIDER_AFTER:
                 for row in rows.values():
                     row.insert(2, None)
-            # what the snapshot overtook touches other rows than those that it overtook
+            # the transaction that overtook others changes other rows than those
             keys = range(30, 40) if xid == 112 else range(20)
             count = sum(
                 self._change(rows, keys, (seqno, place), f"v{number}.{place}")
@@ -71,7 +71,7 @@ class Drawn:
         self.base = [(1, [key], row, *about) for key, row in in_base.items()]
 
     def _change(self, rows: dict[str, Row], keys: range, at: tuple[int, int], version: str) -> int:
-        """One command, or none."""
+        """Make one command, or none; return the number."""
         of = self._chance
         width = 4 if at[0] > WIDER_AFTER else 3
         known = [key for key in rows if int(key) in keys]

@@ -1,4 +1,4 @@
-"""Folds of tables that calls of routines have changed: with rows beside the calls, and without."""
+"""Tests of folds of tables that calls have changed, with and without rows stored beside the calls."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ARTICLES = [
 
 
 def routine(writes: list[str] | None) -> dict[str, object]:
-    """A row of `shapes.ROUTINES`."""
+    """Return a row of `shapes.ROUTINES`."""
     return {
         "article_id": GIVE_RAISE, "source_schema": "public", "source_object": "give_raise",
         "identity": "public.give_raise(integer)", "writes": writes,
@@ -33,7 +33,7 @@ def routine(writes: list[str] | None) -> dict[str, object]:
 
 
 def called(seqno: int, at: int, failure: str | None = None) -> tuple[object, ...]:
-    """A call, as it is stored."""
+    """Return a stored call."""
     text = json.dumps({"v": ["7"], "f": failure} if failure else {"v": ["7"]})
     return (seqno, at, GIVE_RAISE, CALL_TYPE, None, 0, text)
 
@@ -68,13 +68,16 @@ BOTH = [(STAFF, ["1", "a", "v1"]), (BONUS, ["1", "a", "v1"])]
 
 
 def test_rows_beside_a_call_are_the_tables(spark: SparkSession) -> None:
-    """They stand for it; a call that failed at the Publisher changed nothing."""
+    """Rows stored beside a call replace it; a call that failed at the Publisher has no effect."""
     commands = [BESIDE_8, called(8, 2), called(12, 1, failure="23514")]
     assert told(fold(spark, commands)) == [(STAFF, ["1", "b", "v2"]), BOTH[1]]
 
 
 def test_a_call_without_rows(spark: SparkSession) -> None:
-    """Only what the routine may write is refused, by name; not declared, it is everything. Before it, all folds."""
+    """A fold past a call without rows fails for the tables that the routine may write.
+
+    Without a declaration those are all tables. Before the call, all tables can be folded.
+    """
     commands = [called(8, 1)]
     with pytest.raises(
         ArchiveError, match=r"staff: public\.give_raise\(integer\) was called by transaction 0/8"
@@ -90,7 +93,7 @@ def test_a_call_without_rows(spark: SparkSession) -> None:
 
 
 def test_a_base_behind_the_call(spark: SparkSession) -> None:
-    """It has what the call did: the fold begins there, with the rows beside later calls."""
+    """A base later than the call includes its effect; the fold begins there."""
     base = (STAFF, ["1"], ["1", "z", "v3"], 1, "12:12:", 8)
     later = (12, 1, STAFF + BESIDE, 2, None, 0, record([None, "y", "v4", "1", "\\x06"]))
     commands = [called(8, 1), later, called(12, 2)]
@@ -101,7 +104,7 @@ def test_a_base_behind_the_call(spark: SparkSession) -> None:
 
 
 def test_nobody_knows_the_routine(spark: SparkSession) -> None:
-    """An archive that has a call and no routines cannot be folded past it, and says so."""
+    """A call whose routine is not in the archive cannot be folded, which is an error."""
     made = folded(
         shapes.frame(spark, [], BASE),
         shapes.frame(spark, [*ROWS, called(8, 1)], shapes.COMMANDS),
@@ -113,7 +116,7 @@ def test_nobody_knows_the_routine(spark: SparkSession) -> None:
 
 
 def test_two_tables_of_one_name() -> None:
-    """A dot may be in a table's name: a routine that declares it may write both."""
+    """A table's name may contain a dot: a routine that declares it may write both tables."""
     both = [
         {"article_id": 1, "source_schema": "public", "source_object": "sales.line"},
         {"article_id": 2, "source_schema": "sales", "source_object": "line"},

@@ -1,4 +1,4 @@
-"""Rows at points in a sequence, against what a plain dictionary says of them."""
+"""Tests of folds: the rows at a position equal those computed by a dictionary."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def transactions(*seqnos: int) -> list[tuple[object, ...]]:
 
 
 def kept(spark: SparkSession) -> int:
-    """How many frames are kept by the session."""
+    """Return the number of frames that the session caches."""
     state = spark._jsparkSession.sharedState()  # type: ignore[attr-defined]
     return int(state.cacheManager().numCachedEntries())
 
 
 @contextmanager
 def compiled(spark: SparkSession) -> Iterator[None]:
-    """Within the block expressions and plans are made as Spark's own defaults have it."""
+    """Compile expressions and plans during the block, as Spark does by default."""
     for name in INTERPRETED:
         spark.conf.unset(name)
     yield
@@ -52,9 +52,10 @@ def compiled(spark: SparkSession) -> Iterator[None]:
 
 
 def test_time_travel(spark: SparkSession) -> None:
-    """With updates of keys, NULLs, a column that came later, and a snapshot taken amid transactions.
+    """A fold is right with updates of keys, NULLs, an added column, and a base among transactions.
 
-    Expressions are interpreted the first time, as in all tests, and compiled the second, as anywhere else.
+    Expressions are interpreted the first time, as in all tests, and compiled the second,
+    as elsewhere.
     """
     drawn = Drawn(seed=11)
     frames = (
@@ -78,7 +79,10 @@ def test_time_travel(spark: SparkSession) -> None:
 
 
 def test_rows_that_nobody_inserted_and_rows_that_moved(spark: SparkSession) -> None:
-    """Without a base: 1 moves onto 2, which moves on to 3; 5 is updated but was never seen; 6 comes and goes."""
+    """Without a base, updates of keys are followed, and a row that was never inserted is incomplete.
+
+    1 moves to 2, which moves to 3; 5 is updated without an insert; 6 is inserted and deleted.
+    """
     version = "v"
     commands = [
         (4, 1, 1, 1, None, 0, record(["1", "a", version])),
@@ -118,7 +122,7 @@ def test_what_cannot_be_read_is_not_left_out(spark: SparkSession) -> None:
 
 
 def test_moments(spark: SparkSession) -> None:
-    """Times do not rise with the sequence: what stands before a later one counts."""
+    """Times do not strictly ascend; the result is the last transaction before the first later one."""
 
     def at(second: int) -> datetime:
         return datetime(2026, 11, 22, 22, 0, second, tzinfo=UTC)
@@ -134,7 +138,10 @@ def test_moments(spark: SparkSession) -> None:
 
 
 def test_a_key_of_other_columns(spark: SparkSession) -> None:
-    """A row of before is not found by the new key: it is refused, but up to before and from a base of after."""
+    """A fold past a change of the key's columns is refused: rows cannot be found by the new key.
+
+    It is possible up to the change, and from a base after it.
+    """
     other = list(article(2, 6, ["id", "b", "v"]))
     other[7] = [1]
     commands = [
@@ -162,7 +169,7 @@ def test_a_key_of_other_columns(spark: SparkSession) -> None:
 def test_a_key_that_was_changed_before_the_commands(
     spark: SparkSession, tmp_path: Path, first: int, after: int
 ) -> None:
-    """An archive that begins later has no change under the former key, nor has one whose article had it for none."""
+    """A changed key does not matter if no command in the archive uses the former key."""
     made = Archive.create(tmp_path, PUBLISHER, first=first)
     shape = {**ARTICLE, "shape": 2, "first_seqno": after, "key": [1]}
     known = facts(articles=(ARTICLE, shape))

@@ -1,7 +1,7 @@
-"""A real topology on which something happened, and the archive of it.
+"""A real topology with transactions, and its archive.
 
-`recorded_bank` of `tests.fix_spark` is made once: whoever changes its topology puts that back, and whoever writes into
-its archive copies the folder.
+`recorded_bank` of `tests.fix_spark` is created once: a test that changes its topology restores it,
+and a test that writes to its archive copies the folder.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from twopc.sim.topology import Topology
 
 
 async def execute(topology: Topology, node: str, *statements: str) -> None:
-    """One transaction at a node."""
+    """Execute one transaction at a node."""
     if node == topology.publisher:
         await topology.execute(node, "; ".join(["begin", *statements, "commit"]))
         return
@@ -36,7 +36,7 @@ async def execute(topology: Topology, node: str, *statements: str) -> None:
 
 
 async def accumulated(topology: Topology, spark: SparkSession, folder: Path) -> Archive:
-    """Everything that was committed at the Publisher, delivered and archived."""
+    """Deliver and archive everything that was committed at the Publisher; return the archive."""
     await topology.sync()
     wanted = load.LoadRequest(
         dsn=topology.node(topology.distribution).dsn,
@@ -52,17 +52,17 @@ async def accumulated(topology: Topology, spark: SparkSession, folder: Path) -> 
 
 
 def nodes(topology: Topology) -> dict[str, str]:
-    """Names and connection strings of Publisher and Subscribers."""
+    """Return names and connection strings of Publisher and Subscribers."""
     return {name: topology.node(name).dsn for name in (topology.publisher, *topology.subscribers)}
 
 
 def distributed(topology: Topology) -> dict[str, str]:
-    """With the distribution database."""
+    """Return the same with the distribution database."""
     return {**nodes(topology), topology.distribution: topology.node(topology.distribution).dsn}
 
 
 async def agents_elsewhere(topology: Topology) -> None:
-    """Let agents run in this process, as if it were another one; returns once the log is being read."""
+    """Run agents in this process, in place of another one; return once the log is being read."""
     await topology.start_agents()
     slot = await topology.registration.slot()
     with psycopg.connect(topology.node(topology.publisher).dsn, autocommit=True) as eyes:
@@ -74,29 +74,29 @@ async def agents_elsewhere(topology: Topology) -> None:
         )
 
 
-# -- one that is shared ----------------------------------------------------------------------------
+# -- shared ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedBank:
-    """A topology with accounts and notes that is still there, and its archive."""
+    """A topology with accounts and notes, which still runs, and its archive."""
 
     nodes: dict[str, str]
     """Names and connection strings of Publisher and Subscribers."""
     distribution: str
     archive: Archive
     middle: int
-    """A position amid the transactions."""
+    """A position between transactions."""
     accounts: Sequence[tuple[Any, ...]]
-    """The Publisher's at that position."""
+    """The Publisher's accounts at that position."""
 
     def rows(self, node: str, query: str) -> list[tuple[Any, ...]]:
-        """What a node answers."""
+        """Return the rows of a query at a node."""
         with psycopg.connect(self.nodes[node]) as connection:
             return connection.execute(query.encode()).fetchall()
 
     def as_agent(self, node: str, *statements: str) -> None:
-        """Change rows past all triggers, in one transaction."""
+        """Change rows without firing triggers, in one transaction."""
         with psycopg.connect(self.nodes[node]) as connection:
             connection.execute("set local session_replication_role = replica")
             for each in statements:
@@ -104,7 +104,7 @@ class RecordedBank:
 
 
 async def make_bank(topology: Topology) -> None:
-    """Twenty accounts and no note, published, at two Subscribers."""
+    """Create and publish twenty accounts and an empty table of notes, with two Subscribers."""
     for statement in (
         "create table account (id int primary key, owner text, amount numeric(12, 2) not null)",
         "create table note (id int primary key, said text)",
@@ -119,7 +119,7 @@ async def make_bank(topology: Topology) -> None:
 
 
 async def _record(topology: Topology, spark: SparkSession, folder: Path) -> RecordedBank:
-    """Twenty-five transactions behind the bases: 13 share row 1, directly or through others, and 9 share row 9."""
+    """Run 25 transactions after the bases: 13 share row 1, directly or indirectly, and 9 share row 9."""
     await make_bank(topology)
     await accumulated(topology, spark, folder)
     for step in range(3):
@@ -164,7 +164,7 @@ async def _record(topology: Topology, spark: SparkSession, folder: Path) -> Reco
 
 @contextmanager
 def recorded(server: EmbeddedServer, spark: SparkSession, folder: Path) -> Iterator[RecordedBank]:
-    """Made on an event loop of its own, as it outlives those of tests."""
+    """Record the bank on a separate event loop, since it outlives those of tests."""
     with start_blocking_portal("asyncio") as portal:
         stack = AsyncExitStack()
 

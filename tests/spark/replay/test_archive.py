@@ -1,4 +1,4 @@
-"""Transactions of one real topology, carried out on another."""
+"""Tests of replaying the transactions of one real topology on another."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MakeTopology = Callable[..., Awaitable[Topology]]
 async def test_transactions_that_share_rows_keep_their_order(
     recorded_bank: RecordedBank, make_topology: MakeTopology, spark: SparkSession
 ) -> None:
-    """Whoever writes a row has what others wrote to it, although two tasks work at once."""
+    """Transactions that share rows keep their order, although two tasks run concurrently."""
     recorded, archive = recorded_bank, recorded_bank.archive
     with pytest.raises(PipelineError, match="pub is the Publisher that was recorded"):
         everything = {**recorded.nodes, "distribution": recorded.distribution}
@@ -31,7 +31,7 @@ async def test_transactions_that_share_rows_keep_their_order(
 
     target = await make_topology(subscribers=("north", "south"))
     await make_bank(target)
-    await agents_elsewhere(target)  # they run elsewhere, for whoever replays
+    await agents_elsewhere(target)  # the replay does not run agents
     options = PostgresOptions()
     report = await asyncio.to_thread(onto_postgres, archive, spark, distributed(target), options)
     assert report.shown(10) == []
@@ -44,7 +44,7 @@ async def test_transactions_that_share_rows_keep_their_order(
     assert await target.execute("south", query) == meant
     assert await target.execute("pub", "select to_regnamespace('twopc_replay')") == [(None,)]
 
-    # without order and delivery, going on with one of which the first transaction is done
+    # without order and delivery, resumed after the first transaction
     other = await make_topology(subscribers=("north", "south"))
     await make_bank(other)
     await other.stop_agents()
@@ -57,10 +57,10 @@ async def test_transactions_that_share_rows_keep_their_order(
     assert report.counts["transactions"] == 25
     assert report.counts["found"] == 1
     assert report.classes["outcome"] >= 1
-    # of both Subscribers, whichever comes second to row 1 has not got what the first one wrote
+    # the second Subscriber to change row 1 lacks the first one's change
     refused = [each["actual"] for each in report.shown(1000) if each["class"] == "outcome"]
     assert any(each.startswith("rejected: version_mismatch") for each in refused)
-    # which rows come out otherwise depends on the order that was drawn: those that do are named, at each node
+    # The final rows depend on the random order; every row that differs is reported, at each node.
     differ = [
         str(key)
         for node in ("pub", *other.subscribers)

@@ -1,4 +1,4 @@
-"""What the command says to those who ask for something else than there is."""
+"""Tests of the command's error messages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_wrong_usage(words: list[str], said: str, tmp_path: Path) -> None:
 
 
 def test_no_archive(tmp_path: Path) -> None:
-    """Said before Spark begins."""
+    """A missing archive is an error before Spark starts."""
     found = CliRunner().invoke(app, ["replay", str(tmp_path), "--onto", "rows"])
     assert isinstance(found.exception, ArchiveError)
     assert "twopc accumulate makes one" in str(found.exception)

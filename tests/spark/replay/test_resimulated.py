@@ -1,4 +1,4 @@
-"""A recorded load on the model once more, without Spark: nothing changed, and something changed."""
+"""Tests of simulating a recorded load again, without Spark: with and without changed settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SMALL = Path(__file__).parents[2] / "workload/small"
 
 
 def transactions(records: Sequence[HistoryRecord]) -> list[dict[str, Any]]:
-    """The first attempts of a load's transactions, and how the last ones ended."""
+    """Return the first attempts of a load's transactions, with their final outcomes."""
     found: dict[int, dict[str, Any]] = {}
     for each in records:
         data = each.data or {}
@@ -46,7 +46,7 @@ def p50(row: Any) -> float:
 
 @pytest.mark.parametrize("name", ["agent_outage", "tpcb"])
 def test_nothing_changed(name: str) -> None:
-    """Whoever plays the same in the same world gets the same."""
+    """The same load with the same settings has the same result."""
     loaded = grid.with_settings(grid.read(str(SMALL / f"{name}.yaml")), ())
     was, records = simulated(loaded, 3, load_seed=4)
     recorded = transactions(records)
@@ -59,7 +59,7 @@ def test_nothing_changed(name: str) -> None:
 
 
 def test_something_changed() -> None:
-    """Agents that look seldom, and more Subscribers: more is refused, and what is refused is named."""
+    """With rare deliveries and more Subscribers more transactions are refused, and each is named."""
     document = grid.read(str(SMALL / "agent_outage.yaml"))
     loaded = grid.with_settings(document, ())
     was, records = simulated(loaded, 4)

@@ -1,4 +1,4 @@
-"""What an archive says of the rows of a real topology, at its end and before."""
+"""Tests of an archive's rows against those of a real topology, at the end and before."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 
 def test_time_travel(recorded_bank: RecordedBank, spark: SparkSession, tmp_path: Path) -> None:
-    """At a position amid the transactions the rows are those that were there then."""
+    """At a position between transactions the rows are those of that moment."""
     bank = recorded_bank
     assert bank.archive.manifest.base
     report = onto_rows(bank.archive, spark, upto=bank.middle, articles=["account"], out=tmp_path)
@@ -30,7 +30,7 @@ def test_time_travel(recorded_bank: RecordedBank, spark: SparkSession, tmp_path:
 
 
 def test_against_real_tables(recorded_bank: RecordedBank, spark: SparkSession) -> None:
-    """A value and a row that no command made otherwise are named, with the node."""
+    """A changed value and a missing row without a command are named, with the node."""
     bank = recorded_bank
     ((version,),) = bank.rows("south", "select msrepl_tran_version from note where id = 2")
     bank.as_agent(
@@ -67,7 +67,10 @@ def test_what_there_is_not(recorded_bank: RecordedBank, spark: SparkSession) -> 
 
 
 def test_two_tables_of_one_name(spark: SparkSession, tmp_path: Path) -> None:
-    """A dot may be in a table's name: neither is left out. Of a table that was published again the later article counts."""
+    """A table's name may contain a dot: both tables are included.
+
+    The later article of a table that was published again counts.
+    """
     names = [
         ("public", "sales.line"),
         ("sales", "line"),

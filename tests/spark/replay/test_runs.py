@@ -1,4 +1,4 @@
-"""A recorded run, said once more: on servers, on the model, and by Spark's tasks."""
+"""Tests of replaying a recorded run: on servers, on the model, and by Spark's tasks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NONE = {"rows": 0, "rowcount": 0, "outcome": 0, "error": 0, "state": 0}
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Histories of an order and of a load."""
+    """Record the histories of an order and of a load."""
     made = {}
     for name, file in (("said", SAID), ("load", LOAD)):
         _, records = simulated(grid.with_settings(grid.read(str(file)), ()), 3)
@@ -51,7 +51,7 @@ def twopc(*arguments: object) -> tuple[int, str]:
 
 
 async def test_on_servers(logs: dict[str, Path], tmp_path: Path) -> None:
-    """In the order in which it was said everybody is told the same; in none, what differs is named with its key."""
+    """In the recorded order every answer is the same; without it, each difference is named with its key."""
     folder = logs["said"].parent
     code, text = await asyncio.to_thread(twopc, folder, "--out", tmp_path / "same")
     assert (code, "divergence: none" in text) == (0, True), text
@@ -69,7 +69,8 @@ async def test_on_servers(logs: dict[str, Path], tmp_path: Path) -> None:
     by_call: dict[str, list[dict[str, Any]]] = {}
     for each in told["divergences"]:
         by_call.setdefault(each["call"].split(",")[1].split(":")[0].strip(), []).append(each)
-    # nothing is delivered: what the other has written cannot be read, and whoever writes second is refused
+    # Nothing is delivered: the other session's change cannot be read, and the second writer
+    # is refused.
     (seen,) = by_call["b_read"]
     assert (seen["class"], seen["session"]) == ("rows", "ben")
     assert (seen["expected"], seen["actual"]) == ("balance '90'", "balance '100'")
@@ -88,7 +89,7 @@ async def test_on_servers(logs: dict[str, Path], tmp_path: Path) -> None:
 
 
 def test_an_error(logs: dict[str, Path], tmp_path: Path) -> None:
-    """A statement that failed, or fails now, is no conflict."""
+    """A statement that failed, or fails in the replay, is not a conflict."""
     text = SAID.read_text(encoding="utf-8").replace("balance - 90", "balance - 80")
     changed = tmp_path / "said.yaml"
     changed.write_text(text, encoding="utf-8")
@@ -120,7 +121,7 @@ def test_a_load(logs: dict[str, Path]) -> None:
 
 @pytest.mark.parametrize("sync", [Sync.rows, Sync.session])
 def test_at_a_pace(logs: dict[str, Path], sync: Sync) -> None:
-    """In virtual time a pace costs none of the world's; what is told is the same."""
+    """In virtual time a replay at a pace has the same report."""
     manner = RunReplay(on="model", sync=sync, speed=0.1)
     fast = RunReplay(on="model", sync=sync)
     assert replay_here(logs["said"], manner).shown(50) == replay_here(logs["said"], fast).shown(50)
@@ -129,7 +130,7 @@ def test_at_a_pace(logs: dict[str, Path], sync: Sync) -> None:
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 def test_here_and_by_tasks(logs: dict[str, Path], spark: SparkSession) -> None:
-    """One engine in this process, one of Spark's tasks: the same report, word for word."""
+    """A replay in this process and one by Spark's tasks have the same report."""
     for name, sync in (("said", Sync.off), ("load", Sync.rows)):
         manner = RunReplay(on="model", sync=sync)
         here = replay_here(logs[name], manner).as_json(limit=1000, repro="")

@@ -1,4 +1,4 @@
-"""A recorded load in an archive, simulated again by Spark's tasks."""
+"""Tests of simulating an archived load again by Spark's tasks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PUBLISHER = Publisher(name="office", database="office", number=1, slot="s", dist
 
 
 def test_a_load_is_simulated_again(spark: SparkSession, tmp_path: Path) -> None:
-    """As it was: the same. With agents that look seldom, by two seeds: otherwise, and what differs is named."""
+    """Unchanged settings give the same result; with rare deliveries and two seeds, differences are named."""
     document = grid.read(str(SMALL))
     was, records = simulated(grid.with_settings(document, ()), 3, load_seed=4)
     file = tmp_path / "small/run-4/history.jsonl"

@@ -1,4 +1,4 @@
-"""What a task does with the commands that it is given, and what it does when it is run again."""
+"""Tests of the tasks of a replay, and of repeated tasks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ARTICLE: dict[str, Any] = {
 def commands(
     *given: tuple[int, str, str, str, str | None], due_s: float | None = None, unit: int = 0
 ) -> list[pa.RecordBatch]:
-    """Sequence number, node, operation, key, value; in batches of two."""
+    """Return commands (sequence number, node, operation, key, value) in batches of two."""
     rows = [
         {
             "seqno": seqno, "command_id": place, "article_id": 1, "shape": 1, "operation": operation,
@@ -67,12 +67,12 @@ async def test_a_task_that_is_run_again_does_nothing_twice(make_topology: MakeTo
         fresh=True,
         began_s=0.0,
     )
-    await agents_elsewhere(topology)  # elsewhere, for whoever replays
+    await agents_elsewhere(topology)  # the replay does not run agents
     first = commands(
         (4, "pub", "ins", "1", "a"), (4, "pub", "ins", "2", None), (8, "north", "upd", "2", "b")
     )
     assert await run(first, task) == [(4, "done", None, None), (8, "done", None, None)]
-    # it was killed before it could say so, and the next task has more
+    # the task was killed before it reported, and the next one has more commands
     again = first + commands((12, "north", "del", "1", None), (12, "north", "del", "9", None))
     assert await run(again, task) == [
         (4, "found", None, None),
@@ -88,7 +88,7 @@ async def test_a_task_that_is_run_again_does_nothing_twice(make_topology: MakeTo
     assert time.time() >= now.began_s + 0.2
     assert made["lag_s"][0].as_py() >= 0
     await topology.stop_agents()
-    # what follows one that failed is left for later, in its unit and nowhere else
+    # commands after a failed one are held, in its unit only
     batches = [
         *commands((20, "pub", "ins", "2", "!"), (24, "pub", "upd", "2", "c"), unit=1),
         *commands((28, "pub", "upd", "3", "d"), unit=2),

@@ -1,4 +1,4 @@
-"""Which Java is taken, and what is said if there is none; and the archive that executors import from."""
+"""Tests of the choice of Java, of the error without one, and of the archive for executors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twopc.sim.spark.session import pack
 
 
 def java(folder: Path, version: str) -> Path:
-    """A Java that tells its version, and its arguments; returns its home."""
+    """Create a Java that prints its version and its arguments; return its home."""
     program = folder / "bin" / "java"
     program.parent.mkdir(parents=True)
     program.write_text(
@@ -35,7 +35,7 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_order(tmp_path: Path) -> None:
-    """JAVA_HOME if it is new enough, then PATH, then the bundled one."""
+    """The order is JAVA_HOME if it is new enough, then PATH, then the bundled Java."""
     new, old = java(tmp_path / "new", "17.0.15"), java(tmp_path / "old", "1.8.0_412")
     path = {"PATH": f"{java(tmp_path / 'path', '21')}/bin:/bin"}
     assert find_java({"JAVA_HOME": str(new), **path}).version == 17
@@ -47,7 +47,7 @@ def test_order(tmp_path: Path) -> None:
 
 
 def test_shim(tmp_path: Path) -> None:
-    """It hands everything on but the one argument, spaces and all; it is made once."""
+    """The shim passes all arguments except one, including spaces and empty ones; it is created once."""
     home = find_java({"JAVA_HOME": str(java(tmp_path / "a b", "17"))}).home
     given = ["-cp", "a b", "--add-modules=jdk.incubator.vector", "", "--add-modules=java.sql"]
     said = subprocess.run(
@@ -58,7 +58,7 @@ def test_shim(tmp_path: Path) -> None:
 
 
 def test_the_bundled_one_runs() -> None:
-    """Really, with what Spark hands it at every start."""
+    """The bundled Java runs with the argument that Spark passes at every start."""
     home = find_java({"PATH": ""}).home
     said = subprocess.run(
         [home / "bin" / "java", "--add-modules=jdk.incubator.vector", "-version"],
@@ -70,7 +70,7 @@ def test_the_bundled_one_runs() -> None:
 
 
 def test_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was looked at, and what to do."""
+    """Without a Java, the error lists the places and the remedy."""
     monkeypatch.setattr("twopc.sim.spark.java._bundled", lambda: None)
     old = java(tmp_path / "old", "11.0.2")
     with pytest.raises(SparkMissingError) as caught:
@@ -82,7 +82,7 @@ def test_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_packing(tmp_path: Path) -> None:
-    """The same sources, the same bytes; SQL texts are in it, and read from it; the core runs as it stands."""
+    """The archive is reproducible, includes SQL texts, and runs without the compiled core."""
     one, other = pack(tmp_path / "one.zip"), pack(tmp_path / "other.zip")
     assert one.read_bytes() == other.read_bytes()
     names = zipfile.ZipFile(one).namelist()

@@ -1,4 +1,4 @@
-"""The session: what it is set to, and what it says when it cannot be had."""
+"""Tests of the Spark session: its settings, and errors if it is not available."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def _interpreters(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def test_tasks_run_in_this_python_and_in_utc(spark: SparkSession) -> None:
-    """Workers have the driver's interpreter; times are UTC; what is set by the caller holds."""
-    _interpreters.__module__ = "__main__"  # by value: workers do not know the tests
+    """Workers use the driver's interpreter, times are UTC, and the caller's settings apply."""
+    _interpreters.__module__ = "__main__"  # pickled by value: workers do not have the tests
     answer = spark.range(1, numPartitions=1).mapInArrow(_interpreters, "path string").collect()
     assert [row["path"] for row in answer] == [sys.executable]
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
@@ -34,7 +34,7 @@ def test_tasks_run_in_this_python_and_in_utc(spark: SparkSession) -> None:
 
 
 def test_a_second_session_is_the_same_or_refused(spark: SparkSession) -> None:
-    """What was made elsewhere is used and not stopped; another master or heap is refused."""
+    """An existing session is reused and not stopped; another master or heap is refused."""
     with session(SparkOptions(master="local[2]")) as again:
         assert again is spark
     assert spark.range(3).count() == 3
@@ -53,13 +53,13 @@ def test_a_second_session_is_the_same_or_refused(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize("master", ["spark://127.0.0.1:1", "sc://127.0.0.1:1/;user_id=me"])
 def test_nobody_listens(master: str) -> None:
-    """Said at once, by its address."""
+    """A master that is not reachable is an immediate error, with its address."""
     with pytest.raises(SparkMissingError, match=f"the master {master} cannot be reached"):
         _check_reachable(master)
 
 
 def test_java_options_of_the_caller(tmp_path: Path) -> None:
-    """Come behind ours, by which the log stays quiet."""
+    """The caller's Java options follow ours, which make the log quiet."""
     given = {"spark.driver.extraJavaOptions": "-Xss8m"}
     made = _settings(SparkOptions(master="local[2]", conf=given), tmp_path)
     ours, theirs = made["spark.driver.extraJavaOptions"].split()

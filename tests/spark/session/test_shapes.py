@@ -1,4 +1,4 @@
-"""Small tables that the driver has."""
+"""Tests of small tables of the driver."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 
 def plan(frame: DataFrame) -> str:
-    """What Spark is to do, once it has looked at it."""
+    """Return the first line of the optimised plan."""
     query: Any = frame._jdf.queryExecution()
     return str(query.optimizedPlan().toString()).splitlines()[0]
 
 
 def test_a_small_table_is_part_of_the_plan(spark: SparkSession) -> None:
-    """No Python is begun to read it; of an empty one, and what hangs on it, nothing is done."""
+    """Spark needs no Python to read a small table, and removes an empty one, with its joins."""
     by_place = shapes.frame(spark, [(1, ["k"], ["k", None])], shapes.ROWS)
     by_name = shapes.frame(
         spark, [{"key": ["k"], "article_id": 1, "values": ["k", None], "of no use": 0}], shapes.ROWS

@@ -1,4 +1,4 @@
-"""A distribution database for tests, filled as the log reader fills it."""
+"""A distribution database for tests, filled like the log reader does."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from tests.fix_server import Database
 from twopc.publisher import distribution
 from twopc.publisher.log_reader.rows import BLOCK_COMMANDS, LoggedTransaction
 
-#: Distinct ones, as roles belong to the whole server.
+#: Separate roles, because roles belong to the whole server.
 LOGREADER, AGENT = "spark_logreader", "spark_agent"
-#: Seconds since 1970.
+#: In seconds since 1970.
 TIME = 1_767_225_600
 TEXT = '("1","ö ""quoted"" \\\\ ","00000000-0000-0000-0000-000000000001")'
 LARGE = BLOCK_COMMANDS * 2 + 10
 
 
 def made(seqno: int, *commands: Made, originator: int = 0) -> tuple[LoggedTransaction, list[Made]]:
-    """A transaction."""
+    """Return a transaction."""
     whole = LoggedTransaction(
         seqno, seqno + 1000, moment_us(TIME + seqno % 1000), originator, 1, 0, 0
     )
     return whole, list(commands)
 
 
-#: Blocks: two transactions; one too large for a block; three, the last of two articles.
+#: Blocks: two transactions; one transaction too large for a block; three, the last of two articles.
 BLOCKS: Sequence[Sequence[tuple[LoggedTransaction, list[Made]]]] = (
     (made(16, (1, 7, 3, TEXT)), made(32, (2, 7, 4, TEXT), (3, 8, 5, "()"))),
     (made(48, *[(1, 7, 1, TEXT)] * LARGE),),
@@ -73,7 +73,7 @@ async def _forget(dsn: str) -> None:
 
 @contextmanager
 def filled(database: Database) -> Iterator[str]:
-    """The database, filled; its connection string."""
+    """Fill the database, and yield its connection string."""
     asyncio.run(_fill(database.dsn))
     yield database.dsn
     asyncio.run(_forget(database.dsn))
@@ -90,5 +90,5 @@ async def _store(dsn: str, blocks: Sequence[Sequence[Any]]) -> None:
 
 
 def store(dsn: str, *transactions: tuple[LoggedTransaction, list[Made]]) -> None:
-    """Further transactions, a block each."""
+    """Store further transactions, each in its own block."""
     asyncio.run(_store(dsn, [[each] for each in transactions]))

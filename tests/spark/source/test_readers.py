@@ -1,4 +1,4 @@
-"""What readers plan and read, without Spark: the database's own answers, as Arrow."""
+"""Tests of the readers' plans and rows, without Spark: they equal the database's own answers."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ Rows = list[dict[str, Any]]
 
 @pytest.fixture
 def dsn(make_database: MakeDatabase) -> Iterator[str]:
-    """A distribution database."""
+    """A filled distribution database."""
     with filled(make_database()) as found:
         yield found
 
 
 def everything(reader: Any) -> Rows:
-    """All partitions' rows; each batch has the schema that Spark was told."""
+    """Return the rows of all partitions; check that each batch has the declared schema."""
     schema = arrow_schema(reader.options.columns)
     found: Rows = []
     for part in reader.partitions():
@@ -50,19 +50,19 @@ def everything(reader: Any) -> Rows:
 
 
 def options(table: str, dsn: str, **given: object) -> SourceOptions:
-    """As Spark hands them over."""
+    """Return options as Spark passes them."""
     texts = {name: str(value) for name, value in given.items()}
     return SourceOptions.read({"table": table, "dsn": dsn, **texts})
 
 
 def asked(dsn: str, query: str) -> list[tuple[Any, ...]]:
-    """The database's own answer."""
+    """Return the rows of a query."""
     with psycopg.connect(dsn) as connection:
         return connection.execute(query.encode()).fetchall()
 
 
 def test_commands_and_transactions(dsn: str) -> None:
-    """Every one, with its texts, however it is cut into partitions."""
+    """Every row is read, with its text, however the range is divided into partitions."""
     commands = """
         select (xact_seqno - '0/0')::bigint, command_id, article_id, type, originator_id, hashkey, command
         from msrepl.msrepl_commands order by 1, 2
@@ -84,7 +84,7 @@ def test_commands_and_transactions(dsn: str) -> None:
 
 
 def test_partitions_end_where_blocks_do(dsn: str) -> None:
-    """No transaction is cut, one in several parts neither; they cover what was asked for, and no more."""
+    """Partitions cover exactly the requested range, and divide no transaction, not even one in parts."""
     parts = SparkLogReader(options("commands", dsn, partition_rows=1)).partitions()
     ends = [(each.after, each.upto) for each in parts if isinstance(each, Range)]
     assert ends == [(0, 32), (32, 48), (48, 96)]
@@ -101,7 +101,7 @@ def test_partitions_end_where_blocks_do(dsn: str) -> None:
 
 
 def test_what_the_database_evaluates(dsn: str) -> None:
-    """Comparisons of integers; the rest is handed back, the very objects."""
+    """The database evaluates comparisons of integers; other filters are returned unchanged."""
     reader = PushingLogReader(options("commands", dsn))
     hers = Not(EqualTo(("type",), 2))
     text = EqualTo(("command",), "()")
@@ -124,7 +124,7 @@ def test_what_the_database_evaluates(dsn: str) -> None:
 
 
 def test_what_was_removed_is_a_gap(dsn: str) -> None:
-    """So is what was never read, and a position that lies behind it."""
+    """A range that was removed, or was never read, is a gap."""
     asked_for = options("commands", dsn, after=16)
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("update msrepl.mspublisher_databases set removed_to = '0/20'")
@@ -138,7 +138,7 @@ def test_what_was_removed_is_a_gap(dsn: str) -> None:
 
 
 def test_a_stream(dsn: str) -> None:
-    """Batches end where transactions end, and grow with what is stored."""
+    """Batches end at transaction boundaries, and include what is stored later."""
     stream = LogStreamReader(options("commands", dsn, segment=2))
     assert stream.getDefaultReadLimit() == ReadMaxRows(2)
     seen, at = [], stream.initialOffset()
@@ -162,7 +162,7 @@ def test_a_stream(dsn: str) -> None:
 
 
 def test_small_tables(dsn: str) -> None:
-    """Articles with their shapes; originators and subscriptions; history may be empty."""
+    """Small tables are read: articles with shapes, originators, subscriptions, an empty history."""
     articles = everything(SmallReader(options("articles", dsn)))
     assert [(a["article_id"], a["shape"], a["key"], a["version"]) for a in articles] == [
         (7, 1, [0], 2),
@@ -182,7 +182,7 @@ def test_small_tables(dsn: str) -> None:
 
 
 def test_rows_of_a_table(make_database: MakeDatabase) -> None:
-    """As the log would have them: what a cast to text would write another way; NULL and the row filter too."""
+    """Values have the format of the log, which differs from a cast to text, with NULLs and the row filter."""
     database = make_database()
     with psycopg.connect(database.dsn, autocommit=True) as connection:
         connection.execute(
@@ -210,7 +210,7 @@ def test_rows_of_a_table(make_database: MakeDatabase) -> None:
 
 
 def test_histories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each record once, wherever ranges are cut; a last line that was cut off is left out."""
+    """Each record is read once, however ranges are cut; an incomplete last line is ignored."""
     path = tmp_path / "bank" / "one" / "history.jsonl"
     path.parent.mkdir(parents=True)
     with path.open("w", encoding="utf-8") as file:
@@ -246,6 +246,6 @@ def test_histories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_options(given: dict[str, str], message: str) -> None:
-    """What is missing, unknown or no number is refused when the table is opened."""
+    """A missing, unknown or invalid option is refused when the table is opened."""
     with pytest.raises(PipelineError, match=message):
         TwopcDataSource(given).schema()  # type: ignore[arg-type]

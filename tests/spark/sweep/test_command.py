@@ -1,4 +1,4 @@
-"""What the command refuses before Spark is begun."""
+"""Tests of errors that the command reports before Spark starts."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def _run(*arguments: str) -> tuple[int, str]:
     ],
 )
 def test_mistakes(arguments: list[str], code: int, said: str, tmp_path: Path) -> None:
-    """Each with its exit code and what is wrong; nothing is left behind."""
+    """Each mistake has its exit code and message, and leaves nothing behind."""
     found, text = _run(str(SMALL), *arguments, "--out", str(tmp_path / "out"))
     assert (found, said in text) == (code, True), text
     assert not (tmp_path / "out").exists()
 
 
 def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line that is written over, and ended; nothing where nobody looks on."""
+    """Progress is one line that is overwritten, and ended; without a terminal there is none."""
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "rb", buffering=0) as screen, os.fdopen(theirs, "w") as terminal:
         monkeypatch.setattr("sys.stderr", terminal)

@@ -1,4 +1,4 @@
-"""A sweep's grid: what is written, where it is put, and how a mistake is shown."""
+"""Tests of a sweep's grid: its syntax, the placement of values, and the display of errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SMALL = str(Path(__file__).with_name("small.yaml"))
 
 
 def test_combinations_in_the_order_given() -> None:
-    """The last key's values change first."""
+    """Values of the last key change first."""
     found = grid.parse_grid(["workload.clients=2,8", "workload.sync=100ms, 1s"])
     assert [each.number for each in found] == [0, 1, 2, 3]
     assert [each.label for each in found] == [
@@ -27,14 +27,14 @@ def test_combinations_in_the_order_given() -> None:
 
 
 def test_commas_inside_a_value() -> None:
-    """Quotes and brackets hold together what belongs together."""
+    """Quotes and brackets protect commas."""
     (first, second) = grid.parse_grid(["workload.keys={table: account, pick: [a, {b: c}]},'x,y'"])
     assert first.settings == (("workload.keys", "{table: account, pick: [a, {b: c}]}"),)
     assert second.settings == (("workload.keys", "'x,y'"),)
 
 
 def test_nothing_is_set() -> None:
-    """The scenario as it is; a key without values leaves nothing to play."""
+    """Without settings there is one point, the unchanged scenario; a key without values gives none."""
     assert grid.parse_grid([]) == [grid.Point(0, ())]
     assert grid.parse_grid(["workload.clients=2", "workload.sync="]) == []
 
@@ -52,7 +52,7 @@ def test_nothing_is_set() -> None:
     ],
 )
 def test_a_grid_that_is_none(sets: list[str], said: str) -> None:
-    """It is said what was written, and what would be right."""
+    """The error quotes the setting, and shows the right syntax."""
     with pytest.raises(ScenarioError, match=said) as caught:
         grid.parse_grid(sets)
     assert sets[-1] in str(caught.value)
@@ -70,14 +70,14 @@ def test_a_grid_that_is_none(sets: list[str], said: str) -> None:
     ],
 )  # fmt: skip
 def test_a_value_that_is_refused(setting: str, said: str) -> None:
-    """As the checker does, with the place; here it is on the command line."""
+    """A refused value is reported like the checker's errors, with its place on the command line."""
     (point,) = grid.parse_grid([setting])
     with pytest.raises(ScenarioError, match=said):
         grid.with_settings(grid.read(SMALL), point.settings)
 
 
 def test_values_are_put_where_they_belong() -> None:
-    """Below the scenario's own parts, below its topology, and within lists; the document stays as it was."""
+    """Values are set in the scenario, its topology, and lists; the document is unchanged."""
     document = grid.read(SMALL)
     loaded = grid.with_settings(
         document,
@@ -93,7 +93,7 @@ def test_values_are_put_where_they_belong() -> None:
 
 
 def test_a_key_of_the_own_matrix(tmp_path: Path) -> None:
-    """Its cells would put their own values over it."""
+    """A key of the scenario's own matrix is refused, because the matrix would override it."""
     path = tmp_path / "m.twopc.yaml"
     path.write_text(
         Path(SMALL).read_text(encoding="utf-8") + "matrix: {shipping: [eager, lazy]}\n",
@@ -104,7 +104,7 @@ def test_a_key_of_the_own_matrix(tmp_path: Path) -> None:
 
 
 def test_without_files(tmp_path: Path) -> None:
-    """What a scenario takes from others is in the document that travels: it is played where none of them is."""
+    """The document contains included files, so that it can be played without them."""
     shared = tmp_path / "shared.yaml"
     text = Path(SMALL).read_text(encoding="utf-8")
     tables, rest = text[text.index("tables:") : text.index("workload:")], text
@@ -123,7 +123,7 @@ def test_without_files(tmp_path: Path) -> None:
 
 
 def test_the_scenario_that_plays_a_point_again(tmp_path: Path) -> None:
-    """It extends the file, and says the same as the point does."""
+    """The written scenario extends the file, and equals the point's."""
     document = grid.read(SMALL)
     settings = [("workload.clients", "7"), ("workload.during.0.for", "50ms"), ("shipping", "lazy")]
     path = tmp_path / "again.twopc.yaml"

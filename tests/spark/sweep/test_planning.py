@@ -1,4 +1,4 @@
-"""Which trials are played next."""
+"""Tests of planning the next trials."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TRIALS = st.lists(
 @settings(max_examples=40)
 @given(TRIALS, st.integers(1, 4), st.integers(1, 9))
 def test_everything_is_played_once(todo: list[tuple[int, int]], cores: int, most: int) -> None:
-    """Wave after wave, whatever is known of how long trials take."""
+    """Successive waves play every trial once, whatever durations are known."""
     left, cost = list(todo), dict[int, float]()
     played: list[tuple[int, int]] = []
     while left:
@@ -30,7 +30,7 @@ def test_everything_is_played_once(todo: list[tuple[int, int]], cores: int, most
 
 
 def test_the_first_wave_tries_every_point() -> None:
-    """A trial of each, for nothing is known yet; evenly spread where there are too many points."""
+    """The first wave plays a trial of each point, or of evenly spaced points if there are many."""
     todo = [(point, seed) for seed in range(9) for point in range(3)]
     assert {each.point for each in wave(todo, {}, cores=2, most=8)} == {0, 1, 2}
     many = [(point, 1) for point in range(100)]
@@ -38,7 +38,7 @@ def test_the_first_wave_tries_every_point() -> None:
 
 
 def test_long_batches_first_and_single_trials_last() -> None:
-    """So that all cores end together; a wave is no longer than it may be."""
+    """Long batches are first and single trials last, so that all cores end together."""
     todo = [(point, seed) for point in (0, 1) for seed in range(100)]
     batches = wave(todo, {0: 0.5, 1: 1.0}, cores=2, most=8)
     assert batches[0] == TrialBatch(1, (0, 1))

@@ -1,4 +1,4 @@
-"""Sweeps on Spark, and the command."""
+"""Tests of sweeps on Spark, and of the command."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 
 def test_executors_play_what_the_driver_would(spark: SparkSession, tmp_path: Path) -> None:
-    """The same seed has the same history in both; what is there is not played again."""
+    """An executor's history equals the driver's for the same seed; finished trials are kept."""
     document = grid.read(str(SMALL))
     points = grid.parse_grid(["workload.clients=1,2", "workload.for=200ms"])
     results = Results(tmp_path / "out", asked(document, points, ""), resume=False)
@@ -42,7 +42,7 @@ def test_executors_play_what_the_driver_would(spark: SparkSession, tmp_path: Pat
 
 
 def test_a_trial_that_fails_can_be_played_again(spark: SparkSession, tmp_path: Path) -> None:
-    """By the command that stands beside it, which fails in the same way."""
+    """The command that is reported with a failed trial fails in the same way."""
     file = tmp_path / "bound.twopc.yaml"
     file.write_text(
         SMALL.read_text(encoding="utf-8").replace("committed.count > 0", "committed.count > 10000"),
@@ -66,7 +66,7 @@ def test_a_trial_that_fails_can_be_played_again(spark: SparkSession, tmp_path: P
 
 
 def test_killed_and_resumed(spark: SparkSession, tmp_path: Path) -> None:
-    """A sweep that is killed between waves goes on by the same command with ``--resume``."""
+    """A sweep that was killed between waves is continued by ``--resume``."""
     out = tmp_path / "out"
     command = [
         sys.executable, "-m", "twopc.sim", "sweep", str(SMALL), "--set", "workload.clients=1,2,3",
@@ -77,7 +77,7 @@ def test_killed_and_resumed(spark: SparkSession, tmp_path: Path) -> None:
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     assert process.stderr is not None
-    for line in process.stderr:  # a wave has been kept, and the next one is under way
+    for line in process.stderr:  # one wave is stored, and the next one runs
         if '"event": "sweep"' in line and json.loads(line)["done"] > 0:
             break
     os.killpg(process.pid, signal.SIGKILL)

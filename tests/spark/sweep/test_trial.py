@@ -1,4 +1,4 @@
-"""One trial, and what trials come to, without Spark."""
+"""Tests of single trials and of their summary, without Spark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _row(seed: int, **settings: str) -> dict[str, object]:
 
 
 def test_the_same_each_time() -> None:
-    """But for the time that it took; another seed is another run."""
+    """The same seed gives the same row except for the duration; another seed gives another run."""
     one, again, other = _row(1), _row(1), _row(2)
     assert {**one, "wall_s": 0} == {**again, "wall_s": 0}
     assert one["history_sha256"] != other["history_sha256"]
@@ -34,7 +34,7 @@ def test_the_same_each_time() -> None:
 
 
 def test_a_scenario_of_steps() -> None:
-    """It has no load: its transactions are counted; twins, which are there to fail, are not played."""
+    """A scenario of steps has no load: its transactions are counted, and its twins are not played."""
     loaded = grid.with_settings(grid.read(str(LOST_UPDATE)), ())
     row = trial(loaded, 1, order="alice first")
     assert (row["verdict"], row["attempts"], row["committed"], row["rejected"]) == ("pass", 2, 1, 1)
@@ -42,7 +42,7 @@ def test_a_scenario_of_steps() -> None:
 
 
 def test_a_trial_that_breaks_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is a row too, and no verdict about the scenario."""
+    """A trial that raises an exception is a row without a verdict about the scenario."""
 
     def fails(*_: object) -> None:
         raise RuntimeError("the model is broken")
@@ -62,7 +62,7 @@ def _results(tmp_path: Path, points: list[Point], *, resume: bool = False) -> Re
 
 
 def _table(points: list[Point], seeds: range) -> object:
-    """As an executor makes it, for it is made by the same function."""
+    """Return the table that an executor makes, from the same function."""
     import pyarrow
 
     plan = [(point, tuple(seeds)) for point in points]
@@ -74,7 +74,7 @@ def _table(points: list[Point], seeds: range) -> object:
 
 
 def test_what_is_kept_and_told(tmp_path: Path) -> None:
-    """Counts are added, percentiles come from merged histograms, and pictures and page need nothing else."""
+    """Counts are added, percentiles come from merged histograms, and the page needs no network."""
     points = grid.parse_grid(["workload.clients=1,3", "workload.for=200ms"])
     results = _results(tmp_path, points)
     results.add(_table(points, range(1, 3)))  # type: ignore[arg-type]
@@ -97,10 +97,10 @@ def test_what_is_kept_and_told(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_holds_another_sweep(tmp_path: Path) -> None:
-    """Nothing is written over, and nothing is mixed."""
+    """A folder of another sweep is neither overwritten nor extended."""
     points = grid.parse_grid(["workload.clients=1,3"])
     results = _results(tmp_path, points)
-    results = _results(tmp_path, points)  # nothing had come of the first
+    results = _results(tmp_path, points)  # the first attempt stored nothing
     results.add(_table(points[:1], range(1, 2)))  # type: ignore[arg-type]
     with pytest.raises(ScenarioError, match="holds a sweep already: --resume goes on with it"):
         _results(tmp_path, points)
@@ -118,7 +118,7 @@ def test_a_folder_that_holds_another_sweep(tmp_path: Path) -> None:
 
 
 def test_where_a_sweep_goes(tmp_path: Path) -> None:
-    """A folder of its own each time; going on means the last one alike."""
+    """Each sweep gets a new folder; resuming finds the last one of the same sweep."""
     about = asked(grid.read(str(SMALL)), grid.parse_grid(["workload.clients=1,3"]), "")
     first = folder(tmp_path, about, resume=False)
     assert folder(tmp_path, about, resume=True) == first
