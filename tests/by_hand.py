@@ -1,4 +1,4 @@
-"""A coordinator's part of a transaction, statement by statement, for tests that look between them."""
+"""The coordinator's part of a transaction, statement by statement, for tests that act in between."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from twopc.proof import Key
 
 
 class ByHand:
-    """A coordinator process whose statements a test gives itself."""
+    """A coordinator process whose statements a test executes."""
 
     def __init__(self, coordinator: str, epoch: int = 1) -> None:
         self._key = Key()
@@ -16,7 +16,7 @@ class ByHand:
 
     @property
     def introduction(self) -> str:
-        """What the coordinator's role says at a Subscriber once."""
+        """The statement with which the coordinator's role introduces itself at a Subscriber."""
         values = self._key.introduction(*self._place)
         return (
             sql.SQL("select msrepl.introduce_coordinator({})")
@@ -25,11 +25,11 @@ class ByHand:
         )
 
     def naming(self, gid: str, pid: int) -> str:
-        """What follows BEGIN in the application's session, whose process id is `pid`."""
+        """Return what follows BEGIN in the application's session, whose process id is `pid`."""
         proof = self._key.prove("begin", gid, pid)
         return f"set local msrepl.gid = '{gid}'; set local msrepl.proof = '{proof}'"
 
     def vote(self, gid: str, pid: int, subscriber: str = "sub1") -> str:
-        """What asks for the Publisher's vote."""
+        """Return the statement that requests the Publisher's vote."""
         proof = self._key.prove(f"vote pub,{subscriber}", gid, pid)
         return f"call msrepl.prepare_publisher('{gid}', null, '{proof}')"

@@ -1,4 +1,4 @@
-"""What every test can use."""
+"""Plugins and hooks of all tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.fix_log import loggers_restored
 
-#: Not tests of ours: files that are broken on purpose, pieces of files, and a project that has its own.
+#: Not to be collected: broken files, fragments of files, and a project with tests of its own.
 collect_ignore_glob = [
     "scenario/bad/*",
     "scenario/fragments/*",
@@ -32,18 +32,18 @@ pytest_plugins = [
     "tests.fix_spark",
 ]
 
-# A slow machine is no failure.
+# Tests may be slow on a slow machine.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A shell ignores it for what it starts in the background; processes that tests interrupt would inherit that.
+    # A shell ignores SIGINT in background processes; processes that tests interrupt would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Collect tests without the garbage collector, which would later look through all of them again and again."""
+    """Collect tests without the garbage collector, which would later scan all of them repeatedly."""
     gc.disable()
     try:
         return (yield)
@@ -54,7 +54,7 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[object]:
-    """Leave the loggers as they were: a command run in this process would silence what later tests listen for."""
+    """Restore the loggers after a test: a command run in this process would silence what later tests expect."""
     del item
     with loggers_restored():
         return (yield)
@@ -65,7 +65,7 @@ _STARTS_SERVERS = {"server", "two_servers", "rig", "on"}
 
 @pytest.hookimpl(tryfirst=True)  # before xdist names the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that need a PostgreSQL server, and give one worker those that share what a module makes."""
+    """Mark the tests that need a PostgreSQL server, and group those that share a module's fixtures on one worker."""
     for item in items:
         if _STARTS_SERVERS & set(getattr(item, "fixturenames", ())):
             item.add_marker("postgres")
@@ -74,7 +74,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _shares_what_its_module_makes(item: pytest.Item) -> bool:
-    """Whether another worker would make a fixture of the module again."""
+    """Return whether another worker would have to set up a fixture of the module again."""
     fixtures = getattr(item, "_fixtureinfo", None)
     return fixtures is not None and any(
         fixture.scope == "module"

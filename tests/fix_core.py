@@ -1,4 +1,4 @@
-"""The modules of `twopc.core`, compiled and as they stand, whichever of them the product uses here."""
+"""The modules of `twopc.core`, both compiled and plain, whichever of them the product uses here."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ ROOT = Path(__file__).parents[1]
 
 
 def plain(name: str) -> ModuleType:
-    """As it stands."""
+    """Return the plain Python module."""
     return import_module(f"twopc.core.{name}")
 
 
 def compiled(name: str, cache: Path) -> ModuleType:
-    """Compiled, for these tests if it was not before; skips the test where there is no compiler."""
+    """Return the compiled module, compiling it if necessary; skip the test if there is no compiler."""
     source = ROOT / "twopc" / "core" / f"{name}.py"
     file = compiled_name(name, source.read_bytes()) + str(sysconfig.get_config_var("EXT_SUFFIX"))
     path = next((each for each in (source.parent / file, cache / file) if each.exists()), None)

@@ -1,4 +1,4 @@
-"""Golden files: texts as a person would read them, written anew by ``--rewrite-golden``."""
+"""Golden files: readable texts that tests compare, rewritten by ``--rewrite-golden``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Golden = Callable[[str, str], None]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """One option for every kind of golden file."""
+    """Add one option for every kind of golden file."""
     parser.addoption(
         "--rewrite-golden",
         action="store_true",
@@ -27,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Golden:
-    """``golden("publisher/account.sql", text)`` asserts that the file holds the text."""
+    """``golden("publisher/account.sql", text)`` asserts that the file contains the text."""
 
     def compare(name: str, text: str) -> None:
         path = GOLDEN / name
@@ -41,7 +41,10 @@ def golden(request: pytest.FixtureRequest) -> Golden:
 
 
 def difference(text: str, base: str) -> str:
-    """What a golden file holds of a text whose like has one that is whole: a digest, and lines that differ; of many alike, but for their numbers, the first and the last."""
+    """Return a golden file's content for a text that is similar to a whole one.
+
+    It has a digest and the lines that differ; of many that are equal except for numbers, the first and the last.
+    """
     digest = hashlib.sha256(text.encode()).hexdigest()
     lines = unified_diff(base.splitlines(), text.splitlines(), n=0, lineterm="")
     shown = [f"-- of the whole text: sha256 {digest}"]

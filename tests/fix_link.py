@@ -1,4 +1,4 @@
-"""Fixtures for the link: a Publisher and a Subscriber on servers of their own, and eyes at both ends.
+"""Fixtures for the link: a Publisher and a Subscriber on separate servers, observed at both.
 
 The servers live as long as the tests of a module, because these crash, freeze and reconfigure them.
 """
@@ -39,27 +39,27 @@ class RemoteBackend:
     pid: int
     state: str
     waits: bool
-    """For a lock."""
+    """Whether it waits for a lock."""
     writes: bool
-    """It has a transaction open that has changed something."""
+    """Whether its transaction has changed something."""
 
 
 async def until(look: Callable[[], Seen | None], what: str, timeout_s: float = 60) -> Seen:
-    """Wait until `look`, which may block, returns something true; the event loop goes on meanwhile."""
+    """Wait until `look`, which may block, returns a true value; the event loop continues meanwhile."""
     seen = await asyncio.to_thread(wait_for, look, what=what, timeout_s=timeout_s)
     assert seen is not None
     return seen
 
 
 class Eyes:
-    """Looks at one end, on a connection of its own to the server's maintenance database."""
+    """Observes one server, on a separate connection to its maintenance database."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
         self._connection = psycopg.connect(dsn, autocommit=True)
 
     def fetch(self, query: str, params: Any = None) -> list[tuple[Any, ...]]:
-        """Rows, over a new connection if the server has ended the old one."""
+        """Return the rows of a query, over a new connection if the server has ended the old one."""
         try:
             return self._connection.execute(query.encode(), params).fetchall()
         except psycopg.OperationalError:
@@ -68,7 +68,7 @@ class Eyes:
             return self._connection.execute(query.encode(), params).fetchall()
 
     def link(self, pair: Pair, pid: int | None = None) -> RemoteBackend | None:
-        """The backend of the link that the application's session has open; None if there is none."""
+        """Return the backend of the application session's link; None if there is none."""
         name = link_name(pair.subscriber, pid or pair.app.info.backend_pid)
         rows = self.fetch(_LINK, (name,))
         assert len(rows) <= 1, f"a session has several links: {rows}"
@@ -100,7 +100,7 @@ class Eyes:
         )
 
     def prepared(self, database: str) -> list[str]:
-        """Gids of ours that are prepared in a database."""
+        """Return our gids that are prepared in a database."""
         rows = self.fetch(
             "select gid from pg_prepared_xacts where database = %s order by gid", (database,)
         )
@@ -113,7 +113,7 @@ class Eyes:
 
 @dataclass(frozen=True, slots=True)
 class TwoServers:
-    """Servers that a module may crash."""
+    """Two servers that a module may crash."""
 
     publisher: EmbeddedServer
     subscriber: EmbeddedServer
@@ -121,13 +121,13 @@ class TwoServers:
 
 @pytest.fixture(scope="module")
 def two_servers() -> Iterator[TwoServers]:
-    """A server for Publishers and one for Subscribers; a test that crashes one restarts it."""
+    """Start a server for Publishers and one for Subscribers; a test that crashes one restarts it."""
     with EmbeddedServer.start() as publisher, EmbeddedServer.start() as subscriber:
         yield TwoServers(publisher, subscriber)
 
 
 class Wire:
-    """What lies between a link and the Publisher, as a TCP proxy that loses what it is told to lose."""
+    """A TCP proxy between a link and the Publisher, which can lose messages."""
 
     def __init__(self, port: int) -> None:
         self._port_there = port
@@ -135,16 +135,16 @@ class Wire:
         self._streams: set[asyncio.StreamWriter] = set()
         self.port = 0
         self.lost_request = b""
-        """The next message that contains this does not arrive; the wire is cut instead."""
+        """The next message that contains this does not arrive; the connection is cut instead."""
         self.lost_answer = b""
         """The answer to the next message that contains this does not arrive."""
         self.is_torn = False
-        """Half of what is lost arrives before the wire is cut."""
+        """Whether half of a lost message arrives before the connection is cut."""
         self.times_cut = 0
         self.is_down = False
-        """No new connection gets through."""
+        """Whether new connections are refused."""
         self.then_down = False
-        """What loses a message stays cut, with all connections, until `mend`."""
+        """Whether losing a message cuts all connections and refuses new ones until `mend`."""
 
     async def open(self) -> None:
         """Begin to listen."""
@@ -152,18 +152,18 @@ class Wire:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
-        """Cut everything and listen no more."""
+        """Cut all connections and stop listening."""
         self.cut()
         self._server.close()
         await self._server.wait_closed()
 
     def cut(self) -> None:
-        """Cut what is open now."""
+        """Cut all open connections."""
         for stream in self._streams:
             stream.close()
 
     def mend(self) -> None:
-        """Let connections through again."""
+        """Accept connections again."""
         self.is_down = self.then_down = False
 
     async def _tear(self, writer: asyncio.StreamWriter, data: bytes) -> None:
@@ -237,7 +237,7 @@ async def _read(reader: asyncio.StreamReader) -> bytes:
 
 @pytest.fixture
 def eyes(server: EmbeddedServer) -> Iterator[Eyes]:
-    """Eyes on the worker's server, where the pairs of `make_pair` have both ends."""
+    """Observe the worker's server, on which the pairs of `make_pair` have both nodes."""
     made = Eyes(server.superuser_dsn("postgres"))
     yield made
     made.close()
@@ -248,7 +248,7 @@ class ApartPair(Pair):
 
     servers: TwoServers
     eyes: Eyes
-    """At the Publisher."""
+    """An observer of the Publisher's server."""
 
     @property
     def database(self) -> str:
@@ -256,7 +256,7 @@ class ApartPair(Pair):
         return self.topology.node(self.publisher).database
 
     async def rollback(self) -> None:
-        """As in `Pair`, and the Publisher may be down or have been restarted."""
+        """As in `Pair`; the Publisher may be down or may have been restarted."""
         await self.app.execute("rollback")
         await self.app.execute("select msrepl.reset_link()")
         branch = f"{self.gid}:{self.publisher}"
@@ -264,7 +264,7 @@ class ApartPair(Pair):
             await self.at_publisher(f"rollback prepared '{branch}'")
 
     async def at_publisher(self, statement: str) -> list[tuple[Any, ...]]:
-        """SQL at the Publisher over a connection of its own: the server may have been restarted."""
+        """Execute SQL at the Publisher over a new connection, since the server may have been restarted."""
         async with await self.topology.node(self.publisher).connect() as connection:
             cursor = await connection.execute(statement.encode())
             return await cursor.fetchall() if cursor.description else []
@@ -278,20 +278,20 @@ class ApartPair(Pair):
         await self.forget_publisher()
 
     async def forget_publisher(self) -> None:
-        """Close the administrator's connection, which a restart has cut."""
+        """Close the administrator's connection, which a restart has ended."""
         await (await self.topology.admin(self.publisher)).close()
 
     async def put(self, wire: Wire) -> None:
-        """Lead the link through a wire."""
+        """Route the link through a wire."""
         await self.set_link(host="127.0.0.1", port=str(wire.port))
 
     async def reopen(self) -> None:
-        """A new session of the application, which has no link yet."""
+        """Open a new session of the application, which has no link yet."""
         await self.app.close()
         await self.open()
 
     async def set_link(self, **options: str) -> None:
-        """Change options of the link's server object; takes effect in new sessions."""
+        """Change options of the link's server object; they take effect in new sessions."""
         held = await self.topology.execute(
             self.subscriber, "select srvoptions from pg_foreign_server"
         )
@@ -308,7 +308,7 @@ class ApartPair(Pair):
 
 @pytest.fixture
 async def wire(two_servers: TwoServers) -> AsyncIterator[Wire]:
-    """A wire to the Publishers' server."""
+    """Open a wire to the Publishers' server."""
     made = Wire(two_servers.publisher.port)
     await made.open()
     yield made
@@ -322,7 +322,7 @@ MakeApart = Callable[..., Awaitable[ApartPair]]
 async def make_apart(two_servers: TwoServers) -> AsyncIterator[MakeApart]:
     """As `make_pair`, with the Publisher and the Subscriber on `two_servers`, and without distribution.
 
-    The test fails if it has left a prepared transaction of ours at either.
+    The test fails if it has left one of our prepared transactions at either.
     """
     left: list[str] = []
 
@@ -359,7 +359,7 @@ async def make_apart(two_servers: TwoServers) -> AsyncIterator[MakeApart]:
             stack.callback(pair.eyes.close)
             stack.callback(lambda: left.extend(_swept(two_servers, places)))
             await pair.open()
-            stack.push_async_callback(lambda: pair.app.close())  # whichever it then is
+            stack.push_async_callback(lambda: pair.app.close())  # the test may have replaced it
             return pair
 
         yield make
@@ -372,7 +372,7 @@ def _is_ours(gid: str) -> bool:
 
 
 def _swept(servers: TwoServers, places: dict[str, tuple[EmbeddedServer, str]]) -> list[str]:
-    """Start what a failed test has left down, and roll back what it has left prepared."""
+    """Restart servers that a failed test left down, and roll back transactions that it left prepared."""
     for server in (servers.publisher, servers.subscriber):
         if not server.is_running():
             server.restart()

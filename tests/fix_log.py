@@ -1,4 +1,4 @@
-"""Leaves the loggers of the process as they were."""
+"""A context that restores the loggers of the process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def loggers_restored() -> Iterator[None]:
-    """Afterwards the handlers and levels that `twopc.log.configure` sets are as before."""
+    """Restore the handlers and levels that `twopc.log.configure` sets."""
     handlers = logging.root.handlers
     levels = {logging.getLogger(name): logging.getLogger(name).level for name in ("", "twopc")}
     try:

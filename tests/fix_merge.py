@@ -1,4 +1,4 @@
-"""Fixtures that give tests a Publisher and Subscribers that merge."""
+"""Fixtures that give tests a merge topology of a Publisher and Subscribers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CUSTOMER = (
 
 @pytest.fixture
 async def merge_shop(server: EmbeddedServer) -> AsyncIterator[MergeTopology]:
-    """Customers are tracked by column, purchases by row; Anna and Ben are clients."""
+    """A shop with Subscribers Anna and Ben; customers are tracked by column, purchases by row."""
     async with MergeTopology(server=server, subscribers=("anna", "ben")) as topology:
         await topology.execute("pub", CUSTOMER)
         await topology.publish("customer", tracking="column")
@@ -29,7 +29,7 @@ async def merge_shop(server: EmbeddedServer) -> AsyncIterator[MergeTopology]:
 
 
 async def customer(topology: MergeTopology, node: str, number: int = 1) -> tuple[str, int]:
-    """Phone and credit of a customer."""
+    """Return the phone and the credit of a customer."""
     [row] = await topology.execute(
         node, "select phone, credit from customer where id = %s", (number,)
     )

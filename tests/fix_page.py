@@ -1,4 +1,4 @@
-"""The explorer's page in a real browser."""
+"""Fixtures for the explorer's page in a real browser."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.report.browser.chromium import Browser, find
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """One Chromium for all tests of a module."""
+    """Start one Chromium for all tests of a module."""
     program = find()
     if program is None:
         pytest.skip("no Chromium here: 'python -m tests.report.browser' installs Debian's")
@@ -23,7 +23,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(chromium: Browser, server: ExploreProcess) -> Iterator[ExplorerPage]:
-    """A tab that opens what the module's server serves; at the end nothing was complained of, nor asked of another."""
+    """Open the page of the module's server in a tab; at the end, assert no errors and no foreign requests."""
     opened = ExplorerPage(chromium, server.link)
     yield opened
     opened.complains_of_nothing()

@@ -1,6 +1,6 @@
-"""A real pgbouncer in transaction mode, before a database.
+"""A real pgbouncer in transaction mode in front of a database.
 
-Skips, with the reason, where there is no such program.
+Tests are skipped, with the reason, if the program is not installed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from psycopg import conninfo
 
 from twopc.server.polling import wait_for
 
-#: Debian puts it where only root's search path looks.
+#: Debian installs it where only root's search path looks.
 _PLACES = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"))
 
 _SETTINGS = """\
@@ -47,7 +47,7 @@ MakePooler = Callable[..., str]
 
 
 def find() -> str | None:
-    """The program, if there is one."""
+    """Return the path of the program, or None."""
     return shutil.which("pgbouncer", path=_PLACES)
 
 
@@ -65,10 +65,10 @@ def _wait_until_it_answers(process: subprocess.Popen[Any], dsn: str) -> None:
 
 @pytest.fixture
 def make_pooler() -> Iterator[MakePooler]:
-    """Makes a pooler before a database: ``make_pooler(dsn, pool=2)``; returns the DSN that goes through it.
+    """Return a function that starts a pooler: ``make_pooler(dsn, pool=2)`` returns the DSN through it.
 
-    Options: ``pool``, how many sessions at the server its clients share; ``reset_always``, whether the
-    server's session is reset after every transaction.
+    Options: ``pool``, how many server sessions its clients share; ``reset_always``, whether the server session is reset
+    after every transaction.
     """
     program = find()
     if program is None:
@@ -78,7 +78,7 @@ def make_pooler() -> Iterator[MakePooler]:
 
     def make(dsn: str, *, pool: int = 2, reset_always: bool = False) -> str:
         parts = conninfo.conninfo_to_dict(dsn)
-        # not pytest's directory, which nobody but us can enter
+        # not pytest's directory, which other users cannot enter
         directory = Path(directories.enter_context(TemporaryDirectory(prefix="twopc-pgbouncer-")))
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))

@@ -1,7 +1,7 @@
 """Samples of grids and searches that take too long for every run: ``pytest --full`` plays all of them.
 
-What is drawn depends on the commit, so that every commit plays other cells and one commit always the same.
-``SAMPLE_SEED`` overrides the seed, which is printed at the end of each run.
+The draw depends on the commit, so that other commits play other cells and one commit always the same. ``SAMPLE_SEED``
+overrides the seed, which is printed at the end of each run.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Sample = Callable[..., list]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """One option for every sample."""
+    """Add one option for every sample."""
     parser.addoption(
         "--full", action="store_true", help="play grids and searches in full, and all slow tests"
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Settle the seed before workers are started, which inherit it."""
+    """Set the seed before workers are started, which inherit it."""
     if not os.environ.get(SEED):
         os.environ[SEED] = _commit()
     config.addinivalue_line(
@@ -57,7 +57,7 @@ def drawn(
     name: str,
     by: Callable[[Thing], Hashable] = lambda _: None,
 ) -> list[Thing]:
-    """`count` things of each class, in their order: the same for the same seed and name."""
+    """Return `count` things of each class, in their order: the same for the same seed and name."""
     every = list(things)
     classes: dict[Hashable, list[int]] = defaultdict(list)
     for place, thing in enumerate(every):
@@ -70,7 +70,7 @@ def drawn(
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect what is not drawn. A test that is called by its name is always played."""
+    """Deselect tests that are not drawn. A test that is selected by its name is always played."""
     if config.getoption("--full"):
         return
     named = {argument for argument in config.args if "::" in argument}
@@ -101,7 +101,7 @@ def _class(names: Sequence[str]) -> Callable[[pytest.Item], Hashable]:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Tell how to draw the same again."""
+    """Print how to repeat the draw."""
     if not config.getoption("--full"):
         terminalreporter.write_line(
             f"drawn with {SEED}={os.environ[SEED]}; make test-all plays every test, make campaign every case"
@@ -110,7 +110,7 @@ def pytest_terminal_summary(
 
 @pytest.fixture
 def sample(request: pytest.FixtureRequest) -> Sample:
-    """Draws from what a test plays in a loop, and everything with ``--full``."""
+    """Draw from the things that a test plays in a loop; draw all with ``--full``."""
 
     def draw(
         things: Iterable[Thing], count: int, by: Callable[[Thing], Hashable] = lambda _: None
@@ -124,5 +124,5 @@ def sample(request: pytest.FixtureRequest) -> Sample:
 
 @pytest.fixture
 def is_full(request: pytest.FixtureRequest) -> bool:
-    """Whether everything is to be played."""
+    """Return whether everything is to be played."""
     return bool(request.config.getoption("--full"))

@@ -1,4 +1,4 @@
-"""Fixtures that give tests a PostgreSQL server and databases of their own on it."""
+"""Fixtures that give tests a PostgreSQL server and temporary databases on it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Database:
     server: EmbeddedServer
     name: str
     may_leave_prepared: bool = False
-    """Set by a test that leaves prepared transactions of ours on purpose."""
+    """Set by a test that leaves our prepared transactions on purpose."""
 
     @property
     def dsn(self) -> str:
@@ -28,21 +28,21 @@ class Database:
         return self.server.superuser_dsn(self.name)
 
     def connect(self, *, autocommit: bool = True) -> psycopg.Connection:
-        """A superuser's connection."""
+        """Open a superuser's connection."""
         return psycopg.connect(self.dsn, autocommit=autocommit)
 
 
 MakeDatabase = Callable[[], Database]
 
-#: No two databases of a worker have the same name: roles outlive theirs, and nothing is to be taken for another's.
+#: No two databases of a worker have the same name: roles outlive them, and must not be taken for those of another.
 _numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[EmbeddedServer]:
-    """One embedded server per worker process, flushing nothing.
+    """One embedded server per worker process, which flushes nothing.
 
-    A test that crashes a server starts one of its own.
+    A test that crashes a server starts a separate one.
     """
     with EmbeddedServer.start() as started:
         yield started
@@ -50,9 +50,9 @@ def server() -> Iterator[EmbeddedServer]:
 
 @pytest.fixture
 def make_database(server: EmbeddedServer) -> Iterator[MakeDatabase]:
-    """Makes empty databases; they are dropped after the test.
+    """Return a function that creates empty databases, which are dropped after the test.
 
-    The test fails if it has left a prepared transaction of ours in one of them, unless it says so.
+    The test fails if it has left one of our prepared transactions in a database, unless it is permitted.
     """
     made: list[Database] = []
 

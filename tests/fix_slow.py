@@ -1,9 +1,8 @@
 """Slow tests, of which a run plays as many as its time allows: ``pytest --slow-s inf`` plays all of them.
 
 Slow are the test functions whose cases took half a second or more each when they were recorded in ``durations.json``
-(``--slow-s inf --record-slow``). What is drawn depends on the seed of the samples (``fix_sample.py``): another part
-for another commit, over time every test. A run whose slow tests fit plays all of them, so that one of a few files
-leaves nothing out.
+(``--slow-s inf --record-slow``). The draw depends on the seed of the samples (``fix_sample.py``): other commits draw
+other tests, over time every one. A run whose slow tests fit plays all of them, so that a run of a few files omits none.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ import pytest
 from tests.fix_sample import SEED
 
 DURATIONS = Path("tests", "durations.json")
-#: With four workers on two idle cores, tests that are not slow and these take at most ten minutes, whatever is drawn.
+#: With four workers on two idle cores, tests that are not slow and these take at most ten minutes with any draw.
 SLOW_S = 900.0
 _SLOW_FROM_S = 0.5
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """How long slow tests may take, and to record how long they take."""
+    """Add options for how long slow tests may take, and to record their durations."""
     parser.addoption(
         "--slow-s", type=float, metavar="S", default=SLOW_S,
         help="slow tests are drawn that took so many seconds when recorded, all workers' together;"
@@ -39,7 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Record in the process where the reports of all workers arrive."""
+    """Register the recorder in the process that receives the reports of all workers."""
     if config.getoption("--record-slow") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Record(config.rootpath))
     config.addinivalue_line("markers", "always: played by every run, however long it takes")
@@ -47,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect slow tests that are not drawn, after the samples have been."""
+    """Deselect slow tests that are not drawn, after the samples were drawn."""
     limit_s = math.inf if config.getoption("--full") else config.getoption("--slow-s")
     durations = read_durations(config.rootpath)
     seconds = {
@@ -62,18 +61,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def read_durations(root: Path) -> dict[str, float]:
-    """The seconds that a case of each slow function took."""
+    """Return the seconds that a case of each slow function took."""
     durations: dict[str, float] = json.loads((root / DURATIONS).read_text(encoding="utf-8"))
     return durations
 
 
 def function_of(nodeid: str) -> str:
-    """A test without its parameters."""
+    """Return a test's name without its parameters."""
     return nodeid.partition("[")[0]
 
 
 def leave_out(seconds: Mapping[str, float], limit_s: float) -> set[str]:
-    """The tests that the seed does not draw before those drawn have taken `limit_s`."""
+    """Return the tests that are not drawn because those drawn before take `limit_s`."""
     left_out, total_s = set(), 0.0
     for name in sorted(
         seconds, key=lambda name: random.Random(f"{os.environ[SEED]} {name}").random()
@@ -85,18 +84,18 @@ def leave_out(seconds: Mapping[str, float], limit_s: float) -> set[str]:
 
 
 class Record:
-    """Adds up what the cases of each function took, set-up and teardown with them."""
+    """Adds up the durations of the cases of each function, including set-up and teardown."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._cases: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Each phase of a case is reported by itself."""
+        """Add one phase of a case."""
         self._cases[function_of(report.nodeid)][report.nodeid] += report.duration
 
     def pytest_sessionfinish(self) -> None:
-        """Replace what was recorded of the functions played, and drop those whose file is gone."""
+        """Replace the durations of the functions played, and drop those of files that no longer exist."""
         kept = {
             name: seconds
             for name, seconds in read_durations(self._root).items()

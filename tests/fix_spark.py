@@ -1,12 +1,12 @@
-"""One Spark session for every test that needs one, and one archive for those that only read it.
+"""One Spark session for all tests that need one, and one archive for those that only read it.
 
-Each module that uses it has ``pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]``, so that
-there is one JVM, however many workers pytest has.
+Each module that uses it has ``pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]``, so that there is
+one JVM for any number of pytest's workers.
 
-Frames of tests are tiny: what Spark would spend on making them quick costs more than they do. So expressions are
-interpreted, plans stay as they were made, and Java compiles once and simply. It does not verify the classes of Spark's
-jars, which was a quarter of its work. Commands that tests begin as processes of their own, and the cluster, have
-Spark's own settings; `tests/spark/fold` compares both.
+Frames of tests are tiny: optimising them costs Spark more than it saves. So expressions are interpreted, plans are not
+adapted, and Java compiles once and simply. It does not verify the classes of Spark's jars, which was a quarter of its
+work. Commands that tests start as processes, and the cluster, use Spark's own settings; both are compared by
+`tests/spark/fold`.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from tests.spark.replay.recorded import RecordedBank
     from twopc.server import EmbeddedServer
 
-#: For this process's Java and that of all processes that it begins.
+#: Options for this process's Java and that of all processes that it starts.
 _JAVA = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     " -XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
-    # classes alone are 150 MB: Java would look through all of its memory each time there are somewhat more of them
+    # classes alone are 150 MB: Java would scan all of its memory each time their number grows
     " -XX:MetaspaceSize=256m"
 )
 
-#: What no test is about, and makes most of what a tiny query costs.
+#: Irrelevant for the tests, and most of the cost of a tiny query.
 INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -44,14 +44,14 @@ SPARK_OPTIONS = SparkOptions(
     conf={
         "spark.driver.memory": "1g",
         "spark.sql.shuffle.partitions": "2",
-        "spark.buffer.pageSize": "1m",  # grows with the heap else, and every sort of a few rows takes one
+        "spark.buffer.pageSize": "1m",  # it would grow with the heap, and every sort of a few rows allocates one
         **INTERPRETED,
     },
 )
 
 
-#: Marks tests whose processes start Java of their own: another worker plays them than the one that has the
-#: session. Each is another way to deploy, so none is a sample of the others.
+#: Marks of tests whose processes start their own Java: another worker than the session's plays them. Each is a
+#: different deployment, so none is a sample of the others.
 OWN_SPARK = [
     pytest.mark.spark,
     pytest.mark.slow,
@@ -61,7 +61,7 @@ OWN_SPARK = [
 
 @pytest.fixture(scope="session", autouse=True)
 def _plain_java() -> Iterator[None]:
-    """Every Java of the tests starts quickly."""
+    """Let every Java process of the tests start quickly."""
     given = os.environ.get("JDK_JAVA_OPTIONS")
     os.environ["JDK_JAVA_OPTIONS"] = f"{given} {_JAVA}" if given else _JAVA
     yield
@@ -73,7 +73,7 @@ def _plain_java() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """Spark on two cores of this machine."""
+    """Start Spark on two cores of this machine."""
     with session(SPARK_OPTIONS) as made:
         yield made
 
@@ -82,8 +82,8 @@ def spark() -> Iterator[SparkSession]:
 def recorded_bank(
     server: EmbeddedServer, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RecordedBank]:
-    """A topology that has worked, and its archive, for every test that only reads one."""
-    from tests.spark.replay.recorded import recorded  # pyspark, which few tests need
+    """A topology after a workload, and its archive, for all tests that only read one."""
+    from tests.spark.replay.recorded import recorded  # it imports pyspark, which few tests need
 
     with recorded(server, spark, tmp_path_factory.mktemp("bank") / "archive") as made:
         yield made

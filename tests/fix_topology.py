@@ -1,6 +1,6 @@
-"""Fixtures that give tests a Publisher and Subscribers, wired, without a coordinator in the way.
+"""Fixtures that give tests a connected Publisher and Subscribers, without a coordinator.
 
-`Pair` plays the coordinator by hand, so that triggers and procedures are tested on their own.
+`Pair` executes the coordinator's statements itself, so that triggers and procedures are tested alone.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class Pair:
         self.coordinator = ByHand(topology.name)
 
     async def open(self) -> None:
-        """Connect the application, as its own role."""
+        """Connect the application as its own role."""
         await self.topology.execute(self.subscriber, self.coordinator.introduction)
         dsn = self.topology.node(self.subscriber).app_dsn
         self.app = await AsyncConnection.connect(dsn, autocommit=True)
 
     async def begin(self, *, shipping: str = "eager", isolation: str = "read committed") -> str:
-        """Begin a global transaction on the application's connection; returns its id."""
+        """Begin a global transaction on the application's connection, and return its id."""
         self.gid = str(GlobalId(coordinator=self.topology.name, epoch=1, sequence=next(_sequence)))
         await self.app.execute(
             f"begin isolation level {isolation}; {self.coordinator.naming(self.gid, self.app.info.backend_pid)};"
@@ -55,16 +55,16 @@ class Pair:
         return self.gid
 
     def vote(self) -> str:
-        """What asks for the Publisher's vote."""
+        """Return the statement that requests the Publisher's vote."""
         return self.coordinator.vote(self.gid, self.app.info.backend_pid, self.subscriber)
 
     async def execute(self, statement: str, params: Any = None) -> list[tuple[Any, ...]]:
-        """One statement of the application."""
+        """Execute one statement of the application."""
         cursor = await self.app.execute(statement, params)
         return await cursor.fetchall() if cursor.description else []
 
     async def prepare(self) -> int:
-        """Prepare both branches; returns how many calls were sent to the Publisher."""
+        """Prepare both branches, and return how many calls were sent to the Publisher."""
         cursor = await self.app.execute(self.vote())
         row = await cursor.fetchone()
         assert row is not None
@@ -81,13 +81,13 @@ class Pair:
         await self.app.execute(f"{verb} prepared '{self.gid}:{self.subscriber}'")
 
     async def commit(self) -> int:
-        """Prepare and commit both branches; returns how many calls were sent."""
+        """Prepare and commit both branches, and return how many calls were sent."""
         calls = await self.prepare()
         await self.finish(calls)
         return calls
 
     async def rollback(self) -> None:
-        """Roll the open transaction back, at both ends."""
+        """Roll the open transaction back at both nodes."""
         await self.app.execute("rollback")
         await self.app.execute("select msrepl.reset_link()")
         gid = f"{self.gid}:{self.publisher}"
@@ -97,7 +97,7 @@ class Pair:
             await connection.execute(f"rollback prepared '{gid}'")
 
     async def run(self, *statements: str, **options: Any) -> int:
-        """One global transaction; returns how many calls it took. Rolls back on an error."""
+        """Execute one global transaction, and return how many calls it took; roll back on an error."""
         await self.begin(**options)
         try:
             for statement in statements:
@@ -108,33 +108,33 @@ class Pair:
             raise
 
     async def fails(self, statement: str, params: Any = None) -> psycopg.Error:
-        """One statement of the open transaction, which must fail; returns the error."""
+        """Execute a statement of the open transaction that must fail, and return the error."""
         with pytest.raises(psycopg.Error) as caught:
             await self.app.execute(statement.encode(), params)
         return caught.value
 
     async def refused(self, *statements: str, **options: Any) -> psycopg.Error:
-        """One global transaction that must fail; returns the error."""
+        """Execute a global transaction that must fail, and return the error."""
         with pytest.raises(psycopg.Error) as caught:
             await self.run(*statements, **options)
         return caught.value
 
     async def rows(self, query: str) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-        """The same query at the Publisher and at the Subscriber."""
+        """Return the rows of a query at the Publisher and at the Subscriber."""
         return (
             await self.topology.execute(self.publisher, query),
             await self.topology.execute(self.subscriber, query),
         )
 
     async def same(self, table: str) -> list[tuple[Any, ...]]:
-        """Assert that both ends hold the same rows, by text; returns them without the version."""
+        """Assert that both nodes have the same rows as text, and return them."""
         query = f"select t::text from {table} as t order by 1"
         there, here = await self.rows(query)
         assert there == here
         return there
 
     async def equal(self, *tables: str, after: str = "") -> None:
-        """Assert that both ends hold the same rows in every table.
+        """Assert that both nodes have the same rows in every table.
 
         Args:
             after: what was done before, for the message.
@@ -145,17 +145,17 @@ class Pair:
             assert there == here, f"{table} differs after: {after}"
 
     async def save(self, *tables: str) -> None:
-        """Keep a copy of the tables at both ends for `restore`."""
+        """Keep a copy of the tables at both nodes for `restore`."""
         for node in (self.publisher, self.subscriber):
             for table in tables:
                 await self.topology.execute(node, f"create table saved_{table} as table {table}")
 
     async def restore(self, *tables: str) -> None:
-        """Put the tables back to what they were at `save`, parents first, past all triggers."""
+        """Restore the tables as they were at `save`, parents first, without firing triggers."""
         for node in (self.publisher, self.subscriber):
             owner = owner_role(self.topology.node(node).database)
             texts = ["begin", "set local session_replication_role = replica"]
-            # whose rows keep their versions
+            # rows that the owner writes keep their versions
             texts += [f"grant pg_read_all_data, pg_write_all_data to {owner}"]
             texts += [f"set local role {owner}"]
             texts += [f"delete from {table}" for table in tables]
@@ -178,7 +178,7 @@ class Pair:
             )
 
 
-#: Options of topologies that are put back for the next test.
+#: Options of topologies that can be rewound for the next test.
 KEPT_OPTIONS = {"lock_timeout_ms", "distribute"}
 
 MakePair = Callable[..., Awaitable[Pair]]
@@ -189,7 +189,7 @@ MakeTopology = Callable[..., Awaitable[Topology]]
 async def make_topology(
     server: EmbeddedServer,
 ) -> AsyncIterator[Callable[..., Awaitable[Topology]]]:
-    """Makes topologies on the worker's server; everything is dropped after the test."""
+    """Return a function that makes topologies on the worker's server, dropped after the test."""
     async with AsyncExitStack() as stack:
 
         async def make(**options: Any) -> Topology:
@@ -199,21 +199,21 @@ async def make_topology(
 
 
 class KeptPairs:
-    """Topologies that tests of a module make in the same way: put back after one test, for the next.
+    """Topologies that tests of a module make with equal arguments: rewound after one test, for the next.
 
-    What is made once is dropped, and so is one that cannot be put back, because more than rows has changed.
+    One is dropped if it is made for the first time, or if it cannot be rewound since more than rows has changed.
     """
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
         self._changed: set[str] = set()
-        """Ways of which one could not be put back: the module's tests change definitions."""
+        """Arguments of topologies that could not be rewound, since the module's tests change definitions."""
         self._free: dict[str, list[tuple[Topology, Checkpoint]]] = {}
 
     async def take(
         self, way: str, make: Callable[[], Awaitable[Topology]]
     ) -> tuple[Topology, Checkpoint | None]:
-        """One that is as new, and what `give_back` puts it back to."""
+        """Return a topology in its initial state, and the checkpoint to which `give_back` rewinds it."""
         if free := self._free.get(way):
             before, kept = free.pop()
             return _connected_anew(before), kept
@@ -224,7 +224,7 @@ class KeptPairs:
         return topology, kept
 
     async def give_back(self, way: str, topology: Topology, kept: Checkpoint | None) -> None:
-        """End what was started; drop it, or put it back."""
+        """Stop what a test has started, and rewind the topology or drop it."""
         if kept is not None:
             try:
                 await topology.stop_agents()
@@ -236,13 +236,13 @@ class KeptPairs:
         await topology.close()
 
     async def close(self) -> None:
-        """Drop those that are left."""
+        """Drop the topologies that are left."""
         for topology, _ in [each for free in self._free.values() for each in free]:
             await _connected_anew(topology).close()
 
 
 def _connected_anew(topology: Topology) -> Topology:
-    """The same databases for another event loop."""
+    """Return a topology of the same databases for another event loop."""
     wiring = topology.wiring
     again = Topology(
         server=topology.node(topology.publisher).server,
@@ -259,7 +259,7 @@ def _connected_anew(topology: Topology) -> Topology:
 
 @pytest.fixture(scope="module")
 def kept_pairs() -> Iterator[KeptPairs]:
-    """Those of one module."""
+    """The reusable topologies of one module."""
     with asyncio.Runner() as runner:
         kept = KeptPairs()
         yield kept
@@ -273,12 +273,12 @@ async def make_pair(
     kept_pairs: KeptPairs,
     request: pytest.FixtureRequest,
 ) -> AsyncIterator[MakePair]:
-    """Makes a Publisher and a Subscriber with tables published and subscribed.
+    """Return a function that makes a Publisher and a Subscriber with tables published and subscribed.
 
-    ``await make_pair("create table t (...)", "insert into t ...", publish=["t"])``; statements for the
-    Subscriber run before it subscribes (`at_subscriber`) or afterwards (`user_triggers`). In a module marked
-    ``rewinds`` a pair that was made in the same way before is put back and used again; in one marked
-    ``immediate`` nothing of distribution is installed, which is a third of the work.
+    ``await make_pair("create table t (...)", "insert into t ...", publish=["t"])``; statements for the Subscriber run
+    before it subscribes (`at_subscriber`) or afterwards (`user_triggers`). In a module marked ``rewinds`` a pair that
+    was made with the same arguments before is rewound and used again; in one marked ``immediate`` nothing of
+    distribution is installed, which is a third of the work.
     """
     is_immediate = request.node.get_closest_marker("immediate") is not None
     is_rewound = request.node.get_closest_marker("rewinds") is not None

@@ -1,6 +1,6 @@
-"""A validator of JSON Schema that knows what our schemas use and refuses what it does not know.
+"""A validator of JSON Schema that supports what our schemas use, and refuses other keywords.
 
-So no rule of a schema is passed over in silence.
+So no rule of a schema is ignored.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ SAID = {"$schema", "$id", "$defs", "$comment", "title", "description", "default"
 def problems(
     value: Any, schema: dict[str, Any], at: str = "", *, root: dict[str, Any] | None = None
 ) -> Iterator[str]:
-    """Everything about `value` that the schema does not allow.
+    """Yield everything about `value` that the schema does not allow.
 
     Args:
-        root: the whole schema, whose ``$defs`` a ``$ref`` means; without it `schema`.
+        root: the whole schema, to whose ``$defs`` a ``$ref`` refers; by default `schema`.
     """
     whole = schema if root is None else root
     for word, rule in schema.items():
@@ -37,7 +37,7 @@ def problems(
 
 
 class _Place:
-    """Where in a value and in a schema a rule is looked at."""
+    """The place in a value and in a schema at which a rule is checked."""
 
     def __init__(self, schema: dict[str, Any], at: str, root: dict[str, Any]) -> None:
         self.schema = schema
@@ -45,14 +45,14 @@ class _Place:
         self._root = root
 
     def inside(self, value: Any, schema: Any, step: str = "") -> Iterator[str]:
-        """The problems of a part of the value, or of another schema about all of it."""
+        """Yield the problems of a part of the value, or of the value with another schema."""
         if schema is False:
             yield f"{self.at}{step}: nothing may be here"
         elif schema is not True:
             yield from problems(value, schema, self.at + step, root=self._root)
 
     def named(self, reference: str) -> dict[str, Any]:
-        """What a ``$ref`` means."""
+        """Return the schema to which a ``$ref`` refers."""
         found: Any = self._root
         for part in reference.removeprefix("#/").split("/"):
             found = found[part]
@@ -60,7 +60,7 @@ class _Place:
 
 
 def kind_of_value(value: Any, rule: Any, place: _Place) -> Iterator[str]:
-    """``type``"""
+    """The rule ``type``."""
     allowed = [rule] if isinstance(rule, str) else rule
     right = isinstance(value, tuple(TYPES[each] for each in allowed if each != "boolean"))
     if isinstance(value, bool):
@@ -70,14 +70,14 @@ def kind_of_value(value: Any, rule: Any, place: _Place) -> Iterator[str]:
 
 
 def properties(value: Any, rule: Any, place: _Place) -> Iterator[str]:
-    """``properties``"""
+    """The rule ``properties``."""
     for name, inner in rule.items():
         if isinstance(value, dict) and name in value:
             yield from place.inside(value[name], inner, f".{name}")
 
 
 def additional(value: Any, rule: Any, place: _Place) -> Iterator[str]:
-    """``additionalProperties``: those that are named nowhere else"""
+    """The rule ``additionalProperties``, for properties that no other rule names."""
     named = place.schema.get("properties", {})
     patterns = place.schema.get("patternProperties", {})
     for name, inner in value.items() if isinstance(value, dict) else ():
@@ -86,7 +86,7 @@ def additional(value: Any, rule: Any, place: _Place) -> Iterator[str]:
 
 
 def by_pattern(value: Any, rule: Any, place: _Place) -> Iterator[str]:
-    """``patternProperties``"""
+    """The rule ``patternProperties``."""
     for pattern, inner in rule.items():
         for name, each in value.items() if isinstance(value, dict) else ():
             if re.search(pattern, name):
@@ -94,38 +94,38 @@ def by_pattern(value: Any, rule: Any, place: _Place) -> Iterator[str]:
 
 
 def names(value: Any, rule: Any, place: _Place) -> Iterator[str]:
-    """``propertyNames``"""
+    """The rule ``propertyNames``."""
     for name in value if isinstance(value, dict) else ():
         yield from place.inside(name, rule)
 
 
 def required(value: Any, rule: Any, place: _Place) -> Iterator[str]:
-    """``required``"""
+    """The rule ``required``."""
     if isinstance(value, dict):
         yield from (f"{place.at}: {name} is missing" for name in rule if name not in value)
 
 
 def items(value: Any, rule: Any, place: _Place) -> Iterator[str]:
-    """``items``"""
+    """The rule ``items``."""
     for at, each in enumerate(value if isinstance(value, list) else ()):
         yield from place.inside(each, rule, f"[{at}]")
 
 
 def every_one(value: Any, rule: Any, place: _Place) -> Iterator[str]:
-    """``allOf``"""
+    """The rule ``allOf``."""
     for each in rule:
         yield from place.inside(value, each)
 
 
 def any_one(value: Any, rule: Any, place: _Place) -> Iterator[str]:
-    """``anyOf``; told are the problems with the one that fits best"""
+    """The rule ``anyOf``; yields the problems with the alternative that fits best."""
     found = [list(place.inside(value, each)) for each in rule]
     if all(found):
         yield from min(found, key=len)
 
 
 def exactly_one(value: Any, rule: Any, place: _Place) -> Iterator[str]:
-    """``oneOf``"""
+    """The rule ``oneOf``."""
     fitting = [each for each in rule if not any(place.inside(value, each))]
     if len(fitting) > 1:
         yield f"{place.at}: {value!r} fits {len(fitting)} of oneOf"
@@ -134,24 +134,24 @@ def exactly_one(value: Any, rule: Any, place: _Place) -> Iterator[str]:
 
 
 def none_of(value: Any, rule: Any, place: _Place) -> Iterator[str]:
-    """``not``"""
+    """The rule ``not``."""
     if not any(place.inside(value, rule)):
         yield f"{place.at}: {value!r} is what it must not be"
 
 
 def condition(value: Any, rule: Any, place: _Place) -> Iterator[str]:
-    """``if`` with ``then`` and ``else``"""
+    """The rule ``if`` with ``then`` and ``else``."""
     branch = "else" if any(place.inside(value, rule)) else "then"
     yield from place.inside(value, place.schema.get(branch, {}))
 
 
 def reference(value: Any, rule: Any, place: _Place) -> Iterator[str]:
-    """``$ref``, within the same schema"""
+    """The rule ``$ref``, within the same schema."""
     yield from place.inside(value, place.named(rule))
 
 
 def check(holds: Any) -> Any:
-    """A rule that a value keeps or does not."""
+    """Return a rule that a value fulfils or not."""
 
     def rule(value: Any, wanted: Any, place: _Place) -> Iterator[str]:
         if not holds(value, wanted):
@@ -165,7 +165,7 @@ def _number(value: Any) -> bool:
 
 
 def _same(value: Any, wanted: Any) -> bool:
-    """JSON's equality: true is not 1."""
+    """Return whether values are equal in JSON, where true is not 1."""
     return bool(value == wanted) and isinstance(value, bool) == isinstance(wanted, bool)
 
 

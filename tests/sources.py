@@ -1,4 +1,4 @@
-"""The project's Python sources as syntax trees, made once for all rules that read them."""
+"""The project's Python sources as syntax trees, parsed once for all rules that read them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 
 @functools.cache
 def text_of(path: Path) -> str:
-    """The file's text, read once."""
+    """Return a file's text, which is read once."""
     return path.read_text(encoding="utf-8")
 
 
 @functools.cache
 def tree_of(path: Path) -> ast.Module:
-    """The file's syntax tree, made once.
+    """Return a file's syntax tree, which is parsed once.
 
-    The garbage collector is kept off them: it would look through all of them again and again.
+    The trees are kept from the garbage collector, which would scan all of them repeatedly.
     """
     gc.disable()
     try:
@@ -30,5 +30,5 @@ def tree_of(path: Path) -> ast.Module:
 
 @functools.cache
 def nodes_of(path: Path) -> tuple[ast.AST, ...]:
-    """Every node of the file's tree."""
+    """Return all nodes of a file's tree."""
     return tuple(ast.walk(tree_of(path)))

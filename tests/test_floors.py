@@ -1,4 +1,4 @@
-"""Imports go down only, and the two ends never meet: read from the sources, with no module loaded.
+"""Rules of imports, read from the sources: they go down only, and Publisher and Subscriber never meet.
 
 A test is a rule, and lists every offender.
 """
@@ -19,11 +19,11 @@ from tests.sources import nodes_of, text_of, tree_of
 pytestmark = [pytest.mark.always, pytest.mark.xdist_group("sources")]  # one process reads them
 
 ROOT = Path(__file__).parents[1]
-#: The folders of the one package; all but the first are links within it.
+#: The folders of the package; all but the first are links within it.
 FOLDERS = ("twopc", "publisher", "subscriber", "sim")
 
-#: Bottom up. A module stands on the floor of the longest name here that it begins with, and may import
-#: from its own floor and from those below.
+#: Bottom up. A module is on the floor of the longest name here with which it begins, and may import from its own floor
+#: and from those below.
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("twopc", "twopc.errors", "twopc.names", "twopc.articles", "twopc.forbidden", "twopc.core"),
     ("twopc.protocol", "twopc.merge"),
@@ -61,7 +61,7 @@ APART = (
     ("twopc.drivers.virtual", "twopc.drivers.postgres"),
 )
 
-#: What comes from elsewhere, by the longest name that fits; None: anything.
+#: Third-party packages that may be imported, by the longest name that fits; None: any.
 THIRD_PARTY: dict[str, set[str] | None] = {
     "twopc.sim": None,
     "twopc": set(),
@@ -116,12 +116,12 @@ THIRD_PARTY: dict[str, set[str] | None] = {
     },
 }
 
-#: Loaded when a function of theirs runs, for a reason that holds for every module of the package.
+#: Packages whose modules may import within functions, each with a reason.
 LATE = {
     "twopc.sim.cli": "a command imports what it needs when it runs, so that --help and completion stay quick",
     "twopc.sim.pytest_plugin": "pytest loads the plugin for every project that has it installed",
 }
-#: Imported within a function wherever it is needed, because it takes long or may be missing.
+#: Packages imported within functions wherever they are needed, because they load slowly or are optional.
 LATE_THIRD_PARTY = {
     "adbc_driver_postgresql": "an extra",
     "alembic": "an application's own",
@@ -140,7 +140,7 @@ LATE_THIRD_PARTY = {
 
 
 def modules() -> dict[str, Path]:
-    """Every module of the project, by its dotted name."""
+    """Return every module of the project by its dotted name."""
     found = {}
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):
@@ -156,12 +156,12 @@ MODULES = modules()
 
 @functools.cache
 def imports(module: str) -> tuple[str, ...]:
-    """What a module imports, as module names; an import for types only counts too."""
+    """Return the modules that a module imports, including those imported for types only."""
     return tuple(_names(module, nodes_of(MODULES[module])))
 
 
 def run_time_imports(module: str) -> Iterator[str]:
-    """What is loaded with a module, or when its functions run too: packages of others before what is in them."""
+    """Yield what is loaded with a module or by its functions: other packages before their modules."""
     for name in _names(module, _statements(tree_of(MODULES[module]))):
         parts = name.split(".")
         packages = (".".join(parts[:count]) for count in range(1, len(parts)))
@@ -182,7 +182,7 @@ def _names(module: str, nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def _statements(tree: ast.AST) -> Iterator[ast.AST]:
-    """The statements that run."""
+    """Yield the statements that are executed at run time."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             continue
@@ -191,13 +191,13 @@ def _statements(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def longest(name: str, candidates: list[str]) -> str | None:
-    """The longest candidate that is the name or a package of it."""
+    """Return the longest candidate that equals the name or is a package of it."""
     fitting = [c for c in candidates if name == c or name.startswith(f"{c}.")]
     return max(fitting, key=len, default=None)
 
 
 def floor_of(module: str) -> int:
-    """How high a module stands."""
+    """Return the floor of a module."""
     place = {name: floor for floor, names in enumerate(FLOORS) for name in names}
     found = longest(module, list(place))
     assert found is not None, f"{module} stands on no floor: add it to FLOORS"
@@ -205,7 +205,7 @@ def floor_of(module: str) -> int:
 
 
 def test_imports_go_down() -> None:
-    """A module imports its own floor and lower ones."""
+    """A module imports from its own floor and from lower ones."""
     offenders = [
         f"{module} imports {other}, which is above it"
         for module in MODULES
@@ -216,7 +216,7 @@ def test_imports_go_down() -> None:
 
 
 def test_the_figure_has_these_floors() -> None:
-    """That of docs/architecture.md: one box per floor, with the same names, each above the next lower one."""
+    """The figure of docs/architecture.md has one box per floor, with the same names, in the same order."""
     page = text_of(ROOT / "docs" / "architecture.md")
     boxes = re.findall(r'^    f(\d+)\["[^"<]+<br/>([^"]+)"\]$', page, re.MULTILINE)
     shown = {int(number): tuple(names.split(", ")) for number, names in boxes}
@@ -228,7 +228,7 @@ def test_the_figure_has_these_floors() -> None:
 
 
 def test_the_path_of_a_row_is_short() -> None:
-    """At most 25 steps in docs/architecture.md, numbered; each links one file, which is there and is no other step's."""
+    """docs/architecture.md describes a row's path in at most 25 numbered steps, each with a different existing file."""
     page = text_of(ROOT / "docs" / "architecture.md")
     path = page.partition("### The path in the source\n")[2].partition("\n### ")[0]
     steps = re.findall(r"^(\d+)\. \[([^]]+)\]\(\.\./([^)]+)\): ", path, re.MULTILINE)
@@ -242,7 +242,7 @@ def test_the_path_of_a_row_is_short() -> None:
 
 
 def test_some_never_meet() -> None:
-    """The ends know each other only through values and SQL; nor do some others need each other."""
+    """Publisher and Subscriber do not import each other, and neither do some other pairs of packages."""
     offenders = [
         f"{module} imports {name}"
         for pair in APART
@@ -256,7 +256,7 @@ def test_some_never_meet() -> None:
 
 
 def test_third_parties() -> None:
-    """Each floor uses what it needs and no more."""
+    """Each floor imports only the third-party packages that are listed for it."""
     offenders = []
     for module in MODULES:
         allowed = THIRD_PARTY.get(longest(module, list(THIRD_PARTY)) or "")
@@ -268,7 +268,7 @@ def test_third_parties() -> None:
 
 
 def circles() -> set[frozenset[str]]:
-    """Modules that import each other, directly or by others: the strongly connected components (Tarjan's)."""
+    """Return modules that import each other, directly or not: strongly connected components (Tarjan's algorithm)."""
     graph = {
         module: {name for name in run_time_imports(module) if name in MODULES} for module in MODULES
     }
@@ -298,12 +298,12 @@ def circles() -> set[frozenset[str]]:
 
 
 def test_there_is_no_circle() -> None:
-    """Of the imports that run when a module is loaded, and of those within functions."""
+    """Neither imports that run when a module is loaded nor those within functions form a cycle."""
     assert not circles()
 
 
 def test_a_late_import_has_its_reason_beside_it() -> None:
-    """What is imported within a function could stand at the top: whoever reads on is told why it does not."""
+    """An import within a function has a comment with the reason why it is not at the top."""
     offenders = []
     for module, path in MODULES.items():
         if longest(module, list(LATE)):

@@ -1,4 +1,4 @@
-"""Tokens and statements of SQL, beside the server's own."""
+"""Tests of tokens and statements of SQL, compared with the server's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twopc.server import EmbeddedServer
 
 @pytest.fixture(scope="module")
 def session(server: EmbeddedServer) -> Iterator[psycopg.Connection]:
-    """An administrator's session."""
+    """Open an administrator's session."""
     with psycopg.connect(server.superuser_dsn("postgres"), autocommit=True) as connection:
         yield connection
 
@@ -110,7 +110,7 @@ _SPACE = st.sampled_from([" ", "\n", " /* ; /* ' */ $$ */ ", " --;'\n", ' --";\r
 def test_statements_are_the_servers(
     session: psycopg.Connection, data: st.DataObject, standard: bool
 ) -> None:
-    """As many as it answers, however strings, comments and names are written."""
+    """A text has as many statements as the server answers, however strings, comments and names are written."""
     expressions = st.lists(_STANDARD if standard else _BACKSLASHES, min_size=1, max_size=4)
     parts = [f"select {each}{data.draw(_SPACE)}" for each in data.draw(expressions)]
     text = ";".join(parts)

@@ -1,4 +1,4 @@
-"""Log events: silent until somebody asks, then text or JSON."""
+"""Tests of log events: none by default, then as text or JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twopc.log import configure, get_logger
 
 @pytest.fixture
 def stream() -> Iterator[io.StringIO]:
-    """Where the log goes; the loggers are afterwards as before."""
+    """Create a stream for the log; the loggers are restored afterwards."""
     with loggers_restored():
         yield io.StringIO()
 

@@ -1,4 +1,4 @@
-"""Identifiers: parsed as they were built, never too long, and never two for one."""
+"""Tests of identifiers: they are parsed as they were built, never too long, and unique."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from twopc import names
 from twopc.names import BranchId, GlobalId
 
-#: As the server keeps names: 1 to 63 bytes.
+#: As the server stores names: 1 to 63 bytes.
 NAME = st.one_of(
     st.text("ab_", min_size=1, max_size=8),
     st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=63),
@@ -28,14 +28,14 @@ OBJECTS = (
 
 @given(TABLE, TABLE)
 def test_two_tables_share_no_object(one: tuple[str, str], other: tuple[str, str]) -> None:
-    """Whatever schema and table are called."""
+    """Objects of different tables have different names, whatever the schemas and tables are called."""
     for made in OBJECTS:
         assert (made(*one) == made(*other)) == (one == other)
 
 
 @given(TABLE)
 def test_no_name_is_cut_by_the_server(table: tuple[str, str]) -> None:
-    """63 bytes are kept; what is longer would be cut silently."""
+    """Names have at most 63 bytes; the server would silently truncate longer ones."""
     for made in OBJECTS:
         assert len(made(*table).encode()) <= names.NAME_BYTES_MAX
 
@@ -51,12 +51,12 @@ def test_no_name_is_cut_by_the_server(table: tuple[str, str]) -> None:
     ],
 )
 def test_ordinary_names_stay_readable(schema: str, table: str, part: str) -> None:
-    """A hash is added only where a name could be read in two ways."""
+    """A hash is added only if a name would be ambiguous."""
     assert names.table_part(schema, table) == part
 
 
 def test_ambiguous_names_are_told_apart() -> None:
-    """Each of these would be ``a___b`` or ``a__b`` otherwise."""
+    """Without a hash, each of these would be ``a___b`` or ``a__b``."""
     parts = {
         names.table_part(*table)
         for table in (("a_", "b"), ("a", "_b"), ("public", "a___b"), ("public", "a__b"), ("a", "b"))
@@ -77,7 +77,7 @@ PART = st.text("azAZ09_.-", min_size=1, max_size=63)
 def test_a_further_branch_belongs_to_its_node(
     coordinator: str, epoch: int, sequence: int, node: str, of: str
 ) -> None:
-    """It is another than the node's first, and than that of anybody else."""
+    """A further branch of a node differs from its first one, and from those for other sites."""
     global_id = GlobalId(coordinator=coordinator, epoch=epoch, sequence=sequence)
     made = names.further_branch(node, of)
     first, further = global_id.branch(node), global_id.branch(made)
@@ -88,7 +88,7 @@ def test_a_further_branch_belongs_to_its_node(
 
 @given(PART, st.integers(0, 2**31 - 1), st.integers(0, 2**63 - 1), PART)
 def test_ids_round_trip(coordinator: str, epoch: int, sequence: int, branch: str) -> None:
-    """What is built is parsed; the longest gid fits into what PostgreSQL takes."""
+    """An id is parsed as it was built, and the longest gid is not too long for PostgreSQL."""
     global_id = GlobalId(coordinator=coordinator, epoch=epoch, sequence=sequence)
     assert GlobalId.parse(str(global_id)) == global_id
     made = global_id.branch(branch)
@@ -120,12 +120,12 @@ def test_ids_round_trip(coordinator: str, epoch: int, sequence: int, branch: str
     ],
 )
 def test_foreign_gids_are_not_ours(gid: str) -> None:
-    """They are never touched."""
+    """A gid of another form is not parsed, so that its transaction is never touched."""
     assert BranchId.parse(gid) is None
 
 
 def test_a_gid_too_long_for_the_server_is_refused() -> None:
-    """It takes 199 bytes."""
+    """A gid has at most 199 bytes."""
     longest = GlobalId(coordinator="c" * 63, epoch=2**31 - 1, sequence=2**63 - 1)
     with pytest.raises(ValueError, match="longer than 199"):
         longest.branch(names.further_branch("p" * 63, "s" * 63))
@@ -133,7 +133,7 @@ def test_a_gid_too_long_for_the_server_is_refused() -> None:
 
 @pytest.mark.parametrize("part", ["", "a:b", "a b", "ä", "x" * 64, "a\n"])
 def test_parts_that_cannot_be_in_a_gid(part: str) -> None:
-    """Refused when the id is built."""
+    """An invalid part is refused when the id is built."""
     with pytest.raises(ValueError, match="use 1 to 63 of the characters"):
         GlobalId(coordinator=part, epoch=1, sequence=1)
     with pytest.raises(ValueError, match="use 1 to 63 of the characters"):
@@ -145,6 +145,6 @@ def test_parts_that_cannot_be_in_a_gid(part: str) -> None:
     [f"twopc:{'c' * 64}:1:1", f"twopc:{'c' * 64}:1:1:pub", f"twopc:c:1:1:{'b' * 64}", f"twopc:c:1:1:pub/{'b' * 64}"],
 )  # fmt: skip
 def test_a_gid_that_nobody_can_have_made_is_foreign(text: str) -> None:
-    """Anybody may prepare a transaction under any gid: reading it raises nothing."""
+    """Any client may prepare a transaction with any gid: parsing it raises nothing."""
     assert BranchId.parse(text) is None
     assert GlobalId.parse(text) is None

@@ -1,4 +1,4 @@
-"""What is installed is complete, and takes no name but its own."""
+"""Tests that what is installed is complete, and uses no name but its own."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def run(*command: str | Path, cwd: Path, **variables: str) -> subprocess.Complet
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what git tracks, links as links."""
+    """Copy the files that git tracks, with links as links."""
     source = tmp_path_factory.mktemp("source")
     listed = run("git", "ls-files", *FOLDERS, *BESIDE, cwd=ROOT)
     for name in listed.stdout.splitlines():
@@ -65,7 +65,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, made of the source distribution, which is made where links may be missing: it has none."""
+    """Build a source distribution, which contains no links, and the wheel from it."""
     out = tmp_path_factory.mktemp("wheel")
     run(sys.executable, "-m", "build", "--outdir", out, source, cwd=out)
     (archive,) = out.glob("*.tar.gz")
@@ -76,7 +76,7 @@ def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_wheel_holds_what_is_not_python(wheel: Path) -> None:
-    """Every tracked SQL file, what reports are made of, and `py.typed` are inside, and nothing beside `twopc`."""
+    """The wheel contains every tracked SQL file, the files of reports and `py.typed`, and only `twopc`."""
     kinds = (
         *("*.sql", "*.css", "*.html", "*.js", "*.json", "*.svg", "*.yaml", "*/py.typed"),
         *("sim/explore/lessons/*.md", "sim/explore/page/vendor/*.txt"),
@@ -95,7 +95,7 @@ def test_the_wheel_holds_what_is_not_python(wheel: Path) -> None:
 
 
 def project_of_the_same_names(folder: Path) -> Path:
-    """A user's project with packages `sim`, `publisher` and `subscriber`."""
+    """Create a user's project with packages `sim`, `publisher` and `subscriber`."""
     project = folder / "project"
     for name in ("publisher", "sim", "subscriber"):
         (project / name).mkdir(parents=True)
@@ -106,7 +106,7 @@ def project_of_the_same_names(folder: Path) -> Path:
 
 
 def plays(environment: Path, project: Path, place: Path) -> None:
-    """The project's packages are its own, and the plugin finds ours, which is installed at a place."""
+    """Assert that the project's packages are its own, and that the plugin finds ours at a place."""
     python = environment / "bin" / "python"
     told = run(python, "-m", "pytest", "-q", "-s", cwd=project, PYTHONPATH="")
     assert "1 passed" in told.stdout
@@ -116,16 +116,16 @@ def plays(environment: Path, project: Path, place: Path) -> None:
 
 @pytest.mark.slow
 def test_an_empty_environment_runs_a_scenario_and_a_test(wheel: Path, tmp_path: Path) -> None:
-    """Nothing but the wheel and what it asks for is needed, for scenarios and for tests; pictures are an extra."""
+    """Scenarios and tests need only the wheel and its requirements; pictures are an extra."""
     environment = tmp_path / "environment"
     run(sys.executable, "-m", "venv", "--without-pip", environment, cwd=tmp_path)
-    # of all that is installed little is imported: what is compiles itself
+    # little of what is installed is imported, and that is compiled on import
     pip = [sys.executable, "-m", "pip", "--python", environment]
     run(*pip, "install", "-q", "--no-compile", f"{wheel}[pytest]", cwd=tmp_path)
     (libraries,) = environment.glob("lib/python*/site-packages")
     assert not [name for name in ("numpy", "matplotlib", "PIL") if (libraries / name).exists()]
 
-    scenario = "scenarios/immediate/lost_update.twopc.yaml"  # the one that is installed
+    scenario = "scenarios/immediate/lost_update.twopc.yaml"  # it is part of the wheel
     done = run(environment / "bin" / "twopc", "run", scenario, cwd=tmp_path)
 
     assert "alice first" in done.stdout
@@ -135,16 +135,16 @@ def test_an_empty_environment_runs_a_scenario_and_a_test(wheel: Path, tmp_path: 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [["--editable"], []], ids=["editable", "copied"])
 def test_a_folder_of_sources_is_installed(options: list[str], source: Path, tmp_path: Path) -> None:
-    """Of links to folders whose names are a user's: in place, and by a wheel without a source distribution before.
+    """A source folder, whose links have a user's names, is installed in place or through a wheel.
 
-    The core is compiled in the first, if it can be here; the second has no compiler, and does without.
+    The core is compiled in the first case, if there is a compiler; the second case has none, and works without.
     """
     environment = tmp_path / "environment"
     run(sys.executable, "-m", "venv", "--without-pip", environment, cwd=tmp_path)
     pip = [sys.executable, "-m", "pip", "--python", environment, "install", "-q", "--no-deps"]
     compiler = shutil.which(sysconfig.get_config_var("CC").split()[0]) if options else None
     run(*pip, *options, source, cwd=tmp_path, CC=compiler or "/nowhere/cc")
-    # what it requires is taken from here: a path that is no site directory activates nothing else
+    # requirements are taken from this environment: a path that is no site directory activates nothing else
     (libraries,) = environment.glob("lib/python*/site-packages")
     (libraries / "required.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""Words of calls: the gate's order, the text of a call, and who was seen."""
+"""Tests of calls of routines: the order of the gate's checks, texts of calls, the snapshot rule."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ FACTS = GateFacts(
     temporary=False,
     branch=False,
 )
-#: Every fact that is against a call, in the order in which they are asked.
+#: Every fact that prevents a call, in the order in which they are checked.
 AGAINST: list[tuple[str, dict[str, object]]] = [
     ("read_only", {"read_only": True}),
     ("nobody", {"called": False}),
@@ -153,7 +153,7 @@ A, B = frozenset({"a"}), frozenset({"b"})
         ("104:105:104", None, False),
         ("103:104:", A, False),
         ("103:106:103", A, True),
-        ("100:106:", A, False),  # begun before the horizon
+        ("100:106:", A, False),  # it began before the horizon
     ],
 )
 def test_snapshot_rule(snapshot: str, tables: frozenset[str] | None, seen: bool) -> None:

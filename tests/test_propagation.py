@@ -1,4 +1,4 @@
-"""Formats of calls: parameters, bitmask, and the text that is stored of a call."""
+"""Tests of call formats: parameters, bitmask, and the text that is stored of a call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The README is true: its commands come first, its example runs and prints what it says."""
+"""Tests that the README is correct: its commands come first, and its examples print what it shows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, re.DOTALL)
 
 
 def test_the_two_commands_come_first() -> None:
-    """Nothing stands before `make run` and `make test`."""
+    """`make run` and `make test` are the first commands."""
     kind, text = BLOCKS[0]
 
     assert kind == "console"
@@ -25,7 +25,7 @@ def test_the_two_commands_come_first() -> None:
 
 
 def test_the_example_prints_what_is_said() -> None:
-    """The first Python block, as a program of its own, against the block behind it."""
+    """The first Python block, run as a program, prints the block after it."""
     place = next(n for n, (kind, _) in enumerate(BLOCKS) if kind == "python")
     kind, expected = BLOCKS[place + 1]
     assert kind == "text"
@@ -44,7 +44,7 @@ def test_the_example_prints_what_is_said() -> None:
 
 
 def test_the_test_passes(tmp_path: Path) -> None:
-    """The second Python block, as a test file of its own."""
+    """The second Python block passes as a test file."""
     _, text = [block for block in BLOCKS if block[0] == "python"][1]
     (tmp_path / "test_readme_example.py").write_text(text, encoding="utf-8")
 
@@ -61,7 +61,7 @@ def test_the_test_passes(tmp_path: Path) -> None:
 
 
 def test_the_mistake_is_answered_as_shown(tmp_path: Path) -> None:
-    """The caret report in the README is what `twopc check` says."""
+    """`twopc check` prints the caret report that the README shows."""
     shown = next(text for kind, text in BLOCKS if kind == "text" and "did you mean" in text)
     scenario = (ROOT / "scenarios" / "immediate" / "lost_update.twopc.yaml").read_text(
         encoding="utf-8"
@@ -84,7 +84,7 @@ def test_the_mistake_is_answered_as_shown(tmp_path: Path) -> None:
 
 
 def test_the_first_steps_show_what_happens(tmp_path: Path) -> None:
-    """Both first sections, played: the runs of the worked example and the scenario that one writes."""
+    """The first two sections are played: runs of the worked example, and the scenario that a reader writes."""
     begin, end = (README.index(f"### {head}") for head in ("1. See a lost update", "3. Explore it"))
     section = README[begin:end]
     folder = tmp_path / "first"
@@ -96,7 +96,7 @@ def test_the_first_steps_show_what_happens(tmp_path: Path) -> None:
 
 
 def test_the_keys_that_it_explains_are_enough() -> None:
-    """Whoever has read it knows every kind of step and outcome that its table names."""
+    """The README's table names these kinds of steps and outcomes."""
     table = README[README.index("| a step is |") :].partition("\n\n")[0]
     for word in ("begin", "commit", "rollback", "sql", "check", "sync", "rejected", "blocked_by"):
         assert word in table

@@ -1,4 +1,4 @@
-"""Samples of grids: the same for the same seed, some of each class, and everything with ``--full``."""
+"""Tests of samples: the same for the same seed, some of each class, and everything with ``--full``."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_loop(sample):
 
 @pytest.fixture
 def counts(tmp_path: Path):
-    """Plays a project with these arguments; how many tests passed, and how long its loop was."""
+    """Return a function that plays a project: it returns how many tests passed, and whether a loop was complete."""
     (tmp_path / "test_it.py").write_text(PROJECT, encoding="utf-8")
 
     def play(*arguments: str) -> tuple[int, bool]:

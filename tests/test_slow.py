@@ -1,4 +1,4 @@
-"""Slow tests: as many as a run has time for, and others with another seed."""
+"""Tests of the draw of slow tests: as many as a run has time for, and others for another seed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_quick(): pass
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """Twenty cases of five seconds, one slow test that is always played, and a quick one."""
+    """A project with twenty cases of five seconds, one slow test that is always played, and a quick one."""
     (tmp_path / "test_it.py").write_text(PROJECT, encoding="utf-8")
     (tmp_path / "tests").mkdir()
     durations = {"test_it.py::test_slow": 5.0, "test_it.py::test_always": 600.0}
@@ -47,7 +47,7 @@ def passed(project: Path, *arguments: str) -> int:
 
 
 def test_as_many_as_there_is_time_for(project: Path) -> None:
-    assert passed(project) == 22  # the default is enough
+    assert passed(project) == 22  # all fit into the default
     assert passed(project, "--slow-s", "30") == 6 + 2
     assert passed(project, "--slow-s", "30", "--full") == 22
     assert passed(project, "--slow-s", "inf") == 22

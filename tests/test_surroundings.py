@@ -1,4 +1,4 @@
-"""The tests pass wherever they are started: nothing of the caller's shell is relied on."""
+"""Tests that the tests pass wherever they are started, and do not depend on the caller's shell."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-#: They send signals, read what commands print, and compare times and texts with servers' own.
+#: Tests that send signals, read what commands print, and compare times and texts with a server's.
 SELECTION = (
     "tests/cli/test_cli.py::test_an_interrupted_run_leaves_its_evidence_and_nothing_else",
     "tests/model/replication/test_values.py",
@@ -18,7 +18,7 @@ SELECTION = (
 
 
 def test_another_locale_and_time_zone_in_the_background_without_a_terminal() -> None:
-    """As ``nohup make test &`` does: SIGINT is ignored, and there is nothing to read from."""
+    """Tests pass as with ``nohup make test &``: SIGINT is ignored, and standard input is closed."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *SELECTION]
     surroundings = {"LC_ALL": "C", "LANG": "C", "TZ": "Asia/Kolkata", "COLUMNS": "37"}
     done = subprocess.run(

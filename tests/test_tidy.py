@@ -1,4 +1,4 @@
-"""Rules of the project that no tool knows: what is not called, how long things may be, what is not left.
+"""Rules of the project that no tool checks: banned calls, lengths, wording, leftovers.
 
 A test is a rule, and lists every offender.
 """
@@ -36,7 +36,7 @@ TEXTS = sorted(
 )
 SOURCES = [path for path in TEXTS if path.suffix == ".py"]
 
-#: Never called: the reason why, and who may all the same.
+#: Banned calls: the reason of the ban, and the files that may call them with their reasons.
 BANNED: dict[str, tuple[str, dict[str, str]]] = {
     "time.sleep": (
         "wait for the condition, not for the clock",
@@ -74,7 +74,7 @@ BANNED: dict[str, tuple[str, dict[str, str]]] = {
     "os.system": ("subprocess.run takes a list, so nothing is quoted by hand", {}),
     "breakpoint": ("left over", {}),
 }
-#: pg_sleep in SQL of ours: where the server offers no event.
+#: Our SQL files that may call pg_sleep, because the server offers no event.
 MAY_SLEEP = {
     "publisher/sql/proc_schema.sql",
     "subscriber/sql/drain_link.sql",
@@ -91,12 +91,12 @@ MACHINE_PATH = re.compile(r"(?<![\w.$}])/(?:work|home|root|Users|mnt)/\w")
 
 
 def name_of(path: Path) -> str:
-    """How a file is called."""
+    """Return the name of a file relative to the root."""
     return path.relative_to(ROOT).as_posix()
 
 
 def calls(path: Path) -> set[str]:
-    """The dotted names of calls that may be banned; ``sleep(0)`` only gives way to another task."""
+    """Return the dotted names of calls that may be banned; ``sleep(0)`` only yields to other tasks."""
     last = {name.rpartition(".")[2] for name in BANNED}
     return {
         ast.unparse(node.func)
@@ -109,19 +109,19 @@ def calls(path: Path) -> set[str]:
 
 
 def within(*folders: str) -> Iterator[tuple[str, Path]]:
-    """The sources of some folders, with their names."""
+    """Yield the sources of some folders with their names."""
     for path in SOURCES:
         if (name := name_of(path)).split("/")[0] in folders:
             yield name, path
 
 
 def test_there_are_sources() -> None:
-    """The rules below are about something."""
+    """There are sources in each folder."""
     assert {name_of(path).split("/")[0] for path in SOURCES} >= {*PRODUCT, "tests"}
 
 
 def test_banned_calls() -> None:
-    """Each ban with its reason, each exception with its own, and no exception that nobody makes use of."""
+    """No banned call is made without an exception, and no exception is unused."""
     called = {name_of(path): calls(path) & set(BANNED) for path in SOURCES}
     offenders = [
         f"{file}: {name}: {BANNED[name][0]}"
@@ -139,7 +139,7 @@ def test_banned_calls() -> None:
 
 
 def test_no_assertion_is_about_elapsed_time() -> None:
-    """A busy machine would fail it: how long something takes is what a benchmark measures."""
+    """No assertion compares elapsed time, which fails on a busy machine: benchmarks measure durations."""
     clocks = {"time.monotonic", "time.perf_counter"}
     offenders = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
@@ -155,7 +155,7 @@ def test_no_assertion_is_about_elapsed_time() -> None:
 
 
 def test_files_are_utf_8_wherever_they_are_read() -> None:
-    """Without a word about it, the caller's locale decides."""
+    """Files are read and written with an encoding: the caller's locale would decide otherwise."""
     offenders = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in SOURCES
@@ -164,13 +164,16 @@ def test_files_are_utf_8_wherever_they_are_read() -> None:
         and isinstance(node.func, ast.Attribute)
         and node.func.attr in ("read_text", "write_text")
         and not any(keyword.arg == "encoding" for keyword in node.keywords)
-        and not (node.func.attr == "read_text" and node.args)  # of a distribution's metadata
+        and not (node.func.attr == "read_text" and node.args)  # that of a distribution's metadata
     ]
     assert not offenders, "\n".join(offenders)
 
 
 def test_nothing_outlives_a_failure_beside_it() -> None:
-    """`asyncio.gather` leaves the others running on connections that are closed next: libpq crashes."""
+    """`asyncio.gather` is not used without `return_exceptions`.
+
+    It leaves other tasks running on connections that are closed next, and libpq crashes.
+    """
     offenders = [
         f"{name}:{node.lineno}: use twopc.together"
         for name, path in within(*PRODUCT)
@@ -183,7 +186,7 @@ def test_nothing_outlives_a_failure_beside_it() -> None:
 
 
 def test_length() -> None:
-    """A file past the limit becomes a folder of the same name; a function is split."""
+    """A file beyond the limit becomes a folder of the same name; a function is split."""
     offenders = []
     for path in SOURCES:
         name, lines = name_of(path), len(text_of(path).splitlines())
@@ -198,7 +201,7 @@ def test_length() -> None:
 
 
 def test_docstrings() -> None:
-    """Every module says what it is for, every public class and function what it means."""
+    """Every module, and every public class and function of the product, has a docstring."""
     offenders = []
     for path in SOURCES:
         name, tree = name_of(path), tree_of(path)
@@ -216,7 +219,7 @@ def test_docstrings() -> None:
 
 
 def test_a_docstring_follows_what_it_describes() -> None:
-    """A line that is put between an attribute and its docstring takes the docstring for itself."""
+    """No two strings follow each other: a line inserted before a docstring would take it for its own."""
     offenders = [
         f"{name_of(path)}:{second.lineno}"
         for path in SOURCES
@@ -229,12 +232,12 @@ def test_a_docstring_follows_what_it_describes() -> None:
 
 
 def is_text(node: ast.AST) -> bool:
-    """A statement that is nothing but a string."""
+    """Return whether a statement is nothing but a string."""
     return isinstance(node, ast.Expr) and isinstance(getattr(node.value, "value", None), str)
 
 
 def test_nothing_is_left_over() -> None:
-    """No markers of unfinished work, no path of somebody's machine."""
+    """There are no markers of unfinished work, and no paths of one machine."""
     offenders = [
         f"{name_of(path)}:{number}: {line.strip()}"
         for path in TEXTS
@@ -255,7 +258,7 @@ REFUSED = {
 
 
 def test_wording() -> None:
-    """Pages, docstrings, comments and messages use none of the phrases above."""
+    """Pages, docstrings, comments and messages contain none of the phrases above."""
     offenders = [
         f"{name_of(path)}:{number}: {phrase.group()}: {instead}"
         for path in TEXTS
@@ -267,13 +270,13 @@ def test_wording() -> None:
 
 
 def anchors(page: str) -> set[str]:
-    """What a link into a page may name behind ``#``: its headings, as GitHub spells them."""
+    """Return the anchors of a page: its headings, as GitHub spells them."""
     headings = re.findall(r"^#+ (.*)", page, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_links_in_pages_resolve() -> None:
-    """To a file or folder of the project, and to a heading of it."""
+    """Links in pages lead to existing files, folders and headings."""
     offenders = []
     for path in (path for path in TEXTS if path.suffix == ".md" and GOLDEN not in path.parents):
         prose = re.sub(r"```.*?```", "", text_of(path), flags=re.DOTALL)
@@ -289,7 +292,7 @@ def test_links_in_pages_resolve() -> None:
 
 
 def test_links_stay_within() -> None:
-    """A link that leads out of the tree replaces what is there on another machine."""
+    """No link leads out of the tree, where it would refer to other files on another machine."""
     done = subprocess.run(
         ["git", "ls-files", "--stage"], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -302,7 +305,7 @@ def test_links_stay_within() -> None:
 
 
 def test_sql_does_not_sleep() -> None:
-    """Waiting is done on locks and results."""
+    """Our SQL waits for locks and results, and does not sleep."""
     sleeping = {
         name_of(path)
         for path in TEXTS
@@ -313,14 +316,14 @@ def test_sql_does_not_sleep() -> None:
 
 #: Connections whose search path is not ours.
 OTHER_PATHS = {
-    "twopc/drivers/server_sessions.py": 1,  # statements of an application run there
-    "twopc/server/external.py": 1,  # asks nothing: is a server there?
-    "twopc/doctor/examination.py": 1,  # likewise: does it want a password?
+    "twopc/drivers/server_sessions.py": 1,  # executes statements of an application
+    "twopc/server/external.py": 1,  # only checks whether a server answers
+    "twopc/doctor/examination.py": 1,  # only checks whether a server requires a password
 }
 
 
 def test_sessions_of_ours_have_our_search_path() -> None:
-    """Where nobody strange can put an operator or function in the place of PostgreSQL's."""
+    """Our connections have our search path, so that no foreign operator or function replaces PostgreSQL's."""
     bare: dict[str, int] = {}
     for name, path in within("twopc", "publisher", "subscriber"):
         count = -len(re.findall(r"path\.SET\b", text_of(path)))
@@ -335,13 +338,13 @@ def test_sessions_of_ours_have_our_search_path() -> None:
     assert bare == OTHER_PATHS, "connect with twopc.sql.path.options"
 
 
-#: Names of classes that are no names of things: participles, pronouns and gerunds. Events of the protocol are facts
-#: that have happened, and are called so.
+#: Class names that are no nouns: participles, pronouns and gerunds. Events of the protocol are past facts, and may have
+#: such names.
 NO_NOUNS = re.compile(
     r"(Told|Said|Asked|Wanted|Known|Seen|Unseen|Found|Done|Left|Again|Elsewhere|Once|When|Own|Beside|Able|Need|Needs"
     r"|Looking|Watching|Serving|Leaving|Scripting|Syncing|Holding|Stepping|Happening|Copying|Moving)$"
 )
-#: Exceptions that no function of the public API lets out: who catches each.
+#: Exceptions that no function of the public API raises: who catches each.
 INNER_EXCEPTIONS = {
     "AgentCrashedError": "the session of a merge agent ends with it, as with a lost connection",
     "BlockedError": "delivery.py delivers the batch on one connection instead",
@@ -368,7 +371,7 @@ INNER_EXCEPTIONS = {
 
 
 def product_classes() -> Iterator[tuple[str, ast.ClassDef]]:
-    """Classes at the top of the product's modules, each with where it is."""
+    """Yield the top-level classes of the product's modules, each with its place."""
     for path in SOURCES:
         if path.relative_to(ROOT).parts[0] in PRODUCT[:-1]:
             for node in tree_of(path).body:
@@ -377,7 +380,7 @@ def product_classes() -> Iterator[tuple[str, ast.ClassDef]]:
 
 
 def test_a_class_name_names_one_thing() -> None:
-    """No two classes have the same name, and a name is a noun."""
+    """No two classes have the same name, and each name is a noun."""
     places: dict[str, list[str]] = {}
     for where, node in product_classes():
         places.setdefault(node.name, []).append(where)
@@ -392,7 +395,7 @@ def test_a_class_name_names_one_thing() -> None:
 
 
 def test_modules_are_named_after_things() -> None:
-    """No module is called by a participle, a pronoun, or what any module holds."""
+    """No module is named by a participle, a pronoun, or a word that fits any module."""
     refused = {"words", "able", "told", "said", "known", "again", "elsewhere", "utils"}
     nouns = {
         "bed",
@@ -418,7 +421,7 @@ def test_modules_are_named_after_things() -> None:
 
 
 def test_the_glossary_names_classes() -> None:
-    """Each class that the glossary gives for a term is there, and the term is in its lists."""
+    """Each class in the glossary exists, and its term is listed."""
     page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| ([^|`]+?) \| [A-Z*]", page, re.MULTILINE)
     terms = set(listed)
@@ -432,13 +435,13 @@ def test_the_glossary_names_classes() -> None:
 
 
 def module_of(where: str) -> str:
-    """The module of a file."""
+    """Return the module of a file."""
     parts = where.partition(":")[0].removesuffix(".py").removesuffix("/__init__").split("/")
     return ".".join(parts if parts[0] == "twopc" else ["twopc", *parts])
 
 
 def test_exceptions_stand_in_the_tree() -> None:
-    """What a public function raises is a `TwopcError`, which says whether the outcome is definite."""
+    """Exceptions of public functions are a `TwopcError`, which states whether the outcome is definite."""
     bases = {
         node.name: [ast.unparse(base).rpartition(".")[2] for base in node.bases]
         for _, node in product_classes()
@@ -447,7 +450,7 @@ def test_exceptions_stand_in_the_tree() -> None:
     def stands_on(name: str, roots: set[str]) -> bool:
         above = [
             base for base in bases.get(name, ()) if base != name
-        ]  # a library's of the same name
+        ]  # a library's class of the same name
         return name in roots or any(stands_on(base, roots) for base in above)
 
     every = [*vars(builtins).values(), *vars(psycopg.errors).values()]
@@ -462,16 +465,16 @@ def test_exceptions_stand_in_the_tree() -> None:
     assert outside == set(INNER_EXCEPTIONS)
 
 
-#: No names for anything: a noun says what it is.
+#: Words that must not be names, since a name says what a thing is.
 VAGUE = frozenset(
     {"found", "told", "said", "wanted", "again", "elsewhere", "able", "mine", "ours", "theirs"}
 )
-#: A key of what ``twopc indoubt --json`` prints.
+#: A key in the output of ``twopc indoubt --json``.
 _KEPT_NAMES = {("twopc/drivers/in_doubt.py", "ours")}
 
 
 def test_names_are_nouns() -> None:
-    """No pronoun and no participle is the name of a value, a parameter, a function or a field of the product."""
+    """No pronoun or participle is the name of a value, a parameter, a function or a field of the product."""
     offenders = []
     for path in SOURCES:
         where = str(path.relative_to(ROOT))

@@ -1,4 +1,4 @@
-"""Nothing that runs together outlives a failure beside it."""
+"""Tests that tasks which run together have all ended when one of them fails."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twopc.together import together
 
 
 async def test_all_have_ended_when_one_has_failed() -> None:
-    """The failure is told when nobody uses anything of theirs any more."""
+    """A failure is raised only after all other tasks have ended."""
     slow, ended = asyncio.Event(), []
 
     async def fails() -> None:
@@ -27,7 +27,7 @@ async def test_all_have_ended_when_one_has_failed() -> None:
 
 
 async def test_results_stand_in_the_order_of_the_work() -> None:
-    """As `asyncio.gather` has them."""
+    """Results are in the order of the arguments, as with `asyncio.gather`."""
 
     async def gives(number: int) -> int:
         await asyncio.sleep(0)
@@ -37,7 +37,7 @@ async def test_results_stand_in_the_order_of_the_work() -> None:
 
 
 async def test_whoever_gives_up_ends_all() -> None:
-    """Cancelling it cancels each, and waits for that."""
+    """Cancellation cancels every task, and waits for its end."""
     begun, ended = asyncio.Barrier(3), []
 
     async def forever(name: str) -> None:

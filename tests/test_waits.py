@@ -1,4 +1,4 @@
-"""The wait graph from made-up rows: parties, cycles, and whom to sacrifice."""
+"""Tests of the wait graph, built from made-up rows: parties, cycles, and the choice of a victim."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from twopc.waits import OpenTransaction, Party, build, link_name, youngest
 def one(
     node: str, pid: int, *pids: int, gids: tuple[str, ...] = (), **changes: Any
 ) -> OpenTransaction:
-    """A session that waits for `pids` and `gids`; for nobody, if there are none."""
+    """Return a session that waits for `pids` and `gids`, or for none."""
     facts = {
         "node": node,
         "server": f"server of {node}",
@@ -30,7 +30,7 @@ def one(
 
 
 def link(pid: int, of: tuple[str, int], *pids: int) -> OpenTransaction:
-    """A link's session at the Publisher."""
+    """Return the session of a link at the Publisher."""
     return one("pub", pid, *pids, application_name=link_name(*of))
 
 
@@ -66,7 +66,7 @@ def test_a_cycle_over_two_servers_is_found() -> None:
 
 
 def test_who_waits_over_its_link_is_sacrificed_before_who_is_younger() -> None:
-    """It can be told why."""
+    """A session that waits over its link can get the reason in an error, so it is chosen first."""
     sessions = [
         one("sub1", 1), link(11, ("sub1", 1), 12),
         one("sub2", 3, 2), link(12, ("sub2", 3)),
@@ -86,7 +86,7 @@ def test_a_cycle_within_one_server_is_left_to_it() -> None:
 
 
 def test_a_prepared_branch_leads_on_to_what_its_transaction_does_elsewhere() -> None:
-    """Its other branch is inside PREPARE, and waits for the very transaction that waits for the first."""
+    """The transaction's other branch is in PREPARE, and waits for a session that waits for the prepared branch."""
     transaction = GlobalId(coordinator="c", epoch=1, sequence=7)
     sessions = [
         one("sub1", 1, 2),
@@ -106,7 +106,7 @@ def test_a_foreign_branch_is_where_it_ends() -> None:
 
 def test_each_cycle_is_found_once_however_long_the_queue_behind_it() -> None:
     sessions = [
-        # two rings of two, each over two servers, and a thousand who wait behind the first
+        # two cycles of two, each over two servers, and a thousand sessions that wait behind the first
         *(
             session
             for a, b in (("a", "b"), ("c", "d"))
@@ -125,7 +125,7 @@ def test_each_cycle_is_found_once_however_long_the_queue_behind_it() -> None:
 
 
 def test_a_link_of_a_subscriber_with_a_long_name() -> None:
-    """The server cuts names at 63 bytes: the pid must not be what goes."""
+    """The server truncates names at 63 bytes, and must not truncate the pid."""
     name = "s" * 63
     assert len(link_name(name, 4_194_304)) <= 63
     assert link_name(name, 12).endswith(" 12")

@@ -1,7 +1,7 @@
-"""Objects that a stranger may create in a schema, each of which PostgreSQL would rather take than its own.
+"""Objects that a foreign role may create in a schema, and that PostgreSQL prefers to its own.
 
-An operator or function with exactly the types of the operands wins over one of pg_catalog that takes them by a
-cast or as any type. All of them fail with HO000 and say as whom they ran.
+An operator or function with exactly the types of the operands is preferred to one of pg_catalog that accepts them by a
+cast or as any type. All of them fail with HO000 and name the role that executes them.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from psycopg import AsyncConnection
 
 ROOT = Path(__file__).parents[1]
 REACHED = "HO000"
-"""The SQLSTATE of whatever is reached."""
+"""The SQLSTATE of all traps."""
 
 _CALL = re.compile(r"\b([a-z_][a-z_0-9]*)\(")
 
 
 @functools.cache
 def called() -> tuple[str, ...]:
-    """What stands before a parenthesis anywhere in our SQL and Python, functions of PostgreSQL among it."""
+    """Return all names before a parenthesis in our SQL and Python, including PostgreSQL's functions."""
     files = (
         path
         for folder in ("publisher", "subscriber", "twopc", "sim/topology", "sim/validation")
@@ -132,10 +132,10 @@ end $traps$
 
 
 async def traps(connection: AsyncConnection[Any], schema: str, *own: str) -> None:
-    """Lay them, as the role of the connection.
+    """Create the traps, as the role of the connection.
 
     Args:
-        own: further types whose operators are laid traps for.
+        own: further types for whose operators traps are created.
     """
     types = "".join(f", '{name}'" for name in own)
     text = _TRAPS.replace("{schema}", schema).replace("{own}", types)

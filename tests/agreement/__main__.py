@@ -1,8 +1,8 @@
-"""Plays scenarios on real servers and on the model, and draws schedules for both: what the tests do a little of.
+"""Play scenarios on servers and on the model, and draw schedules for both; the tests play some of them.
 
-``python -m tests.agreement [PATH...] [--draw N] [--seed S]``: every order and twin of the files (the shipped ones),
-then N random schedules. Exits with 1 if anything came out differently; a schedule that did is written to
-``.twopc/agreement`` as a scenario file.
+``python -m tests.agreement [PATH...] [--draw N] [--seed S]`` plays every order and twin of the files (the shipped ones
+by default), then N random schedules. It exits with 1 if any result differs; a schedule with different results is
+written to ``.twopc/agreement`` as a scenario file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _WHERE = ("PostgreSQL", "the model")
 
 
 def files(paths: list[Path]) -> int:
-    """Play the files on both; how many orders came out differently."""
+    """Play the files on both, and return the number of differences."""
     loaded = [
         each
         for path in paths
@@ -67,7 +67,7 @@ async def _all(loaded: list[LoadedScenario], theatre: Theatre) -> list[History]:
 
 
 def draw(count: int, seed: int) -> int:
-    """Random schedules on both; how many came out differently."""
+    """Play random schedules on both, and return how many had different results."""
     both, wrong = Both(), 0
     everybody = tuple(OrderItem(step=f"{name}_begin") for name in SESSIONS)
     try:
@@ -89,7 +89,7 @@ def draw(count: int, seed: int) -> int:
 def _one(
     both: Both, chance: random.Random, everybody: tuple[OrderItem, ...]
 ) -> tuple[list[OrderItem], list[str]]:
-    """One schedule, and what was different."""
+    """Play one schedule, and return its items and the differences."""
     items: list[OrderItem] = []
     both.begin(SCENARIO, everybody)
     standing = dict.fromkeys(SESSIONS, "idle")
@@ -123,13 +123,13 @@ def _word(chance: random.Random, doing: str) -> str:
 
 
 def main() -> int:
-    """Play, tell, and return the exit code."""
+    """Play, print the differences, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.agreement", description=__doc__)
     parser.add_argument("paths", nargs="*", type=Path, help="files or folders; all if none")
     parser.add_argument("--draw", type=int, default=0, help="random schedules, so many")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    log.configure(level="error", layout="text")  # what is refused on purpose is no news here
+    log.configure(level="error", layout="text")  # errors that are expected are not reported
     wrong = 0
     if given.paths or not given.draw:
         wrong += files(given.paths or [ROOT / "scenarios"])

@@ -1,4 +1,4 @@
-"""A schedule on real servers and on the model at the same time, item by item."""
+"""A schedule played on real servers and on the model at the same time, item by item."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Theatre(Protocol):
 
 
 class Side:
-    """One of the two: its loop, its theatre, and what is played there now."""
+    """One of the two: its event loop, its theatre, and the schedule that is being played."""
 
     def __init__(self, theatre: _Theatre, runner: asyncio.Runner) -> None:
         self._theatre = theatre
@@ -38,11 +38,11 @@ class Side:
         self._history = History()
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run it to its end; time stands still afterwards."""
+        """Run a coroutine to its end; virtual time stands still afterwards."""
         return self._runner.run(work)
 
     async def begin(self, case: Case, sessions: tuple[str, ...]) -> None:
-        """A new schedule."""
+        """Begin a new schedule."""
         if self._stack is None:
             self._stack = AsyncExitStack()
             await self._stack.enter_async_context(self._theatre)
@@ -54,12 +54,12 @@ class Side:
         await self._player.begin()
 
     async def item(self, item: OrderItem) -> None:
-        """One item, until all is quiet."""
+        """Play one item, until every session has ended or waits."""
         assert self._player is not None
         await self._player.item(item)
 
     async def end(self) -> list[HistoryRecord]:
-        """Its history."""
+        """End the schedule, and return its history."""
         assert self._player is not None
         assert self._case is not None
         try:
@@ -70,32 +70,32 @@ class Side:
         return self._history.records
 
     async def leave(self) -> None:
-        """Whatever is open is given up."""
+        """Give up an open schedule."""
         if self._case is not None:
             await self._case.aclose()
             self._case = None
 
     @property
     def standing(self) -> dict[str, str]:
-        """What each session does, and for whom it waits; agents are one of them."""
+        """The state of each session, and the session for which it waits; agents count as one session."""
         assert self._player is not None
         found = dict(self._player.standing())
         return {**found, AGENTS: "wait"} if self._agents_wait() else found
 
     def _agents_wait(self) -> bool:
-        """An agent is blocked, or else all would not be quiet."""
+        """Return whether an agent still runs after an item, which means that it is blocked."""
         assert self._player is not None
         return self._player._lanes[AGENTS].running is not None
 
     def close(self) -> None:
-        """End the servers."""
+        """Stop the theatre."""
         if self._stack is not None:
             self.do(self._stack.aclose())
         self._runner.close()
 
 
 def races(standing: dict[str, str]) -> bool:
-    """Two wait: once they are let go, real servers let them race, and what comes of it is chance."""
+    """Return whether two sessions wait: once released, they race on servers, with a random result."""
     return sum("wait" in doing for doing in standing.values()) > 1
 
 
@@ -107,7 +107,7 @@ class Both:
         self.model = Side(ModelTheatre(), asyncio.Runner(loop_factory=VirtualLoop))
 
     def begin(self, scenario: Scenario, items: tuple[OrderItem, ...]) -> None:
-        """A new schedule; `items` name the sessions that take part."""
+        """Begin a new schedule; `items` name the sessions that take part."""
         case = Case(
             name="drawn", group="drawn", scenario=scenario, order=scenario.orders[0],
             at=("orders", 0), items=items,
@@ -116,21 +116,21 @@ class Both:
             side.do(side.begin(case, ()))
 
     def item(self, item: OrderItem) -> tuple[dict[str, str], dict[str, str]]:
-        """Play one item on both; how the sessions stand afterwards."""
+        """Play one item on both; return the state of the sessions on each."""
         for side in (self.postgres, self.model):
             side.do(side.item(item))
         return self.postgres.standing, self.model.standing
 
     def end(self) -> list[Disagreement]:
-        """What is different in the end."""
+        """End the schedule, and return the differences."""
         return compare(*(side.do(side.end()) for side in (self.postgres, self.model)))
 
     def leave(self) -> None:
-        """After a failure."""
+        """Give up the schedule after a failure."""
         for side in (self.postgres, self.model):
             side.do(side.leave())
 
     def close(self) -> None:
-        """End the servers."""
+        """Stop both theatres."""
         for side in (self.postgres, self.model):
             side.close()

@@ -1,7 +1,7 @@
-"""Hypothesis' profiles for random schedules on both stages.
+"""Hypothesis profiles for random schedules on both stages.
 
-``pytest tests/agreement --hypothesis-profile=thorough`` draws many more, for an hour or so; the path must be
-given, since the profile is defined here. An example takes what real servers take: there is no deadline.
+``pytest tests/agreement --hypothesis-profile=thorough`` draws many more, for about an hour; the path must be given,
+since the profile is defined here. Examples have no deadline, because they depend on the speed of servers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Every scenario that is shipped, on the model: it passes there, and tells the stories that real servers told.
+"""Tests that every shipped scenario passes on the model, with the stories that servers produced.
 
-The stories were written by runs on PostgreSQL, and are compared with such runs elsewhere. `python -m tests.agreement`
-plays both and compares more.
+Runs on PostgreSQL wrote the stories, and other tests compare them with such runs. `python -m tests.agreement` plays
+both and compares more.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from twopc.sim.scenario.theatres import played
 from twopc.sim.scenario.values import Selection
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
-#: Without loads, of which no two go the same way.
+#: All scenarios but loads, whose course is never the same.
 FILES = [path for path in sorted(SCENARIOS.rglob("*.twopc.yaml")) if path.parent.name != "stress"]
-#: Played on real servers too, whatever was written: waits, a ring, agents that stop, a node that is away.
+#: Also played on servers by these tests: waits, a cycle, agents that stop, an unreachable node.
 SAMPLE = (
     "immediate/lost_update", "immediate/cross_node_deadlock", "transactional/local_row_blocks_apply",
     "commit/publisher_unreachable",
 )  # fmt: skip
 
 
-#: What servers send besides, and the model does not.
+#: Notices, which servers send and the model does not.
 NOTICES = re.compile(r" receives: \d+ notices?\.$")
 
 
@@ -43,7 +43,7 @@ def name_of(path: Path) -> str:
 def on_model(
     loaded: LoadedScenario, selection: Selection | None = None
 ) -> tuple[RunVerdict, History]:
-    """Played in virtual time."""
+    """Play a scenario on the model."""
     history = History()
 
     async def play() -> RunVerdict:
@@ -54,7 +54,7 @@ def on_model(
 
 
 def of_order(text: str) -> dict[str, str]:
-    """The stories of a golden file, by order."""
+    """Return the stories of a golden file by order."""
     found: dict[str, str] = {}
     name = ""
     for line in text.splitlines():
@@ -68,15 +68,15 @@ def of_order(text: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_the_model_tells_what_servers_told(path: Path) -> None:
-    """Each order that was told there; twins too."""
+    """Each order and twin has the same story on the model as on servers."""
     loaded = load(path)
     verdict, history = on_model(loaded)
     assert [failure.message for order in verdict.orders for failure in order.failures] == []
     if loaded.scenario.faults:
-        return  # each tells in its own words what it found; `python -m tests.agreement` compares the rest
+        return  # each words its findings differently; `python -m tests.agreement` compares the rest
     golden = GOLDEN / f"stories/{name_of(path)}.txt"
     told, theirs = of_order(stories(history.records)), of_order(golden.read_text(encoding="utf-8"))
-    # servers cannot do without every protection that the model can do without
+    # some protections can be switched off only in the model
     assert theirs.keys() <= told.keys()
     assert all(name.startswith("twin of ") for name in told.keys() - theirs.keys())
     for order, story in theirs.items():
@@ -88,7 +88,10 @@ def test_the_model_tells_what_servers_told(path: Path) -> None:
 
 
 def alike(one: str, other: str) -> bool:
-    """Where a long text was cut depends on times and positions in it that are not compared."""
+    """Return whether two lines are equal, except for the place at which a long text was cut.
+
+    That place depends on times and positions in it that are not compared.
+    """
     mine, theirs = one.split("…"), other.split("…")
     if len(mine) == 1:
         return one == other
@@ -110,7 +113,7 @@ async def test_both_come_to_the_same(name: str, server) -> None:
 
 
 async def _in_a_thread(loaded: LoadedScenario, selection: Selection) -> list:
-    """The model's history: it has an event loop of its own."""
+    """Return the model's history, played in a thread, since the model has its own event loop."""
     import asyncio
 
     _, history = await asyncio.to_thread(on_model, loaded, selection)

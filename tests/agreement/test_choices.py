@@ -1,4 +1,4 @@
-"""What PostgreSQL may choose either way is no disagreement: the victim of a deadlock."""
+"""Tests that a free choice of PostgreSQL, the victim of a deadlock, is no disagreement."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ orders:
 
 
 def played(last: str, deadlocks: int = 1) -> list[HistoryRecord]:
-    """One way: whoever waits first looks first, and is the victim."""
+    """Play these last steps; the session that waits first checks first, and is the victim."""
     verdict, history = on_model(parse(TEXT.replace("LAST", last).replace("ROWS", str(deadlocks))))
     assert verdict.kind == ""
     if deadlocks:
@@ -46,7 +46,7 @@ def played(last: str, deadlocks: int = 1) -> list[HistoryRecord]:
 
 
 def test_the_victim_of_a_deadlock() -> None:
-    """Two plays with another victim agree; one without a deadlock does not agree with either."""
+    """Two plays with different victims agree; one without a deadlock agrees with neither."""
     one, other = played("a_two, b_two"), played("b_two, a_two")
     assert compare(one, other) == []
     assert free(one, other) == {"crossed": "the victim of a deadlock: a_two, or b_two"}

@@ -1,7 +1,7 @@
-"""Random schedules at the Publisher and two Subscribers: the model does what real servers do.
+"""Tests of random schedules at the Publisher and two Subscribers: the model does what servers do.
 
-After every item it is compared what each session does and for whom it waits; at the end every outcome, every row,
-what was delivered, what is prepared and marked. ``pytest tests/agreement --hypothesis-profile=thorough`` draws more.
+After every item, the states and waits of all sessions are compared; at the end every outcome, every row, all
+deliveries, prepared transactions and markers. ``pytest tests/agreement --hypothesis-profile=thorough`` draws more.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def both() -> Iterator[Both]:
 
 
 class Schedules(RuleBasedStateMachine):
-    """Draws schedules for the two."""
+    """Draws schedules for both."""
 
     both: Both
 
@@ -53,7 +53,7 @@ class Schedules(RuleBasedStateMachine):
         self.standing = dict.fromkeys(SESSIONS, "idle")
 
     def free(self, *, in_transaction: bool | None = None) -> list[str]:
-        """The sessions that have nothing to do."""
+        """Return the sessions that can execute a step."""
         if self.over:
             return []
         wanted = {True: ("in a transaction",), False: ("idle",)}.get(
@@ -101,7 +101,7 @@ class Schedules(RuleBasedStateMachine):
     @rule()
     @precondition(lambda self: self.over)
     def nothing(self) -> None:
-        """Two wait: what comes of it on servers is chance, and is not compared."""
+        """Do nothing: two sessions wait, and the result on servers would be random."""
 
     def teardown(self) -> None:
         if self.over:

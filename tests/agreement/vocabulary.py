@@ -1,9 +1,9 @@
-"""What random schedules are made of: one scenario with everything that a session may do, a step each.
+"""The scenario from which random schedules are drawn: one step for everything that a session may do.
 
-The Publisher and two Subscribers; a table with a unique column, another whose rows belong to its rows. Steps are
-played in any order and as often as one likes. Servers look for deadlocks at once, so that the victim is whoever
-closed the ring and not whoever was slow; nobody gives up waiting. No statement changes several rows, for in which
-order it meets them is the planner's choice.
+It has the Publisher and two Subscribers, a table with a unique column, and another whose rows refer to its rows. Steps
+are played in any order and any number of times. Servers check for deadlocks at once, so that the victim is the session
+that closed the cycle and not the slowest; no wait times out. No statement changes several rows, since the planner
+chooses their order.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ expect: {converged: false}
 
 
 def changes() -> Iterator[tuple[str, str]]:
-    """Statements that write or read, each with its name."""
+    """Yield the statements that write or read, each with its name."""
     for row in ROWS:
         yield f"add_{row}", f"update item set n = n + 1 where id = {row}"
         yield f"delete_{row}", f"delete from item where id = {row}"
@@ -54,7 +54,7 @@ def changes() -> Iterator[tuple[str, str]]:
     yield "parts", "select id, item, n from part order by id"
 
 
-#: What a transaction may do besides; a plain session's open one may be at its end.
+#: Other steps of a transaction.
 STEERING = {
     "save": "savepoint s",
     "back": "rollback to savepoint s",
@@ -74,7 +74,7 @@ def _session(name: str, node: str) -> str:
 
 
 def text(steps: str = "[office_begin]") -> str:
-    """The scenario as a file, with one order."""
+    """Return the scenario as a file with one order."""
     sessions = "\n".join(_session(name, node) for name, node in SESSIONS.items())
     return f"{_HEAD}sessions:\n{sessions}\norders:\n  - name: drawn\n    steps: {steps}\n"
 
@@ -83,7 +83,7 @@ SCENARIO: Scenario = parse(text()).scenario
 
 
 def as_file(items: list[OrderItem]) -> str:
-    """A schedule as a scenario file: a step that is played again is another step there."""
+    """Return a schedule as a scenario file, in which a repeated step becomes another step."""
     sessions: dict[str, list[str]] = {name: [] for name in SESSIONS}
     names: list[str] = []
     texts = dict((*changes(), *STEERING.items()))

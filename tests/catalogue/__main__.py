@@ -1,8 +1,8 @@
-"""Plays the catalogue many times and tells what did not come out the same each time.
+"""Play the shipped scenarios many times, and report cases whose outcome was not always the same.
 
-``python -m tests.catalogue --times 100 [-j 2] [PATH...]``: exits with 3 if a case had several outcomes, with
-1 if one failed each time. An outcome is a case's verdict and its behaviour's fingerprint: how each step
-ended, who waited for whom, and what rows were left. Of each outcome the first history is kept.
+``python -m tests.catalogue --times 100 [-j 2] [PATH...]`` exits with 3 if a case had several outcomes, with 1 if one
+always failed. An outcome is a case's verdict and the fingerprint of its behaviour: how each step ended, which session
+waited for which, and the rows at the end. The first history of each outcome is kept.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from twopc.sim.scenario.values import Selection
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / ".twopc" / "catalogue"
 
-#: Scenario, case → outcome → in which rounds it was seen.
+#: Scenario and case → outcome → the rounds in which it occurred.
 Seen = dict[tuple[str, str], dict[str, list[int]]]
 
 
 async def played(files: list[Path], times: int, jobs: int) -> Seen:
-    """Every case of the files, `times` times."""
+    """Play every case of the files `times` times."""
     seen: Seen = defaultdict(lambda: defaultdict(list))
     loaded = [load(path) for path in files]
     async with PostgresTheatre() as theatre:
@@ -59,12 +59,12 @@ async def _once(
 
 
 def unstable(seen: Seen) -> int:
-    """How many cases had several outcomes."""
+    """Return how many cases had several outcomes."""
     return sum(len(outcomes) > 1 for outcomes in seen.values())
 
 
 def told(seen: Seen) -> list[str]:
-    """Each case that had several outcomes, or failed."""
+    """Describe each case that had several outcomes, or failed."""
     lines: list[str] = []
     for (scenario, case), outcomes in seen.items():
         if len(outcomes) == 1 and not next(iter(outcomes)).startswith("passed"):
@@ -80,7 +80,7 @@ def told(seen: Seen) -> list[str]:
 
 
 def main() -> int:
-    """Play, tell, and return the exit code."""
+    """Play, print the results, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.catalogue", description=__doc__)
     parser.add_argument("paths", nargs="*", type=Path, help="files or folders; all if none")
     parser.add_argument("--times", type=int, default=100)
@@ -90,9 +90,9 @@ def main() -> int:
         file
         for path in given.paths or [ROOT / "scenarios"]
         for file in (path.rglob("*.twopc.yaml") if path.is_dir() else [path])
-        if file == path or file.parent.name != "stress"  # loads go no way twice
+        if file == path or file.parent.name != "stress"  # loads are never played the same way twice
     )
-    log.configure(level="error", layout="text")  # what is refused on purpose is no news here
+    log.configure(level="error", layout="text")  # errors that are expected are not reported
     seen = asyncio.run(played(files, given.times, given.jobs))
     lines = told(seen)
     count = unstable(seen)

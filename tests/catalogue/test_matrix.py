@@ -1,4 +1,4 @@
-"""The table of conflicts: what it takes from a run, and that the one in the README is true."""
+"""Tests of the table of conflicts: how it is made from a run, and that the README's is correct."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOST_UPDATE = "scenarios/immediate/lost_update.twopc.yaml"
 
 
 def shown() -> list[str]:
-    """The lines of the table in the README."""
+    """Return the lines of the table in the README."""
     text = README.read_text(encoding="utf-8")
     return text.partition(BEGIN)[2].partition(END)[0].strip().splitlines()
 

@@ -1,4 +1,4 @@
-"""Every scenario that is shipped is right, is short, passes on real servers, and would be seen to fail."""
+"""Tests that every shipped scenario is valid, short, passes on servers, and can fail."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from twopc.sim.scenario.values import Selection
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 FILES = sorted(SCENARIOS.rglob("*.twopc.yaml"))
-#: Loads are played by tests/scenario/test_stress.py: they have no twins, and no two go the same way.
+#: Loads are played by tests/scenario/test_stress.py: they have no twins, and never the same course.
 PLAYED = [path for path in FILES if path.parent.name != "stress"]
 LINES_MAX = 60
-#: Without a twin, and why.
+#: Scenarios without a twin, each with the reason.
 TWINLESS = {
     "publisher-crash-in-doubt": "a prepared branch is on disk, or it was not prepared: that is the server's",
     "orphan-blocks-vacuum": "it is nobody's of ours",
@@ -42,7 +42,7 @@ WITH_TWINS = [
 ]
 LOST_UPDATE = SCENARIOS / "immediate/lost_update.twopc.yaml"
 
-#: The conflicts, commits and deliveries that everybody should have seen.
+#: Conflicts, commits and deliveries that must be among the scenarios.
 SHOWN = {
     "aba", "cross-node-deadlock", "delete-vs-delete", "delete-vs-update", "insert-insert", "isolation-triptych",
     "lost-update", "one-stale-row-of-many", "parent-deleted", "publisher-wrote-first", "savepoint",
@@ -81,7 +81,10 @@ def test_it_explains_itself(path):
 @pytest.mark.catalogue
 @pytest.mark.parametrize("path", PLAYED, ids=name_of)
 async def test_it_passes(path, server, golden):
-    """Orders, cells and twins: those fail in the one way that they name. And the story is always the same."""
+    """Orders, cells and twins pass, and the story is always the same.
+
+    A twin passes if it fails in the check that it names.
+    """
     loaded, history = load(path), History()
     async with PostgresTheatre(server=server) as theatre:
         verdict = await run(loaded, theatre, history)
@@ -95,7 +98,7 @@ async def test_it_passes(path, server, golden):
 @pytest.mark.sample(12)
 @pytest.mark.parametrize("path", WITH_TWINS, ids=name_of)
 async def test_its_twin_proves_something(path, server):
-    """With the protection on, what must fail does not."""
+    """With the protection on, the check that must fail passes."""
     loaded = protected(load(path))
     async with PostgresTheatre(server=server) as theatre:
         verdict = await run(loaded, theatre, History())
@@ -104,14 +107,14 @@ async def test_its_twin_proves_something(path, server):
 
 @pytest.mark.parametrize("path", WITH_TWINS, ids=name_of)
 def test_its_twin_proves_something_in_the_model(path):
-    """Likewise."""
+    """With the protection on, the check that must fail passes in the model too."""
     loaded = protected(load(path))
     verdict, _ = on_model(loaded)
     assert_proved(loaded, verdict)
 
 
 def assert_proved(loaded, verdict):
-    """Each twin has failed because nothing has."""
+    """Assert that each twin has failed because its check has passed."""
     twins = [order for order in verdict.orders if order.twin]
     assert len(twins) == len(loaded.scenario.twins)
     for twin in twins:
@@ -120,7 +123,7 @@ def assert_proved(loaded, verdict):
 
 
 def protected(loaded: LoadedScenario) -> LoadedScenario:
-    """Only the twins' orders, and nothing switched off."""
+    """Return a scenario with only the orders of its twins, and no protection switched off."""
 
     def changed(scenario):
         twins = tuple(twin.model_copy(update={"protections": {}}) for twin in scenario.twins)
@@ -143,7 +146,7 @@ def test_nothing_is_missing():
 
 
 async def test_the_worked_example():
-    """Of 70 orders 36 fulfil what is asked, 24 are feasible; 4 tell all of them."""
+    """Of 70 orders, 36 fulfil the conditions and 24 are feasible; 4 have all their behaviours."""
     loaded = load(LOST_UPDATE)
     counts = {}
     async with PostgresTheatre() as theatre:
@@ -155,7 +158,7 @@ async def test_the_worked_example():
 
 @pytest.fixture
 def dsns(make_database):
-    """Four databases of somebody else's."""
+    """Create four databases that belong to another application."""
     nodes = ("pub", "sub1", "sub2", "distribution")
     return {node: make_database().dsn for node in nodes}
 

@@ -1,6 +1,6 @@
-"""Plays in virtual time what chance has a part in, and prints every line of its history; run by a test.
+"""Play transactions with random delays in virtual time, and print the history; run by a test.
 
-Messages and flushes take drawn times, so that a different order of anything shows.
+The durations of messages and flushes are drawn, so that any difference in order becomes visible.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from twopc.sim.model.values import Delay, ModelTiming
 
 
 def main() -> None:
-    """``python -m tests.model.deterministic SEED``"""
+    """Play one seed: ``python -m tests.model.deterministic SEED``."""
     timing = ModelTiming(
         message=Delay(kind="exponential", a=0.0002), flush=Delay(kind="lognormal", a=0.0005, b=0.5)
     )

@@ -1,4 +1,4 @@
-"""Two nodes, a log and a coordinator in virtual time, with the least of a link between the nodes."""
+"""Two nodes, a decision log and a coordinator in virtual time, with a minimal link between the nodes."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ TABLE = "create table account (id int primary key, balance int not null check (b
 
 
 class Link:
-    """What a Subscriber's session has open at the Publisher."""
+    """The sessions that a Subscriber's sessions have open at the Publisher."""
 
     def __init__(self, pair: Pair) -> None:
         self._pair = pair
         self._sessions: dict[NodeSession, NodeSession] = {}
 
     def remote(self, tx: Any, text: str) -> Steps[int]:
-        """``select remote('…')``: run it at the Publisher, in the same global transaction."""
+        """``select remote('…')``: run a statement at the Publisher, in the same global transaction."""
         session: NodeSession = tx.top.session
         gid = tx.settings["msrepl.gid"]
         there = self._sessions.get(session)
@@ -48,7 +48,7 @@ class Link:
         return 1
 
     def prepare(self, tx: Any, gid: str, _: Any, proof: str) -> Steps[int]:
-        """``call msrepl.prepare_publisher(gid, null, proof)``"""
+        """``call msrepl.prepare_publisher(gid, null, proof)``: prepare the Publisher's branch."""
         there = self._sessions.pop(tx.top.session, None)
         if there is None:
             return 0
@@ -57,16 +57,16 @@ class Link:
         return 1
 
     def reset(self, tx: Any) -> Steps[str]:
-        """``select msrepl.reset_link()``: what is open at the Publisher is rolled back."""
+        """``select msrepl.reset_link()``: roll back the open transaction at the Publisher."""
         there = self._sessions.pop(tx.top.session, None)
         if there is not None:
             there.close()
         return ""
-        yield  # it is a generator
+        yield  # makes this function a generator
 
 
 class Pair:
-    """The system."""
+    """Two nodes, the network, the decision log and a coordinator."""
 
     def __init__(self, seed: int = 0, wiring: Wiring | None = None, **timing: Any) -> None:
         self.kernel = SimpyKernel(seed)
@@ -101,11 +101,11 @@ class Pair:
         )  # fmt: skip
         self.points = Points()
         self.seen: list[Any] = []
-        """Effects and events of drivers."""
+        """Effects and events of the coordinator's machines."""
         self.first = self.process(1, self.points)
 
     def process(self, number: int, points: Points | None = None) -> CoordinatorProcess:
-        """A process of the coordinator; it recovers while it lives."""
+        """Start a coordinator process, which runs recovery as long as it lives."""
         made = CoordinatorProcess(
             self.place, "c", number, points=points, in_doubt_after_s=1.0, recovery_interval_s=0.5,
             observe=lambda _, what: self.seen.append(what),
@@ -119,7 +119,7 @@ class Pair:
         amount: int = 10,
         process: CoordinatorProcess | None = None,
     ) -> Steps[tuple[str, str]]:
-        """Take from an account at both nodes: what the application was told, and the gid."""
+        """Withdraw an amount at both nodes; return the outcome that the application gets, and the gid."""
         one: ModelTransaction = (process or self.first).transaction(SUBSCRIBER, variant=variant)
         text = f"update account set balance = balance - {amount} where id = 1"
         try:
@@ -133,26 +133,26 @@ class Pair:
         return "committed", one.gid
 
     def run(self, work: Steps[Any]) -> Any:
-        """Let it happen, as the first process."""
+        """Run work to its end in the first process."""
         return self.kernel.run(self.first.spawn(work, "test"))
 
     def until(self, seconds: float) -> None:
-        """Let time pass."""
+        """Let virtual time pass."""
         self.kernel.run(self.kernel.now + seconds)
 
     def balances(self) -> tuple[str | None, str | None]:
-        """Of account 1, at both nodes."""
+        """Return the balance of account 1 at both nodes."""
         there, here = (
             node.rows("account", ["id", "balance"])[0]["balance"] for node in self.nodes.values()
         )
         return there, here
 
     def prepared(self) -> list[str]:
-        """Gids of what is prepared anywhere."""
+        """Return the gids of all prepared transactions of both nodes."""
         return [gid for node in self.nodes.values() for gid in node.prepared()]
 
     def crash_node(self, name: str) -> None:
-        """A node goes down, and comes back by itself."""
+        """Crash a node, which restarts by itself."""
         self.nodes[name].crash()
         if name == PUBLISHER:
             self.ledger.crash()
@@ -160,7 +160,7 @@ class Pair:
         self.kernel.spawn(self.nodes[name].restart(), f"restart of {name}")
 
     def at(self, seconds: float, action: Callable[[], None]) -> None:
-        """Something happens at a moment."""
+        """Perform an action after a delay."""
 
         def act() -> Steps[None]:
             yield self.kernel.delay(seconds, Label(actor="fault", cause=Cause.FAULT, what="fault"))

@@ -1,4 +1,4 @@
-"""The bench of virtual time measures what it says, and its figures can be computed."""
+"""Tests of the benchmark of virtual time: its measurements, and how its figures are computed."""
 
 from __future__ import annotations
 
@@ -26,15 +26,18 @@ def test_figures(tmp_path: Path) -> None:
 
 
 def test_counts_of_a_transaction(tmp_path: Path) -> None:
-    """Two forced writes at each node and one in the decision log; messages: begin, the statement and the same over
-    the link, the votes likewise, the decision (several share one), and COMMIT PREPARED at both."""
+    """A transaction costs about five forced writes and fewer than 18 messages.
+
+    Forced writes: two at each node and one in the decision log. Messages: begin, the statement, the statement over the
+    link, the votes, also over the link, the decision (several share one), and COMMIT PREPARED at both nodes.
+    """
     counts = counted(4, 2, 400, tmp_path)
     assert 5.0 <= counts.writes_each < 5.2
     assert 14 < counts.messages_each < 18
 
 
 def test_the_history_is_one(tmp_path: Path) -> None:
-    """Lines of the form that every reader of histories knows."""
+    """The benchmark writes records of the form that every reader of histories reads."""
     path = tmp_path / "lines.jsonl"
     with path.open("w") as lines:
         bank = Bank(clients=2, nodes=2, history=lines)
@@ -56,7 +59,7 @@ def test_a_run_that_lost_money_is_void(tmp_path: Path) -> None:
 
 
 def test_what_is_over_is_forgotten(tmp_path: Path) -> None:
-    """Markers, records of the log and decisions do not pile up."""
+    """Branch markers, WAL records and decisions of finished transactions are removed."""
     with (tmp_path / "lines.jsonl").open("w") as lines:
         drawn = ModelTiming(message=Delay(kind="exponential", a=0.0002))
         bank = Bank(clients=20, nodes=3, history=lines, timing=drawn)

@@ -1,4 +1,4 @@
-"""Plain clients of the model: what they are told when their connection is lost."""
+"""Tests of the model's plain clients: the error that they get when their connection is lost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twopc.sim.model.clients import PublisherClient
 
 
 def test_a_connection_that_was_lost_before_commit_is_known_only_then() -> None:
-    """The client has heard of nothing, and must not commit in a new session instead."""
+    """A client whose connection was lost gets InDoubtError at COMMIT, and uses no new session."""
     rig = Rig()
     client = PublisherClient("c", rig.nodes["pub"], rig.network)
     rig.run(client.begin())

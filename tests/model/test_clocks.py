@@ -1,4 +1,4 @@
-"""Clocks that are wrong, and what goes by them."""
+"""Tests of wrong clocks, and of what depends on a node's clock."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_now_and_prepared_at_are_the_nodes() -> None:
 
 @pytest.mark.parametrize("variant", ["presumed_abort", "last_agent"])
 def test_a_commit_does_not_depend_on_clocks(variant: str) -> None:
-    """They agree on nothing but the outcome."""
+    """Clocks that differ in time and rate do not change the outcome of a commit."""
     pair = Pair()
     for name, shift, rate in ((PUBLISHER, -86_400.0, 0.3), (SUBSCRIBER, 86_400.0, 3.0)):
         clock = Clock(lambda: pair.kernel.now, shows=1e9 + shift, rate=rate)

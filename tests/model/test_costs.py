@@ -1,7 +1,7 @@
-"""Forced writes and messages of each variant, counted from the trace of virtual time, equal the table.
+"""Tests that each variant's forced writes and messages, counted in virtual time, equal a table.
 
-The table is the one of `tests/protocol/test_costs.py` (Mohan, Lindsay, Obermarck 1986; Lampson, Lomet 1993; Samaras
-and others 1995), for two branches on PostgreSQL. What differs is told in each line: the coordinator asks both
+The table is the one of `tests/protocol/test_costs.py` (Mohan, Lindsay, Obermarck 1986; Lampson, Lomet 1993; Samaras and
+others 1995), for two branches on PostgreSQL. The comment of `TABLE` explains the differences: the coordinator asks both
 branches in one message to the Subscriber, whose session asks the Publisher.
 """
 
@@ -17,21 +17,21 @@ from twopc.sim.model.values import Cause, Delay, Label
 
 
 class Cost(NamedTuple):
-    """Of one transaction's commit."""
+    """The cost of one transaction's commit."""
 
     coordinator: tuple[int, int]
-    """Records in the decision log, and forced ones."""
+    """Records in the decision log, and how many of them are forced."""
     publisher: int
     subscriber: int
-    """Forced writes there."""
+    """Forced writes at each node."""
     protocol: int
-    """Messages that the machine asked for, and their answers."""
+    """Messages that the machine sends, and their answers."""
     sent: int
-    """Messages over connections, there and back."""
+    """Messages over connections, in both directions."""
 
 
 class Counting:
-    """Counts what happens from a moment on."""
+    """Counts messages and forced writes from its construction on."""
 
     def __init__(self, pair: Pair) -> None:
         self._pair = pair
@@ -43,7 +43,7 @@ class Counting:
         pair.kernel.delay = self.delay  # type: ignore[method-assign] # it only counts
 
     def delay(self, duration: Delay | float, label: Label) -> Any:
-        """As the kernel's."""
+        """Count the messages among the kernel's delays."""
         if label.cause in (Cause.MESSAGE, Cause.REPLY):
             self.sent.append(label)
         return self._delay(duration, label)
@@ -52,7 +52,7 @@ class Counting:
         return {name: node.wal.forces for name, node in self._pair.nodes.items()}
 
     def cost(self) -> Cost:
-        """So far."""
+        """Return the cost since construction."""
         forces = self._forced()
         logs = [one for one in self._pair.seen if isinstance(one, x.Log)]
         sends = [one for one in self._pair.seen if isinstance(one, x.Send)]
@@ -65,10 +65,10 @@ class Counting:
         )
 
 
-#: Presumed nothing and abort: five forced writes, eight messages. Presumed commit saves a forced write at each branch
-#: in theory; PostgreSQL flushes at COMMIT PREPARED whatever is presumed, so there it costs one more. The last agent
-#: forces twice at the Publisher, once at the Subscriber, and has no decision log.
-#: Over connections: the question for both votes (2), the decision (2 for each forced record), COMMIT PREPARED (2 each).
+#: Presumed nothing and presumed abort: five forced writes, eight messages. Presumed commit saves a forced write at each
+#: branch in theory; PostgreSQL flushes at COMMIT PREPARED with any presumption, so there it costs one more. The last
+#: agent forces twice at the Publisher, once at the Subscriber, and has no decision log.
+#: Over connections: the request for both votes (2), the decision (2 for each forced record), COMMIT PREPARED (2 each).
 TABLE = {
     "presumed_nothing": Cost((2, 1), 2, 2, 8, 2 + 2 + 4),
     "presumed_abort": Cost((2, 1), 2, 2, 8, 2 + 2 + 4),
@@ -79,11 +79,11 @@ TABLE = {
 
 @pytest.mark.parametrize("variant", TABLE)
 def test_a_commit(variant: str) -> None:
-    """Both branches write; connections, the epoch and the role that finishes are known already."""
+    """A commit with two writing branches costs what the table says; connections and the epoch exist already."""
     pair = Pair()
-    for _ in range(2):  # the second opens the connection that the third commits over
+    for _ in range(2):  # the second opens the connection over which the third commits
         assert pair.run(pair.transfer(variant))[0] == "committed"
-    pair.until(0.4)  # past what is left of them, before recovery looks again
+    pair.until(0.4)  # wait until they are finished; recovery has not looked again
     found: list[Cost] = []
 
     def second() -> Any:

@@ -1,4 +1,4 @@
-"""The same seed gives the same bytes, in processes in which sets are in different orders."""
+"""Tests that the same seed gives the same bytes, also in processes with different hash seeds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCENARIOS = (
 
 
 def in_a_process(hash_seed: int, *arguments: str, cwd: Path = ROOT) -> str:
-    """What a command of ours prints."""
+    """Run a module in a process with a hash seed, and return what it prints."""
     environment = os.environ | {"PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, "-m", *arguments], cwd=cwd, env=environment, capture_output=True,
@@ -33,7 +33,7 @@ def in_a_process(hash_seed: int, *arguments: str, cwd: Path = ROOT) -> str:
 
 
 def test_a_mix_of_transactions() -> None:
-    """Messages take drawn times."""
+    """A run with drawn message delays is the same in each process, and differs for another seed."""
     first, second = (in_a_process(one, "tests.model.deterministic", "7") for one in (1, 2))
     assert first.count("\n") == 600
     assert first == second
@@ -41,7 +41,7 @@ def test_a_mix_of_transactions() -> None:
 
 
 def test_scenarios(tmp_path: Path) -> None:
-    """Whatever is in them: waits, deadlocks, faults, a workload."""
+    """Histories with waits, deadlocks, faults and a workload are the same in each process."""
     for hash_seed in (1, 2):
         out = str(tmp_path / str(hash_seed))
         in_a_process(
@@ -57,11 +57,11 @@ def test_scenarios(tmp_path: Path) -> None:
 
 # -- sets ------------------------------------------------------------------------------------------
 
-#: Of a set it does not matter in which order these look at it.
+#: Functions whose results do not depend on the order of a set.
 INDIFFERENT = {"sorted", "len", "sum", "min", "max", "any", "all", "set", "frozenset", "bool"}
 
 
-#: These show the order of what they are given.
+#: Functions whose results have the order of their argument.
 IN_ORDER = {"list", "tuple", "iter", "next", "enumerate"}
 
 
@@ -78,7 +78,7 @@ def _is_set_type(node: ast.AST | None) -> bool:
 
 
 def _sets(tree: ast.AST) -> set[str]:
-    """Names, and attributes of `self`, that are said to be sets or made as ones."""
+    """Return names, and attributes of `self`, that are annotated as sets or assigned a set."""
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.AnnAssign) and _is_set_type(node.annotation):
@@ -91,7 +91,7 @@ def _sets(tree: ast.AST) -> set[str]:
 
 
 def looked_at_in_order(tree: ast.Module) -> Iterator[int]:
-    """The lines in which something goes through a set."""
+    """Yield the lines that iterate over a set."""
     attributes = {name for name in _sets(tree) if "." in name}
     inside = (ast.FunctionDef, ast.ClassDef)
     outside = ast.Module(
@@ -128,7 +128,7 @@ def _gone_through(tree: ast.AST, sets: set[str]) -> Iterator[int]:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "sim/model").rglob("*.py")), ids=lambda p: p.stem)
 def test_nothing_goes_through_a_set(path: Path) -> None:
-    """Its order is another one in each process; dictionaries keep theirs."""
+    """The model never iterates over a set, whose order differs between processes."""
     lines = path.read_text(encoding="utf-8").splitlines()
     found = [
         f"{path.name}:{line}: {lines[line - 1].strip()}"

@@ -1,4 +1,4 @@
-"""The product's driver and recovery over nodes in virtual time: atomic, whatever dies when."""
+"""Tests of the product's driver and recovery in virtual time: commits are atomic whatever fails."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_it_takes_virtual_time_only() -> None:
 
 
 def test_a_conflict_at_the_publisher() -> None:
-    """Nothing is left of it anywhere."""
+    """A conflict at the Publisher leaves no change and no branch at either node."""
     pair = Pair()
     pair.nodes[PUBLISHER].define("update account set balance = 5 where id = 1")
     said, _ = pair.run(pair.transfer())
@@ -43,7 +43,7 @@ def test_a_conflict_at_the_publisher() -> None:
 @pytest.mark.parametrize("step", range(40))
 @pytest.mark.parametrize("what", ["coordinator", PUBLISHER, SUBSCRIBER, "link"])
 def test_something_dies_at_any_moment(variant: str, step: int, what: str) -> None:
-    """Both sites end alike, nothing is left prepared, and who was told knows the truth."""
+    """After a fault at any moment both nodes agree, nothing is prepared, and answers are right."""
     clean = Pair()
     clean.run(clean.transfer(variant))
     moment = clean.kernel.now * step / 39

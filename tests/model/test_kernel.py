@@ -1,4 +1,4 @@
-"""Virtual time: what passes, in which order, and by whose chance."""
+"""Tests of virtual time: durations, the order of events, and random values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twopc.sim.model.values import Cause, Delay, Label, Steps
 
 
 def label(actor: str) -> Label:
-    """Of somebody's timer."""
+    """Return the label of an actor's timer."""
     return Label(actor=actor, cause=Cause.TIMER, what="a while")
 
 
@@ -31,7 +31,7 @@ def test_time_passes_in_order() -> None:
 
 
 def test_what_was_cancelled_lets_no_time_pass() -> None:
-    """Wherever it stands in the queue."""
+    """A cancelled delay lets no time pass, wherever it is in the queue."""
     kernel, seen = SimpyKernel(), []
     delays = [kernel.delay(n, label("a")) for n in (5.0, 1.0, 3.0, 9.0)]
     for each in delays:
@@ -42,7 +42,7 @@ def test_what_was_cancelled_lets_no_time_pass() -> None:
     assert kernel.env.peek() == 3.0
     kernel.run()
     assert (seen, kernel.now) == ([3.0, 5.0], 5.0)
-    kernel.cancel(delays[0])  # it has come: nothing to do
+    kernel.cancel(delays[0])  # already over: no effect
 
 
 def test_waiting_for_an_event() -> None:
@@ -81,7 +81,7 @@ def test_an_error_comes_as_it_is() -> None:
     ],
 )
 def test_durations(delay: Delay, low: float, high: float) -> None:
-    """Within their bounds, about their middle, and not all the same unless they are fixed."""
+    """Drawn durations are within bounds and have the right mean or median; only fixed ones are all equal."""
     kernel = SimpyKernel(seed=7)
     drawn = [kernel.draw(delay, "x") for _ in range(4000)]
     assert low <= min(drawn) and max(drawn) <= high
@@ -92,7 +92,7 @@ def test_durations(delay: Delay, low: float, high: float) -> None:
 
 
 def test_chance_is_each_ones_own() -> None:
-    """What one draws does not change what another will."""
+    """The random values of one actor do not depend on what another has drawn."""
     one, other = SimpyKernel(seed=1), SimpyKernel(seed=1)
     [other.random("b").random() for _ in range(5)]
     assert one.random("a").random() == other.random("a").random()

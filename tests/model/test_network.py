@@ -1,4 +1,4 @@
-"""Connections in virtual time: what arrives, what does not, and what is done all the same."""
+"""Tests of connections in virtual time: messages that arrive, that are lost, and requests that are executed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOUCHES = frozenset((THERE,))
 
 
 class Server:
-    """Counts what it has done, and says when it noticed that nobody is there."""
+    """A server that records the requests that it executed and the times at which connections were closed."""
 
     def __init__(self, kernel: SimpyKernel) -> None:
         self.kernel = kernel
@@ -36,7 +36,7 @@ class Server:
         self.closed.append(self.kernel.now)
 
     def work(self, what: str, seconds: float = 1.0) -> Steps[str]:
-        """Something that takes a while."""
+        """Execute a request, which takes a while."""
         yield self.kernel.delay(seconds, Label(actor="server", cause=Cause.FLUSH, what=what))
         if what == "fail":
             raise SqlError("23505", "twice")
@@ -45,7 +45,7 @@ class Server:
 
 
 class World:
-    """A client, a server and what is between."""
+    """A client, a server and the network between them."""
 
     def __init__(self, **timing: Any) -> None:
         self.kernel = SimpyKernel()
@@ -57,7 +57,7 @@ class World:
         self.said: list[Any] = []
 
     def client(self, *whats: str, seconds: float = 1.0) -> Steps[None]:
-        """Connects, and asks one thing after the other."""
+        """Connect, and send one request after another."""
         try:
             self.wire = yield from self.network.connect(HERE, THERE, "app:1", lambda: self.server)
             for what in whats:
@@ -71,7 +71,7 @@ class World:
             self.said.append((round(self.kernel.now, 3), "killed"))
 
     def at(self, seconds: float, action: Any) -> None:
-        """Something happens at a moment."""
+        """Perform an action after a delay."""
 
         def act() -> Steps[None]:
             yield self.kernel.delay(seconds, Label(actor="fault", cause=Cause.FAULT, what="fault"))
@@ -94,7 +94,7 @@ def test_there_and_back() -> None:
     ids=["on its way", "being done", "answer on its way"],
 )
 def test_a_cut(moment: float, done: bool) -> None:
-    """The client knows at once and does not know what; what has arrived is done; then its end is noticed."""
+    """A cut is an error at the client at once; a request that has arrived is executed, then the connection closed."""
     world = World()
     world.kernel.spawn(world.client("a"), "client")
     world.at(moment, lambda: world.network.cut(HERE, THERE))
@@ -124,7 +124,7 @@ def test_a_cut_while_nobody_asks() -> None:
 
 @pytest.mark.parametrize("moment", [0.25, 0.8])
 def test_a_killed_client(moment: float) -> None:
-    """What a server has begun it ends."""
+    """A server finishes a request that it has begun when the client is killed."""
     world = World()
     client = world.kernel.spawn(world.client("a"), "client")
     world.at(moment, lambda: client.interrupt("killed"))
@@ -136,7 +136,7 @@ def test_a_killed_client(moment: float) -> None:
 
 @pytest.mark.parametrize("one_way", [False, True])
 def test_silence(one_way: bool) -> None:
-    """Nobody notices until patience is over; answers may get lost alone."""
+    """A silent cut is noticed only at the timeout; a request is executed if only its answer is lost."""
     world = World()
     world.kernel.spawn(world.client("a"), "client")
     lost, found = (THERE, HERE) if one_way else (HERE, THERE)

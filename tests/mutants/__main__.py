@@ -1,10 +1,9 @@
-"""How strong the tests are: draws mutants of the product and tells which of them no test kills.
+"""Measure the strength of the tests: draw mutants of the product, and report those that no test kills.
 
-``python -m tests.mutants [--count N] [--seed S] [--paths PATH...]``. The draw is the same for the same seed and
-commit; what was tried is kept, and a second run with the same seed goes on from there. Exits with 1 if one has
-survived.
+``python -m tests.mutants [--count N] [--seed S] [--paths PATH...]``. The draw is the same for the same seed and commit;
+results are kept, and a second run with the same seed continues from them. It exits with 1 if a mutant has survived.
 
-Of a line that tests run in their own process only those need to be tried. Coverage tells which (`pip install
+Of a line that tests execute in their own process, only those tests need to be run. Coverage records them (`pip install
 pytest-cov`): ``SAMPLE_SEED=S python -m pytest -n 4 --cov=twopc --cov-context=test``, then ``--seed S --coverage
 .coverage``.
 """
@@ -32,7 +31,7 @@ PATHS = ("twopc", "publisher", "subscriber", "sim/model", "sim/scenario")
 
 
 def draw(root: Path, paths: Sequence[str], seed: str, count: int) -> list[Mutant]:
-    """Mutants of the files under these paths: each is as likely as any other."""
+    """Draw mutants of the files under these paths, each with the same probability."""
     listed = subprocess.run(
         ["git", "ls-files", *paths], cwd=root, check=True, capture_output=True, text=True
     )
@@ -47,7 +46,7 @@ def draw(root: Path, paths: Sequence[str], seed: str, count: int) -> list[Mutant
 
 
 def commit_of(root: Path) -> str:
-    """What is tried, in short."""
+    """Return the abbreviated hash of the tested commit."""
     done = subprocess.run(
         ["git", "rev-parse", "--short=12", "HEAD"], cwd=root, check=True, capture_output=True, text=True
     )  # fmt: skip
@@ -55,7 +54,7 @@ def commit_of(root: Path) -> str:
 
 
 def main(arguments: Sequence[str], root: Path = ROOT) -> int:
-    """Try the mutants; tell each with its verdict, and give the results as JSON lines."""
+    """Try the mutants, report each with its verdict, and print the results as JSON lines."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--count", type=int, default=200, help="so many mutants")
     parser.add_argument("--seed", default="", help="what is drawn; the commit if left out")
@@ -97,7 +96,7 @@ def main(arguments: Sequence[str], root: Path = ROOT) -> int:
 
 
 def tell(number: str, result: dict[str, Any]) -> None:
-    """One line for each, and what a survivor has changed."""
+    """Print one line for each result, and the diff of a survivor."""
     by = f" by {result['by']}" if result["by"] else ""
     sys.stderr.write(f"{number} {result['verdict']}{by}: {result['name']}, {result['seconds']} s\n")
     if result["verdict"] != "killed":

@@ -1,6 +1,6 @@
-"""Which tests run a line of the product: what a run of the tests under coverage has recorded.
+"""Which tests execute a line of the product, as recorded by a run of the tests under coverage.
 
-What a test starts as a process of its own is not seen, and what modules do when they are imported belongs to no test.
+Processes that a test starts are not recorded, and code that modules execute when they are imported belongs to no test.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ class Lines:
         self._durations = read_durations(root) if (root / DURATIONS).exists() else {}
 
     def tests(self, path: str, line: int) -> list[str]:
-        """The tests that run a line, or the nearest before it that any test runs: quick ones first, then those that
-        run little else.
+        """Return the tests that execute a line, or the nearest earlier line that any test executes.
+
+        Quick tests come first, then those that execute few other lines.
         """
         by_line = self._by_line(path)
         nearest = max((each for each in by_line if each <= line), default=None)
@@ -41,7 +42,7 @@ class Lines:
 
     @functools.cache  # noqa: B019 - lives as long as the program
     def _by_line(self, path: str) -> Mapping[int, set[str]]:
-        """Each line that a test runs."""
+        """Return the tests of each line that any test executes."""
         lines = {}
         for line, contexts in self._data.contexts_by_lineno(path).items():
             tests = {_test(context) for context in contexts if context}
@@ -51,7 +52,10 @@ class Lines:
 
     @functools.cached_property
     def _sizes(self) -> Counter[str]:
-        """How many lines each test runs; counted in the file itself, since to read all lines' tests takes minutes."""
+        """How many lines each test executes.
+
+        Counted in the file itself, since reading the tests of all lines takes minutes.
+        """
         sizes: Counter[str] = Counter()
         with closing(sqlite3.connect(self._recorded)) as file:
             bits = "select context, numbits from line_bits join context on context.id = context_id"
@@ -61,5 +65,5 @@ class Lines:
 
 
 def _test(context: str) -> str:
-    """A context is a test and its phase."""
+    """Return the test of a context, which consists of a test and its phase."""
     return context.rpartition("|")[0]

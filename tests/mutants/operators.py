@@ -1,7 +1,7 @@
-"""Mutants of a source: one small change each that a test should see.
+"""Mutants of a source: each is one small change that a test should detect.
 
-Python is changed at nodes of its syntax tree, SQL at words and operators outside comments and literals, also where
-it stands in a string of Python.
+Python is changed at nodes of its syntax tree, SQL at words and operators outside comments and literals, also in a
+string of Python.
 """
 
 from __future__ import annotations
@@ -43,33 +43,33 @@ class Mutant:
     """One change of one file."""
 
     path: str
-    """From the root of the tree."""
+    """The path relative to the root of the tree."""
     line: int
     operator: str
     start: int
     end: int
-    """Which bytes of the file are replaced."""
+    """The bytes of the file that are replaced."""
     text: str
 
     @property
     def name(self) -> str:
-        """Tells it from all others of the same tree."""
+        """A name that is unique in the tree."""
         return f"{self.path}:{self.line}:{self.start}:{self.operator}"
 
     def source(self, root: Path) -> bytes:
-        """The file with the change."""
+        """Return the file's content with the change."""
         before = (root / self.path).read_bytes()
         return before[: self.start] + self.text.encode() + before[self.end :]
 
     def diff(self, root: Path) -> str:
-        """The change, as a unified diff."""
+        """Return the change as a unified diff."""
         before = (root / self.path).read_text(encoding="utf-8").splitlines(keepends=True)
         after = self.source(root).decode().splitlines(keepends=True)
         return "".join(difflib.unified_diff(before, after, self.path, self.path, n=1))
 
 
 def mutants(root: Path, path: str) -> Iterator[Mutant]:
-    """Every mutant of a file, in the order of the text."""
+    """Yield every mutant of a file, in the order of the text."""
     text = (root / path).read_bytes()
     if path.endswith(".sql"):
         changes = _of_sql(text, 0)
@@ -82,12 +82,12 @@ def mutants(root: Path, path: str) -> Iterator[Mutant]:
         )  # fmt: skip
 
 
-#: From, to, the operator's name, the new text.
+#: Start, end, the operator's name, the new text.
 _Change = tuple[int, int, str, str]
 
 
 def _of_sql(text: bytes, offset: int) -> Iterator[_Change]:
-    # Latin-1 keeps bytes and characters in step; nothing that is looked for is beyond ASCII.
+    # Latin-1 keeps bytes and characters aligned; all patterns are ASCII.
     shown = _SQL_QUIET.sub(lambda quiet: " " * len(quiet[0]), text.decode("latin-1"))
     for pattern, replacement in _SQL:
         for match in re.finditer(pattern, shown, re.IGNORECASE):
@@ -107,12 +107,12 @@ class _Changes:
         self._found: list[_Change] = []
 
     def all(self) -> list[_Change]:
-        """All of them."""
+        """Return all changes in the order of the text."""
         self._visit(ast.parse(self._text))
         return sorted(self._found)
 
     def _visit(self, node: ast.AST) -> None:
-        # Types and messages are checked by other means; a docstring is no code.
+        # Types and messages are checked by other means; a docstring is not code.
         for name, value in ast.iter_fields(node):
             if name in ("annotation", "returns", "decorator_list", "type_params"):
                 continue

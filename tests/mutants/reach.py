@@ -1,7 +1,7 @@
-"""Which tests can see a file of the product: by imports, and how far away.
+"""Which test files reach a file of the product through imports, and at what distance.
 
-A fixture counts as an import of the module that defines it; a module's name in a string (a program that is started,
-a plugin) too; an SQL file belongs to the modules of the folder above its own.
+A fixture counts as an import of the module that defines it, and so does a module's name in a string (a program that is
+started, a plugin). An SQL file belongs to the modules of the folder above its own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.fix_slow import DURATIONS, read_durations
 
-#: Where the product's command begins, which tests start as a process.
+#: The modules in which the product's commands begin; tests start them as processes.
 _COMMANDS = {"twopc.sim": "sim/__main__.py", "twopc": "sim/__main__.py"}
 
 
@@ -31,9 +31,10 @@ class Reach:
                     self._fixtures.setdefault(name, set()).add(path.resolve())
 
     def tests(self, path: str) -> list[list[str]]:
-        """The test files that reach a file: those that import it, then those one step further, and so on.
+        """Return the test files that reach a file: those that import it, then those one step further, and so on.
 
-        Of a step those come first whose names share most words with its own, and of these those without slow tests.
+        Within a step, files come first whose names share most words with the file's own, and among those the ones
+        without slow tests.
         """
         files = self._importers()
         target = self._root / path
@@ -59,7 +60,7 @@ class Reach:
 
     @functools.cached_property
     def _slow_s(self) -> Counter[str]:
-        """Seconds of a file's slow tests, one case of each."""
+        """Seconds of each file's slow tests, one case of each."""
         recorded = self._root / DURATIONS
         durations = read_durations(self._root) if recorded.exists() else {}
         seconds: Counter[str] = Counter()
@@ -105,7 +106,7 @@ class Reach:
                 yield from self._files(name)
 
     def _files(self, name: str) -> Iterator[Path]:
-        """The file of a module, and those of the packages around it, which are imported first."""
+        """Yield the file of a module, and those of the packages around it, which are imported first."""
         if name.endswith("__main__.py"):
             yield (self._root / name).resolve()
         parts = name.split(".")
@@ -118,7 +119,7 @@ class Reach:
 
 
 def _words(path: str) -> set[str]:
-    """The words of a test file's path; ``merge_clean_up.sql`` is about `merge`, `clean` and `up`."""
+    """Return the words of a test file's path; ``merge_clean_up.sql`` is about `merge`, `clean` and `up`."""
     return set(re.split(r"[/_.]", path))
 
 

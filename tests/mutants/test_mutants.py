@@ -1,4 +1,4 @@
-"""Mutants of a small project: those that its tests see are killed, and the one that they cannot see survives."""
+"""Tests with mutants of a small project: its tests kill all but one, of which they see nothing."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def amount():
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A repository with one module, one test that sees it, and one that does not."""
+    """A repository with two modules and an SQL file, one test that reaches them, and one that does not."""
     files = {
         "twopc/__init__.py": "", "twopc/money.py": SOURCE, "twopc/small.py": SMALL,
         "twopc/sql/pay.sql": SQL,
@@ -66,7 +66,7 @@ select 'a < b' from t where exists (select from u where u.id = t.id) for update;
 
 
 def changes(project: Path, path: str) -> list[tuple[str, str]]:
-    """What each mutant of a file does, by operator and changed line."""
+    """Return the operator and the changed line of each mutant of a file."""
     return [
         (mutant.operator, mutant.source(project).decode().splitlines()[mutant.line - 1].strip())
         for mutant in mutants(project, path)
@@ -74,7 +74,7 @@ def changes(project: Path, path: str) -> list[tuple[str, str]]:
 
 
 def test_what_is_changed(project: Path) -> None:
-    """Nodes of the syntax tree, and SQL outside comments and literals."""
+    """Nodes of the syntax tree are changed, and SQL outside comments and literals."""
     assert changes(project, "twopc/money.py") == [
         ("sql >", 'QUERY = "select id from account where balance >= 0 and id = 1"'),
         ("sql and", 'QUERY = "select id from account where balance > 0 or id = 1"'),
@@ -100,7 +100,7 @@ def test_who_can_see_it(project: Path) -> None:
 
 
 def test_quick_tests_come_first(project: Path) -> None:
-    """What the file is called comes before that; all of them are run."""
+    """Tests named after the file come first, then quick ones; all are run."""
     for name in ("a", "b", "money"):
         (project / "tests" / f"test_{name}.py").write_text("import twopc.money\n", encoding="utf-8")
     slow = {f"tests/test_{name}.py::test": 9 for name in ("a", "money")}
@@ -110,7 +110,7 @@ def test_quick_tests_come_first(project: Path) -> None:
 
 
 def test_tests_of_a_line(project: Path) -> None:
-    """Those that run it, or the line before it that any runs; a module's own lines belong to no test."""
+    """The tests of a line are those of the nearest line before it that any executes; imports belong to none."""
     (project / "twopc/small.py").write_text(
         f"{SMALL}def unused():\n    return 1\n", encoding="utf-8"
     )
@@ -136,7 +136,7 @@ def test_tests_of_a_line(project: Path) -> None:
 def test_some_are_killed_and_one_survives(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What was tried is not tried again; the checkout is gone, and the tree as it was."""
+    """Tried mutants are not tried again; the checkout is removed, and the tree unchanged."""
     arguments = ["--seed", "1", "--paths", "twopc/small.py", "--count"]
     assert main([*arguments, "9"], project) == 1
     first = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""One mutant against the tests that can see it, in a working tree of its own."""
+"""One mutant against the tests that reach it, in a separate working tree."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from pathlib import Path
 
 from tests.mutants.operators import Mutant
 
-#: A run that has not finished a test for so long hangs.
+#: A run in which no test ends for this long hangs.
 HANG_S = 180.0
 _NO_TESTS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """What became of a mutant."""
+    """The result of a mutant."""
 
     verdict: str
-    """``killed``; ``survived`` all tests that can see it; ``unfinished`` if the time was over before."""
+    """``killed``; ``survived`` all tests that reach it; or ``unfinished`` if the time limit ended the run."""
     by: str = ""
     """The test that failed, or how the run ended."""
     files: int = 0
@@ -36,7 +36,7 @@ class Trial:
 
 
 def parts(step: list[str]) -> Iterator[list[str]]:
-    """The first few tests, more, and the others: all of them would take long to collect."""
+    """Yield the first few tests, then more, then the rest: collecting all at once would take long."""
     for begin, end in itertools.pairwise((0, 10, 60, len(step))):
         if begin < len(step):
             yield step[begin:end]
@@ -44,11 +44,11 @@ def parts(step: list[str]) -> Iterator[list[str]]:
 
 @contextmanager
 def worktree(root: Path) -> Iterator[Path]:
-    """A checkout of HEAD that is removed afterwards."""
+    """Create a checkout of HEAD, which is removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="twopc-mutants-") as folder:
         tree = Path(folder) / "tree"
         _git(root, "worktree", "add", "--detach", "--quiet", str(tree), "HEAD")
-        # Each run starts dozens of interpreters, which write none: a mutant's would outlive it.
+        # Each run starts dozens of interpreters, which write no bytecode: that of a mutant would outlive it.
         compileall.compile_dir(tree, quiet=2)
         try:
             yield tree
@@ -69,7 +69,7 @@ class Trials:
         self._jobs = jobs
         self._seed = seed
         self._broken: set[str] = set()
-        """Tests that fail without a mutant, too."""
+        """Tests that also fail without a mutant."""
 
     def run(self, mutant: Mutant, steps: list[list[str]]) -> Trial:
         """Apply the mutant and run the tests, the nearest first, until one fails."""
@@ -99,7 +99,7 @@ class Trials:
         )
 
     def _fails_anyway(self, by: str) -> bool:
-        """Whether a test fails on the tree as it is: then it kills nobody."""
+        """Return whether a test fails without the mutant too, and therefore kills none."""
         if "::" not in by or self._pytest([by], HANG_S)[0] != "killed":
             return False
         self._broken.add(by)
@@ -131,7 +131,7 @@ class Trials:
 
 
 def _ended(process: subprocess.Popen[bytes], output: int, left_s: float) -> tuple[str, str] | None:
-    """Wait for the end; what was instead, if it hung or its time was over."""
+    """Wait for the end of a run; return a verdict if it hung or exceeded its time."""
     until, size = time.monotonic() + left_s, -1
     try:
         while (now := time.monotonic()) < until:

@@ -1,4 +1,4 @@
-"""A cache of our own, and processes that own servers and can be killed."""
+"""A separate cache, and processes that own servers and can be killed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from twopc.server.polling import wait_for
 
 ROOT = Path(__file__).parents[2]
 
-#: Starts a server, says where it is, and lives until its standard input ends.
+#: A program that starts a server, prints where it is, and lives until its standard input ends.
 OWNER = """
 import json, sys
 from twopc.server import EmbeddedServer
@@ -37,33 +37,33 @@ sys.stdin.read()
 
 @contextmanager
 def temporary_cache() -> Iterator[Path]:
-    """A path for a cache directory in a place that every user can enter."""
+    """Create a path for a cache directory in a place that every user can enter."""
     place = Path(tempfile.mkdtemp(prefix="twopc-test-"))
     place.chmod(0o755)
     cache = place / "cache"
     yield cache
-    # The supervisors of servers that nobody has stopped are still at it.
+    # The supervisors of servers that were not stopped are still cleaning up.
     wait_for(lambda: not any(cache.glob("runs/*")), what=f"the runs in {cache}", timeout_s=60)
     shutil.rmtree(place)
 
 
 @pytest.fixture(scope="session")
 def session_cache() -> Iterator[Path]:
-    """A cache directory that no other process uses."""
+    """Create a cache directory that no other process uses."""
     with temporary_cache() as cache:
         yield cache
 
 
 @pytest.fixture
 def own_cache(session_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Makes `session_cache` the cache of this process and its children: nobody else sweeps there."""
+    """Make `session_cache` the cache of this process and its children; no other process sweeps there."""
     monkeypatch.setenv(CACHE_VARIABLE, str(session_cache))
     return session_cache
 
 
 @pytest.fixture
 def empty_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Makes a cache that holds nothing yet the one of this process and its children."""
+    """Make an empty cache that of this process and its children."""
     with temporary_cache() as cache:
         monkeypatch.setenv(CACHE_VARIABLE, str(cache))
         yield cache
@@ -71,12 +71,12 @@ def empty_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @dataclass(kw_only=True)
 class Child:
-    """A Python process of ours and the one line of JSON that it has printed."""
+    """A Python process that prints a line of JSON."""
 
     process: subprocess.Popen[str]
 
     def said(self) -> dict[str, Any]:
-        """What it printed; waits for it."""
+        """Wait for the line that the process prints, and return it."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
@@ -87,13 +87,13 @@ class Child:
         return said
 
     def end(self) -> None:
-        """End its standard input, hence it."""
+        """End its standard input, and thereby the process."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.wait(30)
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Kill the process with SIGKILL."""
         self.process.kill()
         self.process.wait()
 
@@ -103,7 +103,7 @@ MakeChild = Callable[..., Child]
 
 @pytest.fixture
 def make_child() -> Iterator[MakeChild]:
-    """Starts Python processes that run a piece of code; they end with the test."""
+    """Return a function that starts Python processes with a piece of code; they end with the test."""
     children: list[Child] = []
 
     def make(code: str = OWNER, python: str = sys.executable, **rest: Any) -> Child:
@@ -136,7 +136,7 @@ def make_child() -> Iterator[MakeChild]:
 
 
 def wait_until_gone(said: dict[str, Any]) -> None:
-    """Wait until nothing is left of the server that an owner has described."""
+    """Wait until nothing is left of a server that its owner has described."""
     paths = [Path(said["directory"]), Path(said["lockfile"]), Path(said["sockets"])]
 
     def nothing_left() -> bool:
@@ -146,7 +146,7 @@ def wait_until_gone(said: dict[str, Any]) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether the process runs; a zombie does not."""
+    """Return whether a process runs; a zombie does not."""
     try:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:

@@ -1,4 +1,4 @@
-"""A server that starts while its user still prepares: it is somebody's, or it is gone."""
+"""Tests of a server that starts while its user still prepares: it is taken, or stopped."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_who_takes_one_hears_why_it_did_not_start() -> None:
 
     with ServerAhead(start) as ahead, pytest.raises(ServerError, match="no room"):
         ahead.take()
-    with ServerAhead(start):  # nor does anybody who did not want it
+    with ServerAhead(start):  # an error is not raised if the server is not taken
         pass
 
 

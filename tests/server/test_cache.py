@@ -1,4 +1,4 @@
-"""Locks and the cache directory, without any server."""
+"""Tests of locks and of the cache directory, without a server."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_shared_locks_go_together(tmp_path: Path) -> None:
 
 
 def test_lock_on_a_removed_file_is_none(tmp_path: Path) -> None:
-    """Whoever waits for a lock whose holder removes the file must not believe to hold it."""
+    """A lock on a file that its holder has removed is not held by a process that waited for it."""
     path = tmp_path / "lock"
     first = FileLock.take(path, timeout_s=1)
     first.release(remove=True)

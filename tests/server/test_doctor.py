@@ -1,4 +1,4 @@
-"""The doctor finds what is wrong, and its remedies cure it."""
+"""Tests that the doctor finds unfit servers, and that its remedies work."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROLES: tuple[RoleOfNode, ...] = ("publisher", "subscriber", "distribution")
 
 @pytest.fixture
 def plain(fresh_database: Database) -> Iterator[str]:
-    """The DSN of a role that may do nothing in particular."""
+    """Create a role without privileges, and return its DSN."""
     with fresh_database.connect() as admin:
         admin.execute("CREATE ROLE \"plain role\" LOGIN PASSWORD 'p'")
         yield fresh_database.server.dsn(fresh_database.name, "plain role", "p")
@@ -31,7 +31,7 @@ def plain(fresh_database: Database) -> Iterator[str]:
 
 
 def bad(findings: tuple[Finding, ...]) -> dict[str, Finding]:
-    """The findings that are not ok, but for what is meant to be so on the session's server."""
+    """Return the findings that are not ok, except those intended on the session's server."""
     return {
         finding.what: finding
         for finding in findings
@@ -40,7 +40,7 @@ def bad(findings: tuple[Finding, ...]) -> dict[str, Finding]:
 
 
 def run(dsn: str, remedy: str) -> None:
-    """Run a remedy as it stands."""
+    """Execute a remedy as it is printed."""
     with psycopg.connect(dsn, autocommit=True) as connection:
         for line in remedy.splitlines():
             for statement in line.split(" --")[0].split(";"):
@@ -73,7 +73,7 @@ def test_remedies_for_rights_cure(
         "distribution": {"CREATE in the database"},
     }  # fmt: skip
     assert set(found) == expected[role_of_node]
-    for _ in range(2):  # once dblink is there, more can be said of it
+    for _ in range(2):  # the second time, dblink exists and more is found
         for finding in bad(examine(plain, role_of_node=role_of_node)).values():
             run(fresh_database.dsn, finding.remedy)
     if role_of_node == "subscriber":
@@ -230,7 +230,7 @@ def test_link_needs_a_password(method: str) -> None:
             found = bad(findings)["pg_hba.conf"]
             assert found.level == "error"
             assert "line 2 trust, line 3 trust" in found.state
-            # What it says is true: the link of a role without superuser rights is refused.
+            # The finding is correct: the link of a role without superuser rights is refused.
             run(dsn, "CREATE EXTENSION dblink; CREATE ROLE plain LOGIN PASSWORD 'p'")
             with (
                 psycopg.connect(server.dsn("postgres", "plain", "p")) as connection,
@@ -312,7 +312,7 @@ def test_missing_grants(fresh_database: Database) -> None:
             'GRANT "an ""app""" TO "coordinator" WITH SET TRUE;',
             'GRANT "link" TO "coordinator" WITH SET TRUE;',
         )
-        # Membership that only inherits does not let it SET ROLE.
+        # Membership that only inherits does not permit SET ROLE.
         run(dsn, "GRANT link TO coordinator WITH SET FALSE, INHERIT TRUE")
         assert len(missing_grants(dsn, "coordinator", roles)) == 2
         run(dsn, "\n".join(lines))

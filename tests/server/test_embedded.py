@@ -1,4 +1,4 @@
-"""A server of our own: how it is set, crashed, restarted and prepared."""
+"""Tests of an embedded server: its settings, crashes, restarts and prepared clusters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from twopc.server.supervisor import processes_of
 
 @pytest.fixture(scope="module")
 def victim() -> Iterator[EmbeddedServer]:
-    """A server that these tests may crash."""
+    """Start a server that these tests may crash."""
     with EmbeddedServer.start() as started:
         yield started
 

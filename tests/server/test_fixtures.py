@@ -1,4 +1,4 @@
-"""The fixtures themselves."""
+"""Tests of the fixtures."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def test_databases_are_separate(make_database: MakeDatabase) -> None:
 def test_a_prepared_transaction_may_be_left_on_request(
     fresh_database: Database, once_more: bool
 ) -> None:
-    # The gid is unique in the cluster: the second test could not prepare if the first one's had
-    # survived its database.
+    # A gid is unique in the cluster: the second test could not prepare if the first one's
+    # transaction had survived its database.
     fresh_database.may_leave_prepared = True
     with fresh_database.connect() as connection:
         connection.execute("BEGIN; CREATE TABLE t(); PREPARE TRANSACTION 'twopc:c:1:1:sub'")

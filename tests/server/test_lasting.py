@@ -1,4 +1,4 @@
-"""A server that outlives its starter, opened again after it was killed."""
+"""Tests of a server that outlives the process that started it, and is restarted after a kill."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from twopc.server.polling import wait_for
 
 @pytest.fixture
 def killed() -> Iterator[LastingServer]:
-    """One that ran, and was killed: its `postmaster.pid` stays."""
+    """Create a server and kill it, so that its `postmaster.pid` is left."""
     with TemporaryDirectory(prefix="twopc-test-") as made:
-        Path(made).chmod(0o755)  # the servers' user enters
+        Path(made).chmod(0o755)  # the servers' user must enter it
         server = LastingServer.create(Path(made) / "server", {})
         try:
             server.start()
@@ -31,7 +31,10 @@ def killed() -> Iterator[LastingServer]:
 
 
 def test_starts_after_a_kill_whose_number_is_a_zombies(killed: LastingServer) -> None:
-    """Whose parent has ended and whom nobody reaps, as init does in some containers."""
+    """A server starts although the pid in its `postmaster.pid` is that of a zombie.
+
+    Some containers have such processes: their parent has ended, and init does not reap them.
+    """
     zombie = find_binaries().run("postgres", "--version", output=subprocess.DEVNULL)
     try:
         wait_for(

@@ -1,4 +1,4 @@
-"""A server ends with its owner, however that one ends, and leaves nothing behind."""
+"""Tests that a server ends with its owner, however the owner ends, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from twopc.server import EmbeddedServer, run_directory, supervisor, sweep
 from twopc.server.cache import CACHE_VARIABLE
 from twopc.server.polling import wait_for
 
-#: The System V segments of this machine, where they can be listed.
+#: The System V segments of this machine, if they can be listed.
 SHARED_MEMORY = Path("/proc/sysvipc/shm")
 
 
 def shared_memory_key(directory: Path) -> str:
-    """The key of the segment of the server in a run directory."""
+    """Return the key of the shared memory segment of the server in a run directory."""
     return (
         (directory / "data" / "postmaster.pid")
         .read_text(encoding="utf-8")
@@ -39,7 +39,7 @@ def shared_memory_key(directory: Path) -> str:
 
 
 def shared_memory_keys() -> set[str]:
-    """The keys of all segments; none where they cannot be listed."""
+    """Return the keys of all segments; none if they cannot be listed."""
     lines = SHARED_MEMORY.read_text(encoding="utf-8").splitlines() if SHARED_MEMORY.exists() else []
     return {line.split()[0] for line in lines}
 
@@ -114,7 +114,7 @@ def test_sweep_leaves_running_servers_alone(own_cache: Path) -> None:
         wait_for(
             lambda: not is_alive(server.supervisor_pid), what="the supervisor to die", timeout_s=60
         )
-        assert sweep() == []  # we still hold the lock
+        assert sweep() == []  # this process still holds the lock
         psycopg.connect(server.dsn("postgres")).close()
     assert not server.directory.exists()
 
@@ -127,7 +127,7 @@ def test_sweep_kills_nobody_elses_process(make_child: MakeChild, own_cache: Path
     owner.kill()
     wait_for(lambda: not is_alive(said["supervisor"]), what="the supervisor to die", timeout_s=60)
     data = Path(said["directory"]) / "data"
-    # It works in the data directory, and its pid is in the file of the postmaster: not enough.
+    # It works in the data directory and its pid is in the postmaster's file: not enough for a kill.
     bystander = subprocess.Popen(["sleep", "60"], cwd=data)
     try:
         text = (data / "postmaster.pid").read_text(encoding="utf-8").split("\n", 1)[1]
@@ -141,7 +141,7 @@ def test_sweep_kills_nobody_elses_process(make_child: MakeChild, own_cache: Path
 
 
 def test_supervisor_needs_none_of_our_modules(tmp_path: Path) -> None:
-    """They may be edited or uninstalled while it waits."""
+    """The supervisor imports no module of ours, which may be edited or uninstalled meanwhile."""
     script = Path(supervisor.__file__)
     assert "twopc." not in re.sub(r"`[^`]*`", "", script.read_text(encoding="utf-8"))
     (tmp_path / "run" / "data").mkdir(parents=True)
@@ -174,10 +174,10 @@ def test_forked_child_neither_keeps_nor_ends_the_server(make_child: MakeChild) -
     owner = make_child(forking, start_new_session=True)
     try:
         said = owner.said()
-        assert owner.said() == {}  # the child has done its worst
+        assert owner.said() == {}  # the child has called stop
         psycopg.connect(said["dsn"]).close()
         owner.kill()
-        wait_until_gone(said)  # although the child lives
+        wait_until_gone(said)  # although the child is alive
     finally:
         os.killpg(owner.process.pid, signal.SIGKILL)
 
@@ -238,13 +238,13 @@ def test_killed_first_run_is_made_good(make_child: MakeChild, empty_cache: Path)
     with EmbeddedServer.start() as server:
         psycopg.connect(server.dsn("postgres")).close()
     assert not [p for p in clusters.iterdir() if p.suffix == ".partial"]
-    # The killed one had a run directory, too, and its supervisor has seen to it.
+    # The killed process also had a run directory, which its supervisor removes.
     wait_for(lambda: not list((empty_cache / "runs").iterdir()), what="no runs", timeout_s=60)
 
 
 @pytest.fixture
 def ordinary_user() -> Iterator[dict[str, Any]]:
-    """How to start a process as the user nobody, with a home of its own."""
+    """Return how to start a process as the user nobody, with a home directory of its own."""
     if os.geteuid() != 0:
         pytest.skip("only root can become another user; every other test runs as an ordinary one")
     nobody = pwd.getpwnam("nobody")
@@ -259,7 +259,7 @@ def ordinary_user() -> Iterator[dict[str, Any]]:
         "env": {"HOME": str(home), "PATH": os.defpath, "PYTHONPATH": os.pathsep.join(paths)},
     }
     said = []
-    # Ours may be in a directory that only root can enter; then the system's, if it is like ours.
+    # Our Python may be in a directory that only root can enter; then try the system's.
     for python in (sys.executable, shutil.which("python3", path=os.defpath)):
         try:
             imports = [str(python), "-c", "import twopc.server"]
@@ -283,7 +283,7 @@ def test_ordinary_user(make_child: MakeChild, ordinary_user: dict[str, Any]) -> 
     assert said["uid"] == ordinary_user["user"]
     home = Path(ordinary_user["env"]["HOME"])
     assert Path(said["lockfile"]).is_relative_to(home / ".cache" / "twopc")
-    assert not (home / ".cache" / "twopc" / "programs").exists()  # the wheel's own are run
+    assert not (home / ".cache" / "twopc" / "programs").exists()  # the wheel's own programs are run
     psycopg.connect(said["dsn"]).close()
     owner.kill()
     wait_until_gone(said)

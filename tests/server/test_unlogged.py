@@ -1,4 +1,4 @@
-"""A server that is killed right after a failed installation starts again: no table of ours is unlogged."""
+"""Tests that a server killed after a failed installation starts again, since no table of ours is unlogged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OWNER = sql.Identifier("some_owner")
 
 
 def killed_after_rollback(server: EmbeddedServer, *statements: str) -> None:
-    """Roll the statements back, and kill the server before the log says so."""
+    """Roll the statements back, and kill the server before the rollback is flushed to the WAL."""
     with (
         psycopg.connect(server.superuser_dsn("here"), autocommit=True) as failing,
         psycopg.connect(server.superuser_dsn("here"), autocommit=True) as other,
@@ -31,7 +31,7 @@ def killed_after_rollback(server: EmbeddedServer, *statements: str) -> None:
 
 
 def test_a_failed_installation_and_a_kill() -> None:
-    """What a server makes of an unlogged table then is its own fault; ours are none of those."""
+    """Tables of ours are not unlogged, so that a failed installation and a kill do no harm."""
     with EmbeddedServer.start(durable=True, settings={"wal_writer_delay": "10s"}) as server:
         server.create_database("here")
         with psycopg.connect(server.superuser_dsn("here"), autocommit=True) as connection:
@@ -51,7 +51,7 @@ def test_a_failed_installation_and_a_kill() -> None:
 
 
 def test_what_an_unlogged_table_does() -> None:
-    """Should this fail, PostgreSQL was mended: say so in docs/crashes.md."""
+    """The server does not start after an unlogged table was rolled back; if it does, change docs/crashes.md."""
     with EmbeddedServer.start(durable=True, settings={"wal_writer_delay": "10s"}) as server:
         server.create_database("here")
         with pytest.raises(ServerError, match="File exists"):

@@ -1,8 +1,8 @@
-"""Plays a folder of PostgreSQL's own specs and compares each with its expected output.
+"""Play a folder of PostgreSQL's own specs, and compare each with its expected output.
 
 ``python -m tests.spec DIR [--only NAME…]``: DIR has the folders ``specs`` and ``expected``, as ``src/test/isolation``
-of PostgreSQL's source. A line for each spec, the first difference of each permutation that differs, and the sums.
-Exits with 1 unless all agree.
+of PostgreSQL's source. It prints a line for each spec, the first difference of each permutation that differs, and the
+totals. It exits with 1 unless all agree.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from twopc.sim.scenario.spec.play import SETTINGS, play
 
 
 async def compared(path: Path, expected: Path, server: EmbeddedServer) -> SpecAgreement | str:
-    """How far a spec agrees; if it cannot be played, why not."""
+    """Compare a spec with its expected output; return the error if it cannot be played."""
     try:
         text = path.read_text(encoding="utf-8")  # noqa: ASYNC240 -- nothing else runs
         return agreement(expected, await play(text, str(path), server))
@@ -29,7 +29,7 @@ async def compared(path: Path, expected: Path, server: EmbeddedServer) -> SpecAg
 
 
 async def compare(folder: Path, only: list[str]) -> int:
-    """Play the specs of a folder; how many do not agree in every permutation."""
+    """Play the specs of a folder; return how many differ in any permutation."""
     paths = [
         path for path in sorted((folder / "specs").glob("*.spec")) if not only or path.stem in only
     ]
@@ -60,7 +60,7 @@ def _say(*lines: object) -> None:
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.spec", description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME")

@@ -1,4 +1,4 @@
-"""What isolationtester would print of a spec is what it prints: waits, notices, errors and values, line by line.
+"""Tests that a spec's output equals isolationtester's: waits, notices, errors and values, line by line.
 
 The expected outputs beside the specs were written by isolationtester itself.
 """
@@ -30,7 +30,7 @@ TESTER = Path(_PLACES[0]) / "pginstall/lib/pgxs/src/test/isolation/isolationtest
 
 @pytest.fixture(scope="module")
 def server():
-    """One that shows values as PostgreSQL's own test suite does."""
+    """Start a server that shows values as in PostgreSQL's own test suite."""
     with EmbeddedServer.start(settings=SETTINGS) as started:
         yield started
 
@@ -49,7 +49,7 @@ async def test_it_is_printed_as_by_isolationtester(path: Path, server) -> None:
 
 
 async def test_who_waits_for_a_prepared_transaction_waits_here(server) -> None:
-    """isolationtester does not see it, and cancels the step after minutes."""
+    """A wait for a prepared transaction is seen; isolationtester does not see it, and cancels after minutes."""
     spec = SPECS / "prepared.spec"
 
     (played,) = await play(spec.read_text(encoding="utf-8"), str(spec), server)
@@ -62,7 +62,7 @@ async def test_who_waits_for_a_prepared_transaction_waits_here(server) -> None:
 
 
 async def test_an_order_in_which_a_busy_session_never_gets_free_cannot_be_played(server) -> None:
-    """isolationtester would wait for minutes; who has every order played wants those that can be."""
+    """An order with a step of a session that stays blocked is infeasible; isolationtester would wait for minutes."""
     text = """
     setup { CREATE TABLE t (a int); INSERT INTO t VALUES (1); }
     teardown { DROP TABLE t; }
@@ -87,7 +87,7 @@ async def test_an_order_in_which_a_busy_session_never_gets_free_cannot_be_played
 @pytest.mark.skipif(not TESTER.exists(), reason="these servers come without isolationtester")
 @pytest.mark.parametrize("path", EXPECTED, ids=lambda path: path.stem)
 def test_isolationtester_prints_it(path: Path, server) -> None:
-    """The file beside the spec is what the server's own isolationtester prints."""
+    """The server's own isolationtester prints the expected output beside the spec."""
     server.create_database(DATABASE)
     try:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""``twopc import spec`` and ``twopc export spec`` as somebody types them."""
+"""Tests of ``twopc import spec`` and ``twopc export spec`` on the command line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPECS = Path(__file__).parent / "specs"
 
 @pytest.fixture
 def twopc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
-    """The command line, in a folder of its own."""
+    """Return a function that runs the command in an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("NO_COLOR", "1")

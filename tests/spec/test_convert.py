@@ -1,4 +1,4 @@
-"""A spec becomes a scenario that says what isolationtester would do, and a file that says the same."""
+"""Tests that a spec becomes a scenario that does what isolationtester would do, and an equivalent file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def items(order) -> list[str]:
 
 
 def squeezed(value):
-    """Without what white space a file may change."""
+    """Replace white space, which a file may change, by single spaces."""
     if isinstance(value, dict):
         return {key: squeezed(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
@@ -39,7 +39,7 @@ def squeezed(value):
 
 @pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
 def test_the_file_says_what_the_spec_says(path: Path) -> None:
-    """By either way it is the same scenario, and nothing is wrong with it."""
+    """The converted spec and the file written from it are the same valid scenario."""
     text = path.read_text(encoding="utf-8")
     straight = from_document(convert.document(text, str(path)))
     written = parse(convert.yaml(text, str(path)), "written.twopc.yaml")
@@ -61,7 +61,7 @@ def test_sessions_are_plain_ones_at_the_publisher() -> None:
 
 
 def test_sessions_that_are_asked_for_by_name_have_isolationtesters() -> None:
-    """Only they are given one; a name is a constant, whatever the file is called."""
+    """If a spec refers to `application_name`, its sessions set isolationtester's, with any file name quoted."""
     spec = """session one
 step look { SELECT count(*) FROM pg_stat_activity WHERE application_name ~ 'isolation/'; }"""
     made = from_document(convert.document(spec, "it's.spec")).scenario
@@ -189,7 +189,7 @@ def test_mistakes_point_into_the_spec() -> None:
     ],
 )
 def test_scalars_are_read_back(value, written) -> None:
-    """As a value of a file: what YAML would read otherwise is in quotes."""
+    """Strings that YAML would read as other values are written in quotes."""
     assert scalar(value) == written
 
 

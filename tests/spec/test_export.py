@@ -1,4 +1,4 @@
-"""Scenarios of Publisher sessions as specs, and all others refused by name."""
+"""Tests that scenarios of Publisher sessions become specs, and all others are refused by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PostgreSQL's isolation specs are read as isolationtester reads them, and all their mistakes are told."""
+"""Tests that isolation specs are parsed as isolationtester does, and that all errors are reported."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_every_value_has_its_place() -> None:
 
 
 def test_a_block_ends_at_the_first_brace() -> None:
-    """As in isolationtester, wherever the brace stands."""
+    """A block ends at the first closing brace wherever it is, as in isolationtester."""
     _, document = read("session s step a { SELECT '{1}'; }")
 
     assert [each.mark.column for each in document.errors] == [31, 32, 34]

@@ -1,4 +1,4 @@
-"""Articles for golden tests: made by hand, each telling something that the others do not."""
+"""Articles for golden tests, written by hand; each has properties that the others do not have."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ VERSION = Column(name=VERSION_COLUMN, type="uuid", not_null=True, default="gen_r
 
 
 def key(name: str, *columns: str) -> UniqueKey:
-    """A primary key."""
+    """Return a primary key."""
     definition = f"PRIMARY KEY ({', '.join(columns)})"
     return UniqueKey(name=name, columns=columns, primary=True, constraint=definition)
 
 
-#: One key, nothing else: the shortest text.
+#: One key and nothing else: the shortest text.
 ACCOUNT = Article(
     schema="public",
     table="account",
@@ -37,7 +37,7 @@ ACCOUNT = Article(
     uniques=(key("account_pkey", "id"),),
 )
 
-#: A composite key, a second unique key, a foreign key that acts, a check, and a schema.
+#: A composite key, a second unique key, a foreign key with an action, a check, and a schema.
 LINE = Article(
     schema="sales",
     table="line",
@@ -86,7 +86,7 @@ LINE = Article(
     ),
 )
 
-#: Values that the Publisher makes, generated columns, a type of the user's, rows that come back.
+#: Values made by the Publisher, generated columns, a user's type, rows that are written back.
 THING = Article(
     schema="public",
     table="thing",
@@ -123,7 +123,7 @@ THING = Article(
     ),
 )
 
-#: Names that mean something to SQL, to format strings, to psycopg and to our own text.
+#: Names with a meaning in SQL, format strings, psycopg and our own text.
 ODD = Article(
     schema='the "odd" one',
     table="t%s{}\\'",
@@ -160,10 +160,10 @@ ARTICLES = {
     "hostile_names": ODD,
     "filters": CUSTOMER,
 }
-#: Those whose texts are kept as a whole.
+#: Articles whose texts are stored as a whole.
 WHOLE = ("account", "composite_key", "hostile_names")
 
-#: Expressions that make the Publisher's values, as the catalogs would give them.
+#: Expressions of the Publisher's values, as the catalogs would return them.
 EXPRESSIONS = {
     "id": "nextval('public.thing_id_seq'::regclass)",
     "nr": "nextval('public.nr'::regclass)",
@@ -172,7 +172,7 @@ EXPRESSIONS = {
 
 
 def table_of(article: Article, *triggers: UserTrigger) -> Table:
-    """The Publisher's or the Subscriber's table behind an article."""
+    """Return the table of an article at the Publisher or the Subscriber."""
     return Table(
         schema=article.schema,
         name=article.table,

@@ -1,4 +1,4 @@
-"""Rules for ``.sql`` files: a header that tells the truth, pinned functions, comments for all of them.
+"""Rules for ``.sql`` files: a correct header, a pinned search path, an owner, and comments.
 
 A test is a rule, and lists every offender.
 """
@@ -13,8 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 FILES = sorted(ROOT.glob("*/sql/*.sql"))
 CREATES = re.compile(r"^\s*create (?:or replace )?(function|procedure) (\S+?)\(", re.M)
-#: Functions without a search path of their own. Each runs with the rights of its caller, names every object
-#: with its schema, and is called for every row, or calls what a user wrote, who expects the caller's path.
+#: Functions without a search path of their own. Each runs with the rights of its caller, names every object with its
+#: schema, and either is called for every row, or calls a user's code, which expects the caller's path.
 UNPINNED = {
     "apply_call", "apply_net", "apply_proc_call", "apply_statement", "call_settings", "change_table", "msins", "msreplace", "msupd_bitmap", "net_updates", "set_calls",
     "set_updates",
@@ -23,24 +23,24 @@ HOLE = re.compile(r"(?<!\{)\{(\w+)\}(?!\})")
 
 
 def name_of(path: Path) -> str:
-    """How a test is called."""
+    """Return the name of a file relative to the root."""
     return str(path.relative_to(ROOT))
 
 
 def split(path: Path) -> tuple[str, str]:
-    """Header and body."""
+    """Return the header and the body of a file."""
     lines = path.read_text(encoding="utf-8").splitlines()
     length = next(place for place, line in enumerate(lines) if not line.startswith("--"))
     return "\n".join(lines[:length]), "\n".join(lines[length:])
 
 
 def test_there_are_files() -> None:
-    """The rules below are about something."""
+    """There are files in each of the three folders."""
     assert {"publisher", "subscriber", "twopc"} <= {path.parts[-3] for path in FILES}
 
 
 def test_header() -> None:
-    """What it is, who calls it, which tables it touches, and which holes it has: exactly those."""
+    """A header describes the file, and names its callers, its tables and exactly its placeholders."""
     offenders = []
     for path in FILES:
         name, (header, body) = name_of(path), split(path)
@@ -60,12 +60,12 @@ def test_header() -> None:
 
 
 def _untidy(stem: str, body: str) -> Iterator[str]:
-    """What is wrong with the functions that a file creates."""
+    """Yield the faults of the functions that a file creates."""
     for found in CREATES.finditer(body):
         kind, name = found[1], re.escape(found[2])
         rest = body[found.end() :]
         pinned = re.search(r"\nset search_path = pg_catalog, pg_temp\b", rest)
-        # the names in a body of standard SQL are looked up once, when it is created
+        # names in a body of standard SQL are resolved once, when it is created
         bound = "language sql" in rest and "begin atomic" in rest
         if stem in UNPINNED:
             if pinned:
@@ -86,7 +86,7 @@ def _untidy(stem: str, body: str) -> Iterator[str]:
 
 
 def test_functions_are_pinned_and_commented() -> None:
-    """A search path of our own, an owner, nothing for PUBLIC, and a COMMENT."""
+    """Functions have a pinned search path, an owner, no rights for PUBLIC, and a COMMENT."""
     offenders = [
         f"{name_of(path)}: {words}"
         for path in FILES
@@ -96,7 +96,7 @@ def test_functions_are_pinned_and_commented() -> None:
 
 
 def test_every_file_is_used() -> None:
-    """A file that nothing renders is left over."""
+    """Every file is rendered by some code."""
     sources = "\n".join(
         p.read_text(encoding="utf-8") for p in ROOT.glob("*/**/*.py") if "tests" not in p.parts
     )
@@ -104,7 +104,7 @@ def test_every_file_is_used() -> None:
 
 
 def test_nothing_is_looked_up_where_a_user_may_create() -> None:
-    """The statement for which triggers of a user's get their path names everything of its own by schema."""
+    """Statements that run with the path of a user's triggers name all of their own objects by schema."""
     opened = {
         path.stem: re.findall(r"\{opened\}(.*?)\{closed\}", split(path)[1], re.S) for path in FILES
     }
@@ -119,7 +119,7 @@ def test_nothing_is_looked_up_where_a_user_may_create() -> None:
 
 
 def test_literals_mean_the_same_in_every_session() -> None:
-    """A backslash stands for itself or not as standard_conforming_strings says, but in E''."""
+    """Literals with backslashes are written as E'', since others depend on `standard_conforming_strings`."""
     offenders = []
     for path in FILES:
         code = re.sub(r"(?m)(^|\s)-- .*$", "", split(path)[1])

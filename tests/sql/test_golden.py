@@ -1,9 +1,9 @@
-"""The SQL that is installed for a table: a change of it is seen, and read, before it is committed.
+"""Golden tests of the SQL that is installed for a table: a change is visible before it is committed.
 
-Of three tables the whole text is kept; of the others what differs from the first. What is the same for every table
-stands in the files it is installed from.
+The whole text of three tables is stored; of the others, the differences from the first. Text that is the same for every
+table is in the files from which it is installed.
 
-``make golden`` writes the files anew.
+``make golden`` rewrites the files.
 """
 
 from __future__ import annotations
@@ -32,36 +32,36 @@ LINK = subscriber_objects.LinkAddress(
 
 
 def whole(texts: Iterable[str]) -> str:
-    """Every statement, each ended and set apart."""
+    """Return every statement, each terminated and on lines of its own."""
     return "\n".join(text.strip().rstrip(";") + ";\n" for text in texts)
 
 
 def test_no_password_is_in_a_text() -> None:
-    """A Subscriber's link has one."""
+    """No text contains the password of a Subscriber's link."""
     assert LINK.password not in whole(subscriber_objects.install_texts("shop", SITES, LINK))
 
 
 def test_shared_objects_of_a_subscriber_that_reads(golden: Golden) -> None:
-    """What a Subscriber has before its first article where agents alone make changes."""
+    """The objects that a read-only Subscriber has before its first article."""
     golden("subscriber/read_only.sql", whole(read_only.install_texts("shop", SITES, "sales")))
 
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_article(golden: Golden, name: str) -> None:
-    """Types, procedures and triggers, and what drops them; at a Subscriber the table, too."""
+    """The types, procedures and triggers of an article, what drops them, and the Subscriber's table."""
     for end, text in (("publisher", published), ("subscriber", subscribed)):
         golden(f"{end}/{name}.sql", text(ARTICLES[name]))
 
 
 @pytest.mark.parametrize("name", sorted({*ARTICLES} - {*WHOLE}))
 def test_what_differs_of_others(golden: Golden, name: str) -> None:
-    """From `WHOLE`'s first."""
+    """The differences of other articles from the first of `WHOLE`."""
     for end, text in (("publisher", published), ("subscriber", subscribed)):
         golden(f"{end}/{name}.diff", difference(text(ARTICLES[name]), text(ARTICLES[WHOLE[0]])))
 
 
 def test_article_beside_row_triggers_of_the_user(golden: Golden) -> None:
-    """Where the user has AFTER ROW triggers, ours are AFTER ROW too, and come first."""
+    """If the user has AFTER ROW triggers, ours are AFTER ROW too, and fire first."""
     article = ARTICLES["account"]
     audit = UserTrigger(name="audit", before=False, row=True, insert=True, update=True, delete=True)
     text = subscribed(article, table_of(article, audit))
@@ -69,7 +69,7 @@ def test_article_beside_row_triggers_of_the_user(golden: Golden) -> None:
 
 
 def published(article: Article) -> str:
-    """Everything of one article at the Publisher."""
+    """Return all SQL of one article at the Publisher."""
     texts = ProcedureTexts(article, OWNER, path=["sales"] if article.writes_back else [])
     return whole(
         [
@@ -81,7 +81,7 @@ def published(article: Article) -> str:
 
 
 def subscribed(article: Article, held: Table | None = None) -> str:
-    """Everything of one article at a Subscriber."""
+    """Return all SQL of one article at a Subscriber."""
     texts = TriggerTexts(article, SITES, OWNER, held)
     return whole(
         [
@@ -97,7 +97,7 @@ def subscribed(article: Article, held: Table | None = None) -> str:
 
 
 def test_texts_are_the_same_every_time() -> None:
-    """No order of a set, no clock and no chance is in them."""
+    """Texts depend neither on the order of a set, nor on a clock or random values."""
     first = [
         ProcedureTexts(ODD, OWNER).all(EXPRESSIONS),
         TriggerTexts(ODD, SITES, OWNER).functions(),

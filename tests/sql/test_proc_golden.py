@@ -1,4 +1,4 @@
-"""The SQL that is made of published routines, whole."""
+"""Golden tests of the SQL that is generated for published routines."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from twopc.publisher.proc_execution.texts import RoutineTexts, ServerSignature, 
 
 
 def article(definition: str, *arguments: Argument, **more: object) -> ProcArticle:
-    """A routine, as the server describes it."""
+    """Return a routine, as the server describes it."""
     made = {"schema": "public", "name": "give_raise", "kind": "p", **more}
     return ProcArticle(article_id=7, arguments=arguments, definition=definition, **made)  # type: ignore[arg-type]
 
 
 def argument(name: str, type: str, mode: str = "i") -> Argument:
-    """One of a routine's."""
+    """Return an argument of a routine."""
     return Argument(name=name, mode=mode, type=type)
 
 
@@ -70,6 +70,6 @@ ROUTINES: dict[str, tuple[ProcArticle, ServerSignature]] = {
 
 @pytest.mark.parametrize("name", ROUTINES)
 def test_a_published_routine(golden: Golden, name: str) -> None:
-    """Body, arguments, runner, what stands in its place, and what drops them."""
+    """The body, arguments, runner and replacement of a routine, and what drops them."""
     texts = RoutineTexts(*ROUTINES[name])
     golden(f"publisher/proc_{name}.sql", whole([*texts.all(), *drop_texts(7)]))

@@ -1,4 +1,4 @@
-"""The SQL of propagation, whole; see `test_golden`."""
+"""Golden tests of the SQL of propagation; see `test_golden`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_what_a_subscriber_has_before_its_first_article(golden: Golden) -> None:
 
 
 def of_article(name: str) -> str:
-    """Types, procedures, what applies commands to them, and what drops it all."""
+    """Return an article's types and procedures, what applies its commands, and what drops them."""
     article, methods = ARTICLES[name], FORMATS.get(name, {})
     place = dataclasses.replace(PLACE, held=table_of(article))
     if "audit.kept" in str(methods):
@@ -54,7 +54,7 @@ def test_what_differs_of_others(golden: Golden, name: str) -> None:
 
 
 def test_more_values_than_arguments(golden: Golden) -> None:
-    """Each image is one argument."""
+    """Each row image is one argument if a table has too many columns."""
 
     def of(count: int) -> str:
         columns = tuple(Column(name=f"col{n}", type="integer") for n in range(1, count + 1))
@@ -65,7 +65,7 @@ def test_more_values_than_arguments(golden: Golden) -> None:
 
 
 def test_vendor(golden: Golden) -> None:
-    """The seed's example, as `sp_scriptinsproc` and its like show it."""
+    """The default procedures of AdventureWorks' Vendor, as `sp_scriptinsproc` etc. print them."""
     scripts = ("sp_scriptinsproc", "sp_scriptsupdproc", "sp_scriptdelproc")
     golden(
         "subscriber/propagation/vendor.sql",

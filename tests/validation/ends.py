@@ -1,4 +1,4 @@
-"""Where a validation of a topology's Subscriber works."""
+"""The databases that a validation of a topology's Subscriber connects to."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from twopc.sim.validation import ValidationEnds
 
 
 def ends(topology: Topology, subscriber: str) -> ValidationEnds:
-    """By the topology's administrators."""
+    """Return the connections of a validation, as the topology's administrators."""
     return ValidationEnds(
         publisher=topology.publisher,
         subscriber=subscriber,

@@ -1,6 +1,6 @@
-"""Validations while everybody writes: none may raise a false alarm, and every row must be decided.
+"""Validations during a workload: none may raise a false alarm, and every row must be decided.
 
-``python -m tests.validation.online --validations 1000 --seed 1`` counts them; a few run with the tests.
+``python -m tests.validation.online --validations 1000 --seed 1`` counts them; the tests run a few.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from twopc.validation import ArticleVerdict
 
 @dataclass(slots=True)
 class Outcome:
-    """What a run came to."""
+    """The results of a run."""
 
     validations: int = 0
-    """Of one subscription each, all its tables."""
+    """Validations of one subscription each, with all its tables."""
     alarms: list[ArticleVerdict] = field(default_factory=list)
     undecided: int = 0
-    """Rows that were changed whenever they were looked at."""
+    """Rows that were changed at every look."""
     looks: int = 0
     rows: int = 0
     ledger: Ledger = field(default_factory=Ledger)
 
     def take(self, found: list[ArticleVerdict]) -> None:
-        """Count one validation in."""
+        """Add the results of one validation."""
         self.validations += 1
         self.looks += found[0].looks
         for verdict in found:
@@ -45,7 +45,7 @@ class Outcome:
 
 
 class _EnoughError(Exception):
-    """The validations are done: the writers may stop."""
+    """Raised in the writers when the validations are done, to stop them."""
 
 
 async def run(topology: Topology, *, validations: int, seed: str, streams: int = 1) -> Outcome:
@@ -85,7 +85,7 @@ async def run(topology: Topology, *, validations: int, seed: str, streams: int =
 
 
 async def main(subscribers: int, **options: Any) -> Outcome:
-    """A run on servers of its own."""
+    """Run on temporary servers."""
     names = [f"sub{number}" for number in range(1, subscribers + 1)]
     async with Topology(subscribers=names) as topology:
         return await run(topology, **options)

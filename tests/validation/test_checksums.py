@@ -1,4 +1,4 @@
-"""A row's checksum: the same wherever the row is, and another as soon as one bit of it differs."""
+"""Tests of a row's checksum: it is the same in every database, and differs if one bit of the row differs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ create type mood as enum ('sad', 'ok', 'happy');
 create domain positive as int check (value > 0);
 create type pair as (a int, b text);
 """
-#: Types, and values that must all have different checksums, though some are equal to an operator.
+#: Types, and values that must all have different checksums, although operators call some of them equal.
 VALUES: dict[str, Sequence[str | None]] = {
     "boolean": ("t", "f", None),
     "smallint": ("0", "1", "-1", None),
@@ -75,7 +75,7 @@ def article(types: Sequence[str]) -> Article:
 
 
 def filled(database: Database, *before: str) -> psycopg.Connection[Any]:
-    """Rows with every value of every type, each type in a column of its own."""
+    """Fill a table with every value of every type, each type in its own column."""
     connection = database.connect()
     for statement in before:
         connection.execute(statement.encode())
@@ -90,14 +90,14 @@ def filled(database: Database, *before: str) -> psycopg.Connection[Any]:
 
 
 def rows(connection: psycopg.Connection[Any], texts: ChecksumTexts) -> dict[str, int]:
-    """Checksums by key."""
+    """Return checksums by key."""
     connection.execute(PINNED)
     found = connection.execute(texts.rows(), ([], list(range(1024)))).fetchall()
     return {key: checksum for _, checksum, key in found}
 
 
 def test_every_value_has_its_own(fresh_database: Database) -> None:
-    """Those too that an operator calls equal, and NULL."""
+    """All values of a type have different checksums, also those that an operator calls equal, and NULL."""
     with filled(fresh_database) as connection:
         connection.execute(PINNED)
         for place, (name, values) in enumerate(VALUES.items()):
@@ -113,7 +113,7 @@ def test_every_value_has_its_own(fresh_database: Database) -> None:
 
 
 def test_the_same_rows_have_the_same_in_every_database(make_database: MakeDatabase) -> None:
-    """Whatever the OIDs of types, the settings of sessions and the place of rows and columns."""
+    """Checksums depend neither on OIDs of types, nor on settings, nor on the place of rows and columns."""
     texts = ChecksumTexts(article(tuple(VALUES)))
     with (
         filled(make_database()) as one,
@@ -138,7 +138,7 @@ def test_the_same_rows_have_the_same_in_every_database(make_database: MakeDataba
     ],
 )  # fmt: skip
 def test_every_bit_counts(fresh_database: Database, kind: str, flip: str) -> None:
-    """A row in which any one bit is another has another checksum."""
+    """Rows that differ in one bit have different checksums."""
     bits = {"bigint": 64, "integer": 32, "double precision": 64, "uuid": 128, "bytea": 20_000}[kind]
     value = {
         "double precision": "0.1",
@@ -176,7 +176,7 @@ def _flipped(connection: psycopg.Connection[Any], kind: str, flip: str, place: i
 
 
 def test_keys_are_left_out_by_value(fresh_database: Database) -> None:
-    """Each as text; the rest is counted by bucket, and together."""
+    """Rows whose keys, as text, are listed are left out of the buckets."""
     texts = ChecksumTexts(article(()), belongs=sql.SQL("t.id % 2 = 0"))
     with fresh_database.connect() as connection:
         connection.execute("create table t as select g as id from generate_series(1, 1000) g")
@@ -192,7 +192,7 @@ def test_keys_are_left_out_by_value(fresh_database: Database) -> None:
 
 
 def test_no_cast_of_the_owners_is_called(fresh_database: Database) -> None:
-    """Whoever owns a type may make casts between it and text; keys and values are read and printed without them."""
+    """Keys and values are read and printed without the casts that the owner of a type has defined."""
     with fresh_database.connect() as connection:
         connection.execute(
             "create type mood as enum ('calm', 'cross');"

@@ -1,4 +1,4 @@
-"""Validation finds every row that differs, by key, and repairs it; what is the same it leaves alone."""
+"""Tests that validation finds every row that differs, by key, and repairs it, and leaves all others."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ async def wired(make_topology: MakeTopology, *subscribers: str) -> Topology:
 
 
 async def judged(topology: Topology, **options: Any) -> dict[str, ArticleVerdict]:
-    """A validation of the only Subscriber, by article."""
+    """Validate the only Subscriber; return the verdicts by article."""
     found = await validate(ends(topology, "sub1"), advance=topology.sync, **options)
     return {verdict.article: verdict for verdict in found}
 
 
 async def tamper(topology: Topology, statement: str) -> None:
-    """Change the Subscriber's rows behind everybody's back."""
+    """Change the Subscriber's rows without firing triggers."""
     await topology.execute(
         "sub1", f"begin; set local session_replication_role = replica; {statement}; commit"
     )
 
 
 async def test_nothing_differs(make_topology: MakeTopology) -> None:
-    """Filters, hidden and generated columns and NULLs among it; after changes from both ends too."""
+    """Copies with filters, hidden and generated columns and NULLs pass, also after changes at both nodes."""
     topology = await wired(make_topology)
     found = await judged(topology)
     assert [(v.article, v.number, v.actual.rows) for v in found.values()] == [
@@ -99,7 +99,7 @@ DAMAGE = {
 
 
 async def test_every_damage_is_found_and_repaired(make_topology: MakeTopology) -> None:
-    """By key, with the Publisher's version, and without anything travelling back."""
+    """Each damage is found by key and repaired with the Publisher's version, and no change is captured."""
     topology = await wired(make_topology)
     await judged(topology)
     read = "select read_to::text from msrepl.mspublisher_databases"
@@ -125,7 +125,7 @@ async def test_every_damage_is_found_and_repaired(make_topology: MakeTopology) -
 
 
 async def test_keys_of_several_columns(make_topology: MakeTopology) -> None:
-    """Named as the key names them, whatever is in them."""
+    """Keys of several columns are shown in the order of the key, with any content."""
     topology = await wired(make_topology)
     await tamper(topology, "delete from line where item = 7; update line set n = -1 where item = 8")
     found = (await judged(topology, repair=True))["line"]
@@ -148,7 +148,7 @@ async def test_keys_of_several_columns(make_topology: MakeTopology) -> None:
 
 
 async def test_all_rows_differ(make_topology: MakeTopology) -> None:
-    """However many: all are repaired."""
+    """If all rows differ, all are repaired."""
     topology = await wired(make_topology)
     await tamper(topology, "update line set n = n + 1; truncate other")
     found = await judged(topology, repair=True)
@@ -161,7 +161,7 @@ async def test_all_rows_differ(make_topology: MakeTopology) -> None:
 async def test_an_own_transaction_that_is_not_finished_everywhere(
     make_topology: MakeTopology,
 ) -> None:
-    """What the Publisher has and the Subscriber has prepared only is no difference."""
+    """A change committed at the Publisher and only prepared at the Subscriber is no difference."""
     topology = await wired(make_topology)
     before = await judged(topology)
     async with topology.transaction("sub1") as transaction:
@@ -171,7 +171,7 @@ async def test_an_own_transaction_that_is_not_finished_everywhere(
 
 
 async def test_no_such_subscription(make_topology: MakeTopology) -> None:
-    """Names what there is; an agent that does not deliver is waited for in vain, not for ever."""
+    """The error names the existing articles; waiting for an agent that does not deliver ends with an error."""
     topology = await wired(make_topology)
     with pytest.raises(
         SubscriptionError, match="no subscription to 'nothing'; it has item, line, other"
@@ -186,7 +186,7 @@ async def test_no_such_subscription(make_topology: MakeTopology) -> None:
 async def test_agents_that_run_by_themselves_are_not_driven(
     make_topology: MakeTopology, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Elsewhere they may run: a second log reader would be refused."""
+    """With `drive=False` no agents are run: they run elsewhere, and a second log reader would be refused."""
     topology = await wired(make_topology)
     await topology.start_agents()
 

@@ -1,4 +1,4 @@
-"""What is under way is no difference, what is damaged meanwhile is, and what was skipped is found."""
+"""Tests of validations during changes: transactions in progress are no difference, damage and skipped changes are."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def judged(topology: Topology, subscriber: str = "sub1", **options: Any) -
     ],
 )
 async def test_between_two_sites(make_topology: MakeTopology, commit: str, point: str) -> None:
-    """An own transaction that only one of them has committed: inserted, changed and deleted rows."""
+    """An own transaction that only one site has committed is no difference: inserted, changed, deleted rows."""
     points, found = Points(), []
     topology = await wired(make_topology, subscribers=("sub1",), points=points)
 
@@ -79,7 +79,7 @@ async def test_between_two_sites(make_topology: MakeTopology, commit: str, point
 
 
 async def test_a_branch_that_does_not_end_is_told(make_topology: MakeTopology) -> None:
-    """Committed at the Subscriber, prepared at the Publisher: what it changed there cannot be known yet."""
+    """If a branch stays prepared at the Publisher, the validation fails with an error that refers to `indoubt`."""
     points = Points()
     topology = await wired(make_topology, subscribers=("sub1",), points=points)
 
@@ -96,7 +96,7 @@ async def test_a_branch_that_does_not_end_is_told(make_topology: MakeTopology) -
 
 
 async def test_damage_among_writers(make_topology: MakeTopology) -> None:
-    """Exactly the damaged rows are found, and mended, while everybody writes."""
+    """Exactly the damaged rows are found and repaired while clients write."""
     topology = await make_topology(subscribers=("sub1", "sub2"))
     await make_workload(topology)
     await topology.execute(
@@ -138,7 +138,7 @@ async def test_damage_among_writers(make_topology: MakeTopology) -> None:
 
 
 async def test_a_skipped_transaction_is_found(make_topology: MakeTopology) -> None:
-    """A row is gone at the Subscriber, its change cannot be applied (20598), is skipped, and found missing."""
+    """A skipped transaction, one of whose rows is missing at the Subscriber (20598), is found by validation."""
     topology = await wired(
         make_topology, subscribers=("sub1",), profile=Profile(skip_errors=("20598",))
     )
@@ -149,14 +149,14 @@ async def test_a_skipped_transaction_is_found(make_topology: MakeTopology) -> No
     await topology.execute("pub", "update item set n = 5 where id in (3, 4)")
     await topology.sync()
     found = await judged(topology, repair=True)
-    # the transaction was dropped as a whole
+    # the transaction was skipped as a whole
     assert found.named() == ["missing (id = 3)", "changed (id = 4)"]
     assert (await judged(topology)).passed
     await topology.assert_converged("item")
 
 
 async def test_repair_lets_a_stopped_agent_go_on(make_topology: MakeTopology) -> None:
-    """Without skipping, the agent stops before the change; validation cannot come so far, and says so."""
+    """If the agent has stopped with an error, validation fails with the same error."""
     topology = await wired(make_topology, subscribers=("sub1",))
     await topology.execute(
         "sub1",
@@ -170,7 +170,7 @@ async def test_repair_lets_a_stopped_agent_go_on(make_topology: MakeTopology) ->
 
 
 async def test_clean_up_waits_for_a_validation(make_topology: MakeTopology) -> None:
-    """What is stored is read by transaction, so it stays until the validation is over."""
+    """Clean-up keeps all stored transactions until a validation, which reads them, has ended."""
     topology = await wired(make_topology, subscribers=("sub1",))
     await topology.execute("pub", "update item set n = 1")
     await topology.sync()
@@ -180,7 +180,7 @@ async def test_clean_up_waits_for_a_validation(make_topology: MakeTopology) -> N
         await node.connect() as cleaning,
         await AsyncConnection.connect(node.app_dsn) as stranger,
     ):
-        # any role may take any advisory lock: it does not count
+        # any role may take any advisory lock, so that of another role has no effect
         await stranger.execute("select pg_advisory_lock(hashtext('msrepl retention'), 0)")
         async with kept(reading):
             done = await clean_up(cleaning)
@@ -191,7 +191,7 @@ async def test_clean_up_waits_for_a_validation(make_topology: MakeTopology) -> N
 
 
 async def test_a_row_that_never_rests_is_undecided(make_topology: MakeTopology) -> None:
-    """Neither equal nor different: it was changed at every look. The others are decided."""
+    """A row that was changed at every look is undecided, neither equal nor different; the others are decided."""
     topology = await wired(make_topology, subscribers=("sub1",))
 
     async def advance() -> None:
@@ -206,7 +206,7 @@ async def test_a_row_that_never_rests_is_undecided(make_topology: MakeTopology) 
 
 
 async def test_only_what_is_as_it_was_found_is_repaired(make_topology: MakeTopology) -> None:
-    """A row that has changed at either end since, or is being changed, is left for the next validation."""
+    """A row that has changed at either node since it was found, or is being changed, is not repaired."""
     topology = await wired(make_topology, subscribers=("sub1",))
     await topology.execute(
         "sub1",
@@ -221,7 +221,7 @@ async def test_only_what_is_as_it_was_found_is_repaired(make_topology: MakeTopol
     fetched: list[list[Key]] = []
 
     async def fetch(keys: Sequence[Key]) -> Mapping[Key, tuple[int, Values]]:
-        if keys == [("1",)]:  # asked for again once it is inserted: it has been deleted meanwhile
+        if keys == [("1",)]:  # requested again once it is inserted: it has been deleted meanwhile
             await topology.execute("pub", "delete from item where id = 1")
         fetched.append(sorted(keys))
         cursor = await publisher.execute(
@@ -260,7 +260,7 @@ async def test_only_what_is_as_it_was_found_is_repaired(make_topology: MakeTopol
 async def test_every_format_tells_which_rows_it_touches(
     make_topology: MakeTopology, form: str
 ) -> None:
-    """Rows inserted, changed, moved and deleted between the two moments, of a key with hostile texts."""
+    """Commands of every format identify the rows that they change between two looks, also by hostile keys."""
     topology = await make_topology(subscribers=("sub1",))
     await topology.execute(
         "pub",
@@ -278,7 +278,7 @@ async def test_every_format_tells_which_rows_it_touches(
     turns = iter(range(1, 3))
 
     async def advance() -> None:
-        for turn in turns:  # one of them
+        for turn in turns:  # one turn for each call
             await topology.execute(
                 "pub",
                 f"""
@@ -300,7 +300,7 @@ async def test_every_format_tells_which_rows_it_touches(
 
 
 async def test_a_filter_of_the_subscription(make_topology: MakeTopology) -> None:
-    """Each Subscriber is compared with its own part, and rows move into and out of it."""
+    """A Subscriber is compared with its own partition, into and out of which rows move."""
     topology = await make_topology(subscribers=("sub1", "sub2"))
     await topology.execute("pub", TABLE)
     await topology.publish("item")

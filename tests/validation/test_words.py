@@ -1,4 +1,4 @@
-"""What a verdict says, and which rows a command touches."""
+"""Tests of the messages of a verdict, and of the rows that a command touches."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def distributed(operation: str, form: Format) -> DistributedArticle:
 def test_a_command_names_the_rows_that_it_touches(
     operation: str, form: Format, old: list[str], new: list[str]
 ) -> None:
-    """Whatever the format and however the values are quoted."""
+    """A command of any format identifies the rows that it touches, however their values are quoted."""
     article = distributed(operation, form)
     relation = RelationMessage(
         oid=1, schema="public", name="NULL t'", replica_identity="f",
@@ -76,7 +76,10 @@ def verdict(
 
 
 def test_the_words_are_the_originals() -> None:
-    """20527 and 20575 if all is well; 20524 for the number of rows, 20525 for their contents; 20574."""
+    """The messages have SQL Server's numbers and texts.
+
+    20527 and 20575 if the validation passed; 20524 for the number of rows, 20525 for their contents, and 20574.
+    """
     same = Total(rows=2, checksum=255)
     passed = verdict(expected=same, actual=same)
     assert passed.passed
@@ -101,7 +104,7 @@ def test_the_words_are_the_originals() -> None:
 
 
 def test_rows_are_named() -> None:
-    """By key, and how they differ."""
+    """A difference is described by the row's key and its kind."""
     found = verdict(
         RowDifference(key=("1", "2"), expected=1, actual=2),
         RowDifference(key=("1", "3"), expected=1, actual=None),
@@ -121,7 +124,7 @@ def test_rows_are_named() -> None:
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1)), st.lists(st.integers(-(2**63), 2**63 - 1)))
 def test_totals_take_rows_back(kept: list[int], taken: list[int]) -> None:
-    """In any order."""
+    """Totals from which rows are removed equal those without them, in any order."""
     one, other = Total(), Total()
     for checksum in kept:
         one.count(checksum)

@@ -1,7 +1,7 @@
-"""A drawn workload at a Publisher and Subscribers while agents, log reader and servers die at any moment.
+"""A random workload at a Publisher and Subscribers while agents, log reader and servers crash.
 
-Every statement that puts a value somewhere puts one that nobody else does, and no key is used twice: so each
-delivery is known again. Run by itself: ``python -m tests.model.distribution.drawn --transactions 5000 --seed 1``.
+Every statement that stores a value stores a unique one, and no key is used twice, so that each delivery can be
+identified. Run by itself: ``python -m tests.model.distribution.drawn --transactions 5000 --seed 1``.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ POLL_S = 0.05
 
 @dataclass(slots=True, kw_only=True)
 class Found:
-    """What came of a run."""
+    """The results of a run."""
 
     committed: int
     killed: Counter[str]
     problems: list[str]
     deliveries: int
     seconds: float
-    """Of virtual time."""
+    """Virtual time."""
     trace: tuple[object, ...] = field(repr=False)
     """Equal for equal seeds."""
 
 
 class Writer:
-    """An application at one node: its rows are its own, and each change of theirs has a token."""
+    """An application at one node, which changes only its own rows, each time with a new token."""
 
     def __init__(self, rig: Rig, node: str, number: int, tokens: list[int]) -> None:
         self._rig = rig
@@ -56,11 +56,11 @@ class Writer:
         self._keys: list[int] = []
         self._next = number * 100_000
         self.put: list[int] = []
-        """Tokens that are committed."""
+        """Tokens of committed transactions."""
         self.committed = 0
 
     def statements(self) -> tuple[list[str], list[int]]:
-        """The next transaction, and its tokens."""
+        """Return the statements of the next transaction, and its tokens."""
         texts: list[str] = []
         put: list[int] = []
         for _ in range(self._chance.choice((1, 1, 2, 4))):
@@ -92,7 +92,7 @@ class Writer:
         return texts, put
 
     def run(self, count: int) -> Steps[None]:
-        """So many transactions, each at the Publisher and then at home."""
+        """Execute this many transactions, each at the Publisher and then at the writer's own node."""
         rig, home = self._rig, self.node
         for _ in range(count):
             yield rig.kernel.env.timeout(self._chance.expovariate(1 / 0.02))
@@ -105,7 +105,7 @@ class Writer:
             self.committed += 1
 
     def _at_home(self, texts: Sequence[str]) -> Steps[None]:
-        """Until it is there: the server may go down before, or while the commit is under way."""
+        """Repeat a transaction until it has committed; the server may crash before or during the commit."""
         rig = self._rig
         marked = f"insert into done values ({self.committed})"
         while True:
@@ -129,7 +129,7 @@ def run(
     seed: int, *, transactions: int = 240, subscribers: int = 3, streams: int = 1, mean_s: float = 0.15,
     wiring: Wiring | None = None,
 ) -> Found:  # fmt: skip
-    """Load, with something killed every `mean_s` on average, and then peace until all is delivered."""
+    """Run a load with a fault every `mean_s` seconds on average; then heal all faults and deliver everything."""
     names = [f"sub{number}" for number in range(1, subscribers + 1)]
     rig = Rig(
         *(SubscriberSpec(name=name, streams=streams, batch=5) for name in names), rows=(), seed=seed, poll_s=POLL_S,
@@ -144,7 +144,7 @@ def run(
     killed: Counter[str] = Counter()
     chaos = rig.kernel.spawn(_chaos(rig, working, killed, mean_s), "chaos")
     rig.kernel.run(chaos)
-    rig.until(1.0)  # servers that went down are back
+    rig.until(1.0)  # servers that crashed have restarted
     rig.distribution.start()
     problems: list[str] = []
     try:
@@ -175,7 +175,7 @@ def run(
 
 
 def _chaos(rig: Rig, working: Sequence[object], killed: Counter[str], mean_s: float) -> Steps[None]:
-    """While anybody writes, something dies, and comes back a little later."""
+    """While any client writes, inject faults that are healed a little later."""
     chance = rig.kernel.random("chaos")
     names = [name for name in rig.nodes if name != "pub"]
     while any(not one.processed for one in working):  # type: ignore[attr-defined] # processes
@@ -209,7 +209,7 @@ def _later(rig: Rig, seconds: float, act: object) -> Steps[None]:
 
 
 def main() -> None:
-    """Run, and tell."""
+    """Run with the command's arguments, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--transactions", type=int, default=5000)
     parser.add_argument("--subscribers", type=int, default=3)

@@ -1,5 +1,7 @@
-"""A Publisher and Subscribers in virtual time with distribution, and the least of immediate updating: a change is
-made at both ends by one transaction each, and marked at the Publisher."""
+"""Nodes in virtual time with distribution, and a minimal form of immediate updating.
+
+A change of a Subscriber is made at both nodes by one transaction each, and marked at the Publisher.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ from twopc.sim.model.wiring import Wiring
 ACCOUNT = TableSpec(
     name="account", columns={"id": "int", "owner": "text", "balance": "int"}, key=("id",)
 )
-#: Version of rows that nobody has changed yet.
+#: The version of rows that have not been changed.
 FIRST = "00000000-0000-0000-0000-000000000000"
 _MARK = """
 insert into msrepl.branch_marker (gid, xid, participants, originator)
@@ -36,12 +38,12 @@ values (:gid, pg_current_xact_id(), :sites, :originator)
 
 
 def role_of(subscriber: str) -> str:
-    """As link roles are called here."""
+    """Return the name of a Subscriber's link role."""
     return f"link_{subscriber}"
 
 
 class Rig:
-    """The system.
+    """A Publisher, Subscribers and distribution.
 
     Args:
         rows: of the first table, at every node.
@@ -94,18 +96,20 @@ class Rig:
     # -- running -------------------------------------------------------------------------------------
 
     def run(self, work: Steps[Any]) -> Any:
-        """Let it happen, to its end."""
+        """Run work to its end."""
         return self.kernel.run(self.kernel.spawn(work, "test"))
 
     def until(self, seconds: float) -> None:
-        """Let time pass."""
+        """Let virtual time pass."""
         self.kernel.run(self.kernel.now + seconds)
 
     def transaction(
         self, node: str, *texts: str, origin: str = "", end: str = "commit"
     ) -> Steps[bool]:
-        """Statements in one transaction of a node, marked as a Subscriber's if it has an origin; whether it
-        committed."""
+        """Execute statements in one transaction of a node, and return whether it committed.
+
+        With an origin, it is marked as a transaction of that Subscriber.
+        """
         session = self.nodes[node].connect("app", "app")
         try:
             yield from session.execute("begin")
@@ -122,7 +126,7 @@ class Rig:
         return True
 
     def mark(self, session: NodeSession, origin: str) -> Steps[None]:
-        """A transaction of the Publisher's is a Subscriber's."""
+        """Mark a transaction of the Publisher as a Subscriber's."""
         self._count += 1
         said = {
             "gid": f"twopc:c:1:{self._count}:pub",
@@ -132,31 +136,31 @@ class Rig:
         yield from session.execute(_MARK, said)
 
     def at(self, node: str, *texts: str, origin: str = "") -> None:
-        """A transaction, to its end."""
+        """Execute a transaction to its end."""
         assert self.run(self.transaction(node, *texts, origin=origin))
 
     def own(self, subscriber: str, *texts: str) -> None:
-        """A Subscriber's own transaction, at both ends."""
+        """Execute a Subscriber's own transaction, at the Publisher and at the Subscriber."""
         self.at("pub", *texts, origin=subscriber)
         self.at(subscriber, *texts)
 
     def sync(self, *subscribers: str) -> Any:
-        """Deliver."""
+        """Deliver everything to these Subscribers, or to all."""
         return self.run(self.distribution.sync(subscribers))
 
     def rows(self, node: str, table: str = "account") -> list[dict[str, str | None]]:
-        """What is there, by key; without row versions."""
+        """Return the rows of a table by key, without row versions."""
         columns = [
             name for name in self.nodes[node].table(table).at if name != "msrepl_tran_version"
         ]
         return self.nodes[node].rows(table, columns)
 
     def balances(self, node: str) -> dict[str | None, str | None]:
-        """Of accounts, by id."""
+        """Return the balances of accounts by id."""
         return {row["id"]: row["balance"] for row in self.rows(node)}
 
     def converged(self) -> bool:
-        """All hold the same, row versions included."""
+        """Return whether all nodes have the same rows, including row versions."""
         found = [
             [node.rows(table.name, [*node.table(table.name).at]) for table in self.spec.tables]
             for node in self.nodes.values()
@@ -164,13 +168,13 @@ class Rig:
         return all(one == found[0] for one in found)
 
     def history(self, subscriber: str, event: str) -> list[Any]:
-        """What an agent has told."""
+        """Return the events of a kind that an agent has recorded."""
         return [
             one for one in self.distribution.seats[subscriber].record.history if one.event == event
         ]
 
     def crash_node(self, name: str, kept_lsn: int | None = None) -> None:
-        """A node goes down, and comes back by itself."""
+        """Crash a node, which restarts by itself."""
         self.nodes[name].crash(kept_lsn)
         self.network.node_lost(name)
         self.kernel.spawn(self.nodes[name].restart(), f"restart of {name}")

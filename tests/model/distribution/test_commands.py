@@ -1,4 +1,4 @@
-"""The model stores the commands that the product stores of the same changes, and Subscribers end alike."""
+"""Tests that the model stores the same commands as the product, and that Subscribers get the same rows."""
 
 from __future__ import annotations
 
@@ -60,20 +60,20 @@ _VERSION = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]
 
 
 class Named:
-    """Row versions by the order of their appearance."""
+    """Names row versions in the order of their appearance."""
 
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
 
     def __call__(self, text: str) -> str:
-        """A text with names for versions."""
+        """Return a text with names in place of row versions."""
         return _VERSION.sub(
             lambda found: self._known.setdefault(found[0], f"v{len(self._known) + 1}"), text
         )
 
 
 def of_the_model() -> tuple[System, list[tuple[Any, ...]]]:
-    """What it stores."""
+    """Return a model after all statements, and the commands that it has stored."""
     spec = ModelSpec(publisher="pub", subscribers=(SubscriberSpec(name="sub1"),), tables=TABLES)
     system = build(spec, kernel=SimpyKernel(), recorder=Silent())
 
@@ -130,7 +130,7 @@ async def test_the_same_commands_as_the_product(make_topology: MakeTopology) -> 
     system, modelled = of_the_model()
     assert modelled == stored
     for name in FORMATS:
-        # not when it was seen, whose text depends on the server's time zone; commands have it in UTC
+        # without `seen`, whose text depends on the server's time zone; commands have it in UTC
         wanted = [
             column
             for column in (*COLUMNS, "msrepl_tran_version")
@@ -149,7 +149,7 @@ async def test_the_same_commands_as_the_product(make_topology: MakeTopology) -> 
 
 @pytest.mark.parametrize("count", [0, 1, 3, BLOCK_COMMANDS, BLOCK_COMMANDS + 7, 3 * BLOCK_COMMANDS])
 def test_blocks_are_read_as_they_were_written(count: int) -> None:
-    """Of whole transactions, one of them large, and of one that came in parts before."""
+    """Blocks are read as written, also those of a large transaction of which parts were stored before."""
     texts = [f"({number})".encode() for number in range(count)]
     commands, complete = CommandColumns(), TransactionColumns()
     for at, text in enumerate(texts):

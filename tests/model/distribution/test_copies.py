@@ -1,4 +1,4 @@
-"""Rows brought anew while others write: what the copy has seen does not come a second time, and nothing is lost."""
+"""Tests of reinitialising while others write: no row is delivered twice, and none is lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SUB1 = SubscriberSpec(name="sub1")
 
 
 def copy(rig: Rig, subscriber: str = "sub1") -> None:
-    """Reinitialise."""
+    """Reinitialise a Subscriber."""
     rig.run(rig.distribution.reinitialise(subscriber))
 
 
@@ -106,7 +106,7 @@ def test_nobody_subscribes() -> None:
 
 
 def workload(rig: Rig, count: int) -> Steps[None]:
-    """Inserts at the Publisher, some of which take their time to commit."""
+    """Insert rows at the Publisher in transactions some of which commit late."""
     chance = rig.kernel.random("workload")
     for number in range(count):
         session = rig.nodes["pub"].connect("app", "app")
@@ -127,7 +127,7 @@ def _slowly(rig: Rig, session: Any, seconds: float) -> Steps[None]:
 
 
 def copied_while_writing(seed: int, wiring: Wiring | None = None) -> Rig:
-    """A copy of a Subscriber whose agent runs, at some moment of a workload."""
+    """Reinitialise a Subscriber, whose agent runs, at some moment of a workload."""
     rig = Rig(seed=seed, poll_s=0.02, wiring=wiring)
     writing = rig.kernel.spawn(workload(rig, 60), "workload")
     rig.until(rig.kernel.random("when").uniform(0.0, 0.1))
@@ -147,7 +147,7 @@ def test_while_others_write_and_agents_run(seed: int) -> None:
 
 
 def test_a_copy_that_is_taken_for_more_than_it_has_loses_rows() -> None:
-    """What was open during the copy would be lost, if all that is stored were taken to be in it."""
+    """Transactions open during the copy are lost if the copy claims everything that is stored."""
 
     class TakesAll(SnapshotAgent):
         async def start(self, moment: CopyMoment, *, delivered: int, active: bool) -> None:

@@ -1,4 +1,4 @@
-"""Whatever dies at whatever point: every change arrives, once, and never where it came from."""
+"""Tests of crashes at every point: each change is delivered once, and never to its originator."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COUNTS = (
 
 
 class Counted(Points):
-    """Knows which points were come by, how often."""
+    """Points that count the arrivals at each of them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,14 +41,14 @@ class Counted(Points):
         self.armed = True
 
     async def reach(self, name: str) -> None:
-        """Count it."""
+        """Count the arrival."""
         self.seen[name] += 1
         await super().reach(name)
         self.armed = True
 
 
 def small(streams: int, wiring: Wiring | None = None, points: Points | None = None) -> Rig:
-    """A Publisher with something to deliver in several batches, an own change among it, and one to skip."""
+    """Return a rig with changes for several batches, among them an own change and one to skip."""
     rig = Rig(
         SubscriberSpec(name="sub1", streams=streams, batch=2, skip_errors=("2627",)), SubscriberSpec(name="sub2"),
         wiring=wiring, sql={"sub1": COUNTS, "sub2": COUNTS},
@@ -73,7 +73,7 @@ def small(streams: int, wiring: Wiring | None = None, points: Points | None = No
     return rig
 
 
-#: What arrives at each Subscriber, however often somebody dies.
+#: The rows that each Subscriber sees, however many processes die.
 EXPECTED = {
     "sub1": [
         (1, 201),
@@ -103,12 +103,12 @@ EXPECTED = {
 
 
 def seen(rig: Rig, node: str) -> list[tuple[int, int]]:
-    """What was inserted and updated there, by an agent or an application."""
+    """Return the rows inserted or updated at a node, by an agent or an application."""
     return sorted((row[0], row[1]) for row in rig.nodes[node].table("seen").committed())  # type: ignore[misc] # numbers
 
 
 def deliver(rig: Rig) -> None:
-    """Until it has worked: whoever died is there again."""
+    """Synchronise until it succeeds; processes that died are restarted."""
     for _ in range(10):
         try:
             rig.sync()
@@ -120,7 +120,7 @@ def deliver(rig: Rig) -> None:
 
 
 def check(rig: Rig) -> None:
-    """Everything has arrived once."""
+    """Assert that every change was delivered once."""
     for name, wanted in EXPECTED.items():
         assert seen(rig, name) == wanted
         assert not rig.nodes[name].prepared()
@@ -128,7 +128,7 @@ def check(rig: Rig) -> None:
 
 
 class Little(LogReaderEngine):
-    """It peeks, and stores as little as possible at a time: parts of transactions, too."""
+    """A log reader that peeks, and stores as little as possible at a time, even parts of transactions."""
 
     def __init__(self, host: ModelLogReader, *, reading: LogReaderProfile, **given: Any) -> None:
         host.block_messages = 3
@@ -136,12 +136,12 @@ class Little(LogReaderEngine):
         super().__init__(host, reading=little, **given)
 
 
-#: With one stream and with three; the log followed, and peeked at.
+#: By the number of streams: the Publisher's log is followed with one, and peeked at with three.
 WIRINGS = {1: Wiring(), 3: Wiring(log_reader=Little)}
 
 
 def reached(streams: int) -> Counter[str]:
-    """The points of a clean run."""
+    """Return the points that a run without faults reaches."""
     points = Counted()
     rig = small(streams, WIRINGS[streams], points=points)
     deliver(rig)
@@ -167,7 +167,7 @@ def test_every_point_is_come_by() -> None:
 
 
 def strike_at(rig: Rig, point: str, nth: int, act: Callable[[], Any]) -> None:
-    """Something happens there, while whoever came by stands still."""
+    """Perform an action at an arrival, while the process at the point stands still."""
 
     def strike() -> Steps[None]:
         act()
@@ -188,7 +188,7 @@ def _later(rig: Rig, event: Any) -> Steps[None]:
 
 
 def victims(rig: Rig) -> None:
-    """Every process of distribution dies."""
+    """Crash every process of distribution."""
     for seat in (rig.distribution.reader, *rig.distribution.seats.values()):
         seat.crash()
 
@@ -209,7 +209,7 @@ def test_something_dies(streams: int, point: str, nth: int, what: str) -> None:
 
 
 def test_the_next_log_reader_meets_the_last_commit_of_a_killed_one() -> None:
-    """It has read the mark before that commit, and stores the same transaction: it begins anew."""
+    """A log reader that began before the last commit of a killed one reads again, and stores nothing twice."""
     met: list[str] = []
 
     class Watched(LogReaderEngine):
@@ -280,7 +280,7 @@ def _quietly(rig: Rig) -> Steps[None]:
 def test_without_marks_changes_come_back() -> None:
     rig = small(1, wiring=Wiring(log_reader=planned_by(IgnoresMarks)))
     deliver(rig)
-    assert rig.history("sub1", "skipped")  # its own row is there
+    assert rig.history("sub1", "skipped")  # its own row exists already
     assert [one.suppressed for one in rig.distribution.take_deliveries()].count(True) == 0
 
 

@@ -1,4 +1,4 @@
-"""From a commit at the Publisher to the rows of Subscribers: formats, partitions, order, what is not delivered."""
+"""Tests of delivery from a commit to the Subscribers: formats, partitions, order, and what is omitted."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_moves_into_and_out_of_a_partition() -> None:
     table = replace(ACCOUNT, filter="balance >= 100")
     part = SubscriberSpec(name="sub2", filters={"account": "owner <> 'bob'"})
     rig = Rig(SUB1, part, tables=[table])
-    rig.at("sub2", "delete from account where id = 2")  # what the copy left out
+    rig.at("sub2", "delete from account where id = 2")  # a row that is not in the filtered copy
     rig.at("pub", "insert into account values (3, 'eve', 1), (4, 'kim', 200)")
     rig.at(
         "pub",
@@ -176,13 +176,16 @@ def test_own_changes_do_not_come_back() -> None:
 
 
 def test_two_subscription_databases_in_one_transaction() -> None:
-    """The last mark counts for all of it: one gets its own change back, the other never gets what it lacks."""
+    """The last branch marker determines the originator of the whole transaction.
+
+    One Subscriber gets its own change back, and the other never gets a change that it lacks.
+    """
     rig = Rig(SUB1, SubscriberSpec(name="sub2"), SubscriberSpec(name="sub3"))
 
     def both() -> Any:
         session = rig.nodes["pub"].connect("app", "app")
         table = rig.nodes["pub"].table("msrepl.branch_marker")
-        table.indexes[1:] = []  # one mark for a transaction: the guard
+        table.indexes[1:] = []  # without the index that permits only one marker per transaction
         yield from session.execute("begin")
         yield from rig.mark(session, "sub1")
         yield from session.execute("update account set balance = 1 where id = 1")

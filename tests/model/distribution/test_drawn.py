@@ -1,4 +1,4 @@
-"""Drawn workloads while everything dies: each change arrives once, nowhere where it came from."""
+"""Tests of random workloads with crashes: each change is delivered once, and never echoed."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def test_each_change_arrives_once(seed: int, streams: int) -> None:
 
 
 def test_it_would_be_noticed() -> None:
-    """Without marks everything comes back; a position in a commit of its own lets some come twice."""
+    """A log reader that ignores branch markers causes echoes, which the run reports."""
     found = run(3, transactions=80, wiring=Wiring(log_reader=planned_by(IgnoresMarks)))
     assert found.problems

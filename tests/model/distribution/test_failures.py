@@ -1,4 +1,4 @@
-"""What an agent does when a command does not work: one by one, its own changes, errors to pass over, streams."""
+"""Tests of an agent whose command fails: retry one by one, own changes, skipped errors, streams."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_row_that_is_not_there_stops_the_agent(form: str, row: str) -> None:
     with pytest.raises(DeliveryError, match=f"sub1: .* {row}") as caught:
         rig.sync()
     assert (caught.value.number, caught.value.sqlstate) == (20598, "P0002")
-    assert rig.balances("sub1") == {"1": "1"}  # what came before is in
+    assert rig.balances("sub1") == {"1": "1"}  # earlier commands were applied
     rig.at("sub1", f"insert into account values (2, 'bob', 100, '{FIRST}')")
     rig.sync()
     assert rig.converged()
@@ -68,7 +68,7 @@ def test_a_unique_index_is_no_constraint() -> None:
 
 
 def test_its_own_row_is_in_the_way() -> None:
-    """The Publisher inserts and deletes a key, the Subscriber inserts it."""
+    """A key is inserted and deleted by the Publisher, then inserted by the Subscriber: no command is left."""
     rig = Rig(SUB1, SubscriberSpec(name="sub2"))
     rig.at("pub", "insert into account values (5, 'theirs', 0)")
     rig.at("pub", "delete from account where id = 5")
@@ -81,7 +81,7 @@ def test_its_own_row_is_in_the_way() -> None:
 
 
 def test_its_own_change_has_not_come_through_the_log_yet() -> None:
-    """The log reader read before the Subscriber's transaction: the agent has it read again."""
+    """If the Subscriber's own transaction is not yet stored, the agent lets the log reader read again."""
     rig = Rig(SUB1)
     rig.at("pub", "insert into account values (5, 'theirs', 0)")
     rig.run(rig.distribution.reader.living().run_once())
@@ -105,7 +105,7 @@ def test_its_own_change_has_not_come_through_the_log_yet() -> None:
 
 
 def test_unique_values_that_change_places() -> None:
-    """Their net effect is in its own way: rows are deleted and inserted again."""
+    """If rows of a net effect exchange unique values, they are deleted and inserted again."""
     table = TableSpec(
         name="account", columns={"id": "int", "owner": "text unique", "balance": "int"}, key=("id",)
     )
@@ -169,7 +169,7 @@ def test_streams_fall_back_where_keys_move_on() -> None:
     assert rig.converged()
     assert not rig.nodes["sub1"].prepared()
     rig.at("pub", "update account set balance = balance + 1")
-    rig.sync()  # the streams go on
+    rig.sync()  # the streams are used again
     assert rig.converged()
 
 
@@ -185,7 +185,7 @@ def test_streams_and_an_error() -> None:
 
 
 def test_nothing_to_do_but_to_move() -> None:
-    """What is of nobody's interest moves the position once."""
+    """A transaction without commands for a Subscriber advances its position."""
     rig = Rig(SUB1, tables=[ACCOUNT])
     rig.own("sub1", "update account set balance = 5 where id = 1")
     rig.sync()

@@ -1,4 +1,4 @@
-"""Distribution in a whole model: coordinated sessions, the log reader, agents."""
+"""Tests of distribution in a whole model: coordinated sessions, the log reader, agents."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Silent:
     """A recorder that keeps nothing."""
 
     def write(self, kind: str, **fields: Any) -> None:
-        """Nobody reads it."""
+        """Discard a record."""
 
     def drew(self, name: str, value: Any) -> None:
-        """Nobody reads it."""
+        """Discard a drawn parameter."""
 
 
 def test_a_publishers_change_reaches_everybody() -> None:
@@ -56,7 +56,7 @@ def test_a_publishers_change_reaches_everybody() -> None:
 
 @pytest.mark.parametrize("poll_s", [0.0, 0.1])
 def test_it_is_not_quiet_while_a_change_travels(poll_s: float) -> None:
-    """Whether agents run by themselves or somebody has them brought up to date: no transaction is open then."""
+    """A system is not quiet during a delivery, by polling agents or by `sync`, although no transaction is open."""
     kernel = SimpyKernel()
     system = build(replace(SPEC, agent_poll_s=poll_s), kernel=kernel, recorder=Silent())
 
@@ -68,7 +68,7 @@ def test_it_is_not_quiet_while_a_change_travels(poll_s: float) -> None:
 
     kernel.run(kernel.spawn(office(), "office"))
     if not poll_s:
-        assert system.quiet()  # nobody has asked for it yet
+        assert system.quiet()  # no delivery was requested yet
         kernel.spawn(system.sync(), "sync")
     seen = []
     for _ in range(2000):

@@ -1,4 +1,4 @@
-"""Drawn workloads on whole models while everything comes and goes: all nodes end alike, nothing comes back."""
+"""Tests of random workloads on whole models with faults: all nodes become equal, and nothing is echoed."""
 
 from __future__ import annotations
 

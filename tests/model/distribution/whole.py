@@ -1,5 +1,7 @@
-"""A drawn workload on a whole model: coordinated transactions at every Subscriber on the same rows, while
-coordinators, agents, the log reader, servers and links come and go.
+"""A random workload on a whole model, during faults of all its parts.
+
+Coordinated transactions at every Subscriber change the same rows, while coordinators, agents, the log reader, servers
+and links fail and return.
 
 Run by itself: ``python -m tests.model.distribution.whole --transactions 2000 --seed 1``.
 """
@@ -27,10 +29,10 @@ ROWS = 12
 
 @dataclass(slots=True, kw_only=True)
 class Found:
-    """What came of a run."""
+    """The results of a run."""
 
     told: Counter[str]
-    """What applications were told."""
+    """Outcomes that applications got."""
     killed: Counter[str]
     problems: list[str]
     trace: tuple[object, ...] = field(repr=False)
@@ -38,7 +40,7 @@ class Found:
 
 
 def spec(subscribers: int, *, seed: int, streams: int, commit: str) -> ModelSpec:
-    """Accounts at every node; agents run by themselves."""
+    """Return a specification with accounts at every node, and agents that poll."""
     account = TableSpec(
         name="account", columns={"id": "int", "owner": "text", "balance": "int"}, key=("id",),
         rows=tuple({"id": number, "owner": "o", "balance": -number} for number in range(ROWS)),
@@ -54,8 +56,10 @@ def spec(subscribers: int, *, seed: int, streams: int, commit: str) -> ModelSpec
 
 
 class Client:
-    """An application: changes of rows that everybody changes, inserts of its own, and of keys that everybody takes
-    and gives back."""
+    """An application that changes shared rows, and inserts its own.
+
+    It also inserts and deletes shared keys, which all clients use.
+    """
 
     def __init__(self, system: System, node: str, number: int, tokens: list[int]) -> None:
         self._system = system
@@ -90,7 +94,7 @@ class Client:
         return f"update account set balance = {token} where id = {key}", token
 
     def run(self, count: int) -> Steps[None]:
-        """So many transactions."""
+        """Execute this many transactions."""
         kernel = self._system.kernel
         for _ in range(count):
             yield kernel.env.timeout(self._chance.expovariate(1 / 0.03))
@@ -118,7 +122,7 @@ def run(
     seed: int, *, transactions: int = 120, subscribers: int = 3, streams: int = 1, mean_s: float = 0.3,
     commit: str = "presumed_abort", wiring: Wiring | None = None,
 ) -> Found:  # fmt: skip
-    """Load, with something struck every `mean_s` on average, and then peace until all is delivered."""
+    """Run a load with a fault every `mean_s` seconds on average; then heal all faults and deliver everything."""
     kernel = SimpyKernel(seed)
     said = spec(subscribers, seed=seed, streams=streams, commit=commit)
     system = build(said, wiring or Wiring(), kernel=kernel, recorder=Silent())
@@ -161,7 +165,7 @@ def run(
 
 
 def _settle(system: System) -> list[str]:
-    """Everything is up and joined again: nothing may be left open."""
+    """Restart all processes and deliver everything; return what is left prepared or undelivered."""
     kernel, distribution = system.kernel, system.distribution
     assert distribution is not None
     for seat in system.coordinators().values():
@@ -194,7 +198,7 @@ def _synced(system: System) -> Steps[str]:
 def _chaos(
     system: System, working: Sequence[Any], killed: Counter[str], mean_s: float
 ) -> Steps[None]:
-    """While anybody works, something dies, and comes back a little later."""
+    """While any client works, inject faults that are healed a little later."""
     kernel, distribution = system.kernel, system.distribution
     assert distribution is not None
     chance = kernel.random("chaos")
@@ -232,7 +236,7 @@ def _chaos(
 
 
 def main() -> None:
-    """Run, and tell."""
+    """Run with the command's arguments, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--transactions", type=int, default=2000)
     parser.add_argument("--subscribers", type=int, default=3)

@@ -1,8 +1,8 @@
-"""The same schedule on a model node and on a real server, told alike, so that the two can be compared.
+"""Play the same schedule on a model node and on a real server, and describe both in comparable lines.
 
-A schedule is a list of steps ``(session, statement)``. Steps are launched as PostgreSQL's isolationtester does:
-the next one once this one has ended or is seen to wait for a lock; a step of a session that still waits only when
-that has ended. After each step it is told who waits for whom, and what has ended since.
+A schedule is a list of steps ``(session, statement)``. Steps are launched as PostgreSQL's isolationtester does: the
+next one once this one has ended or is seen to wait for a lock; a step of a session that still waits only when that wait
+has ended. After each step, the lines state which session waits for which, and which steps have ended since.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from twopc.sim.model.values import (
     UnsupportedError,
 )
 
-#: After how long whoever waits looks for a deadlock, on both.
+#: How long a session waits for a lock before it checks for a deadlock, on both.
 DEADLOCK_S = 1.0
-#: For how long something may wait.
+#: How long a step may wait.
 PATIENCE_S = 20.0
-#: The role of sessions whose names begin with its own: it may change rows, and defines nothing.
+#: The role of sessions whose names begin with its name: it may change rows, but defines nothing.
 APP = "app"
 _MAY_CHANGE_ROWS = f"""
 do $$ begin create role {APP}; exception when duplicate_object then null; end $$;
@@ -50,13 +50,13 @@ class Schedule:
 
     @property
     def sessions(self) -> tuple[str, ...]:
-        """In the order of their first steps."""
+        """The sessions, in the order of their first steps."""
         return tuple(dict.fromkeys(session for session, _ in self.steps))
 
 
 @dataclass(slots=True)
 class Played:
-    """What has happened, as lines that can be compared."""
+    """The results of a schedule, as comparable lines."""
 
     lines: list[str] = field(default_factory=list)
     tables: dict[str, list[str]] = field(default_factory=dict)
@@ -64,10 +64,11 @@ class Played:
 
 
 def read(path: Path) -> list[Schedule]:
-    """The schedules of a file: what stands before the first ``== name`` is every schedule's setup.
+    """Return the schedules of a file.
 
-    Lines are ``session: statement``; those that begin with ``+`` are setup of this schedule only; an indented
-    line goes on with the one before. A session whose name begins with ``app`` is of the application's role.
+    The text before the first ``== name`` is the setup of every schedule. Lines are ``session: statement``; those that
+    begin with ``+`` are setup of this schedule only; an indented line continues the one before. A session whose name
+    begins with ``app`` has the application's role.
     """
     common, *parts = path.read_text(encoding="utf-8").split("\n== ")
     found = []
@@ -93,16 +94,16 @@ def read(path: Path) -> list[Schedule]:
     return found
 
 
-#: A busy machine makes the rarer order likely for a while.
+#: How often a schedule is repeated on PostgreSQL: on a busy machine, the rarer order is likely for a while.
 _AGAIN_MAX = 15
 
 
 def play_both(schedule: Schedule, dsn: str) -> tuple[Played, Played]:
-    """On the model and on PostgreSQL.
+    """Play a schedule on the model and on PostgreSQL.
 
-    Behind an update that commits, PostgreSQL lets those who wait for the row race for its new version: nearly always
-    the first comes first, and sometimes another. What the model does must be something that PostgreSQL does: where
-    they differ, it is played again, some times at most.
+    After an update that commits, PostgreSQL lets the sessions that wait for the row race for its new version: nearly
+    always the first waiter wins, and sometimes another. The model's result must be one of PostgreSQL's possible
+    results: if they differ, the schedule is repeated on PostgreSQL, at most `_AGAIN_MAX` times.
     """
     model = play_model(schedule)
     postgres = play_postgres(schedule, dsn)
@@ -126,7 +127,7 @@ def _outcome(tag: str, text: str, rows: Iterable[Sequence[Any]] | None) -> str:
 
 
 def _refusal(sqlstate: str, detail: str) -> str:
-    """With the key that is taken: the rest of what servers say is their own."""
+    """Return the SQLSTATE, with the detail of a duplicate key; other details differ between the two."""
     return f"{sqlstate} {detail}" if sqlstate == "23505" else sqlstate
 
 
@@ -142,7 +143,7 @@ def _plain(value: Any) -> Any:
 
 
 class ModelRun:
-    """A schedule on a model node, step by step."""
+    """A schedule played on a model node, step by step."""
 
     def __init__(self, schedule: Schedule, played: Played) -> None:
         self.schedule = schedule
@@ -156,7 +157,7 @@ class ModelRun:
         self.ended: dict[str, str] = {}
 
     def run(self) -> None:
-        """All of it, and what is left."""
+        """Play all steps, and record the tables and prepared transactions that remain."""
         for number, (session, text) in enumerate(self.schedule.steps, 1):
             self.step(number, session, text)
         while self.busy:
@@ -169,7 +170,7 @@ class ModelRun:
         self.played.prepared = sorted(node.prepared())
 
     def step(self, number: int, session: str, text: str) -> None:
-        """Launch a step and see what comes of it."""
+        """Launch a step and record its result or its wait."""
         if session not in self.sessions:
             self.sessions[session] = self.world.node.connect(_role(session), session)
         if session in self.busy:
@@ -211,7 +212,7 @@ class ModelRun:
 
 
 def play_model(schedule: Schedule) -> Played:
-    """On a model node."""
+    """Play a schedule on a model node."""
     played = Played()
     ModelRun(schedule, played).run()
     return played
@@ -317,7 +318,7 @@ class _PostgresRun:
         }
 
     async def _settled(self) -> dict[str, set[str]]:
-        """Everybody has ended or waits: the same at two looks."""
+        """Wait until every step has ended or waits, with the same result of two successive queries."""
         before: tuple[Any, Any] | None = None
         while True:
             if self.busy:
@@ -356,7 +357,7 @@ async def _clean(control: psycopg.AsyncConnection[Any]) -> None:
 
 
 def play_postgres(schedule: Schedule, dsn: str) -> Played:
-    """On a real server, in a database that is emptied before and after."""
+    """Play a schedule on a real server, in a database that is emptied before and after."""
     played = Played()
     asyncio.run(_PostgresRun(schedule, played, dsn).run())
     return played

@@ -1,8 +1,8 @@
-"""Schedules drawn at random: grown on the model, which tells who waits, so that none waits for ever.
+"""Random schedules, built on the model, which shows the waits, so that no session waits for ever.
 
-Two who are woken at the same moment race, on a server; so several wait at a time only with statements that lock
-one row and nothing else. Whoever waits gets no further step until it has ended, but where there is a ring of waits: then the next step is
-for somebody in it, so that the deadlock check comes before anything else.
+Two sessions that are woken at the same moment race on a server; so several wait at a time only with statements that
+lock one row and nothing else. A session that waits gets no further step until the wait has ended. The exception is a
+cycle of waits: the next step is then for a session of the cycle, so that the deadlock check comes before anything else.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Drawer:
         self._savepoint: set[str] = set()
         self._prepared: list[str] = []
         self._text: dict[str, str] = {}
-        """What each session does, or did last."""
+        """The current or last statement of each session."""
         self._simple: set[str] = set()
         """Statements that lock one row and nothing else."""
         self.schedule = Schedule(
@@ -41,7 +41,7 @@ class Drawer:
         self._run = ModelRun(self.schedule, Played())
 
     def drawn(self) -> Schedule:
-        """The schedule; every session has ended, and nothing is prepared."""
+        """Return the schedule, at whose end no session has a transaction and nothing is prepared."""
         while len(self._steps) < self._length:
             self._one()
         for _ in range(3 * len(SESSIONS)):
@@ -59,7 +59,7 @@ class Drawer:
         if self._ring():
             return
         free = [one for one in SESSIONS if one not in self._run.busy]
-        if not free:  # all of them wait for what is prepared
+        if not free:  # all sessions wait for prepared transactions
             self._finish_branch(self._prepared[0])
             return
         session = self._chance.choice(free)

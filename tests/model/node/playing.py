@@ -1,4 +1,4 @@
-"""A node in virtual time, and sessions that play statements on it."""
+"""A node in virtual time, and sessions that execute statements on it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SETTINGS = Settings(variant=PRESUMED_ABORT.on_postgres(), inquiry_s=float("inf")
 
 
 def make_node(kernel: SimpyKernel, setup: str = "", **options: Any) -> ModelNode:
-    """An empty node, set up by these statements."""
+    """Return a node without tables, on which the setup has been executed."""
     given: dict[str, Any] = {
         "timing": ModelTiming(),
         "clock": lambda: 1.7e9 + kernel.now,
@@ -35,14 +35,14 @@ def make_node(kernel: SimpyKernel, setup: str = "", **options: Any) -> ModelNode
 
 @dataclass
 class Player:
-    """One session, playing one statement after another."""
+    """One session, which executes one statement after another."""
 
     kernel: SimpyKernel
     session: NodeSession
     results: list[StatementResult | SqlError | RequestLostError] = field(default_factory=list)
 
     def play(self, *texts: str, params: dict[str, Any] | None = None) -> None:
-        """From now on, in virtual time; goes on after errors."""
+        """Start executing statements in virtual time; an error does not stop it."""
         self.kernel.spawn(self._steps(texts, params), self.session.application_name)
 
     def _steps(self, texts: Sequence[str], params: dict[str, Any] | None) -> Steps[None]:
@@ -54,7 +54,7 @@ class Player:
 
     @property
     def told(self) -> list[str]:
-        """Tags and SQLSTATEs."""
+        """Command tags and SQLSTATEs of the statements."""
         return [
             one.tag if isinstance(one, StatementResult) else getattr(one, "sqlstate", "lost")
             for one in self.results
@@ -62,7 +62,7 @@ class Player:
 
     @property
     def rows(self) -> list[tuple[Any, ...]]:
-        """Of the last statement."""
+        """The rows of the last statement."""
         last = self.results[-1]
         assert isinstance(last, StatementResult), last
         return list(last.rows or ())
@@ -76,15 +76,15 @@ class World:
     node: ModelNode
 
     def player(self, name: str, role: str = "app") -> Player:
-        """A session of its own."""
+        """Open a new session."""
         return Player(self.kernel, self.node.connect(role, name))
 
     def run(self, seconds: float | None = None) -> None:
-        """Until nothing is left to do, or for a while."""
+        """Run until nothing is left to do, or for a duration."""
         self.kernel.env.run(until=None if seconds is None else self.kernel.now + seconds)
 
     def do(self, *texts: str) -> list[str]:
-        """One session from beginning to end."""
+        """Execute statements in a new session, close it, and return their tags and SQLSTATEs."""
         player = self.player("alone", "postgres")
         player.play(*texts)
         self.run()
@@ -92,7 +92,7 @@ class World:
         return player.told
 
     def query(self, text: str) -> list[tuple[Any, ...]]:
-        """The rows of a query."""
+        """Return the rows of a query."""
         player = self.player("asks", "postgres")
         player.play(text)
         self.run()
@@ -101,7 +101,7 @@ class World:
 
 
 def world(setup: str = "", **options: Any) -> World:
-    """A node that begins at time 0."""
+    """Return a node whose virtual time begins at 0."""
     kernel = SimpyKernel()
     return World(kernel, make_node(kernel, setup, **options))
 

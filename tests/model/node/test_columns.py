@@ -1,4 +1,4 @@
-"""Columns that are dropped or retyped while a table has rows: what statements see of them afterwards."""
+"""Tests of statements after a column of a table with rows was dropped or retyped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ insert into item values (1, 'a', 10, 'abc');
 
 
 def test_no_statement_means_a_dropped_column() -> None:
-    """Neither ``*``, nor an INSERT without names, nor a name; keys and checks of others hold on, and a name is free again."""
+    """No statement refers to a dropped column; keys and checks of the others still hold, and its name is free again."""
     w = world(_ITEM)
     drop_column(w.node.table("item"), "gone")
     w.node.plans.forget()
@@ -38,7 +38,7 @@ def test_no_statement_means_a_dropped_column() -> None:
 
 
 def test_a_retyped_column_takes_more() -> None:
-    """Its values are of the new type, also in the key by which rows are found."""
+    """A retyped column holds values of its new type, also in the key by which rows are found."""
     w = world(_ITEM)
     for name, type_ in (("id", "bigint"), ("n", "numeric"), ("code", "text")):
         retype_column(w.node.table("item"), name, types.named(type_))

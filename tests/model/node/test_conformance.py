@@ -1,6 +1,6 @@
-"""Schedules of two and three sessions: a model node does what PostgreSQL does, step by step.
+"""Tests that a model node plays schedules of two and three sessions as PostgreSQL does.
 
-Outcomes, SQLSTATEs, rows, who waits for whom after each step, and what is left at the end.
+Compared are outcomes, SQLSTATEs, rows, the waits after each step, and what is left at the end.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ SCHEDULES = [schedule for path in FILES for schedule in read(path)]
 
 @pytest.fixture(scope="module")
 def dsn(server: EmbeddedServer) -> Iterator[str]:
-    """A database for all schedules, one after another."""
+    """Create a database that all schedules use in turn."""
     server.create_database("model_conformance")
     yield server.superuser_dsn("model_conformance")
     server.drop_database("model_conformance")
 
 
 def test_there_are_enough() -> None:
-    """And no two of the same name."""
+    """There are at least 120 schedules, and no two have the same name."""
     assert len(SCHEDULES) >= 120
     assert len({one.name for one in SCHEDULES}) == len(SCHEDULES)
 
@@ -34,7 +34,7 @@ def test_there_are_enough() -> None:
 @pytest.mark.postgres
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda one: one.name.replace(" ", "_"))
 def test_same(schedule: Schedule, dsn: str) -> None:
-    """The model beside the server."""
+    """A schedule has the same results on the model and on PostgreSQL."""
     model, postgres = play_both(schedule, dsn)
     assert "\n".join(model.lines) == "\n".join(postgres.lines)
     assert model.tables == postgres.tables

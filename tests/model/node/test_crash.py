@@ -1,4 +1,4 @@
-"""What a crash takes and leaves, at each place where the log may be cut."""
+"""Tests of what a crash of a node loses and keeps, for each place at which the WAL may be cut."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _up_again(w: World) -> None:
 
 @pytest.mark.parametrize("kept", [False, True])
 def test_while_it_prepares(kept: bool) -> None:
-    """Nobody knows the vote; it is there or not."""
+    """A crash during PREPARE TRANSACTION keeps the branch only if its record is on disk."""
     w = world(ACCOUNT)
     a = w.player("a")
     a.play(*PREPARE)
@@ -47,7 +47,7 @@ def test_while_it_prepares(kept: bool) -> None:
 @pytest.mark.parametrize("kept", [False, True])
 @pytest.mark.parametrize("verb", ["commit", "rollback"])
 def test_while_it_is_finished(kept: bool, verb: str) -> None:
-    """What is lost of the end leaves it prepared."""
+    """A branch whose finish is lost in a crash is still prepared."""
     w = world(ACCOUNT)
     w.do(*PREPARE)
     a = w.player("a", "postgres")
@@ -67,7 +67,7 @@ def test_while_it_is_finished(kept: bool, verb: str) -> None:
 
 
 def test_commits_that_nobody_waited_for() -> None:
-    """synchronous_commit = off: others saw it, and it is gone with what was built on it."""
+    """With `synchronous_commit = off`, a crash loses commits that were visible but not flushed."""
     w = world(ACCOUNT)
     a, b = w.player("a"), w.player("b")
     off = "set synchronous_commit = off"
@@ -86,7 +86,7 @@ def test_commits_that_nobody_waited_for() -> None:
 
 
 def test_the_log_writer_writes_them_soon() -> None:
-    """Unless there is a crash before."""
+    """The WAL writer soon flushes asynchronous commits, which then survive a crash."""
     w = world(ACCOUNT)
     w.do("set synchronous_commit = off", "update account set balance = 1 where id = 1")
     assert not w.node.wal.young()
@@ -96,7 +96,7 @@ def test_the_log_writer_writes_them_soon() -> None:
 
 
 def test_open_transactions_and_those_who_wait() -> None:
-    """Nothing of them is left, and each of their sessions is told once."""
+    """A crash rolls back open and waiting transactions; each of their sessions is lost once."""
     w = world(ACCOUNT)
     a, b = w.player("a"), w.player("b")
     a.play("begin", "savepoint s", "update account set balance = 1 where id = 1")
@@ -114,7 +114,7 @@ def test_open_transactions_and_those_who_wait() -> None:
 
 
 def test_who_waits_for_a_prepared_branch_goes_down_with_the_node() -> None:
-    """The branch and its lock outlive the crash; whoever has waited for it does not."""
+    """A prepared branch and its lock survive a crash; a session that waits for the lock is lost."""
     w = world(ACCOUNT)
     w.do(*PREPARE)
     b = w.player("b")
@@ -132,7 +132,7 @@ def test_who_waits_for_a_prepared_branch_goes_down_with_the_node() -> None:
 
 
 def test_log_has_what_is_durable_in_commit_order() -> None:
-    """A prepared branch is logged where it commits, once, with its gid."""
+    """`log` returns durable commits in order, a prepared branch at its commit with its gid."""
     w = world(ACCOUNT)
     w.do(*PREPARE)
     w.do("insert into account values (3, 300)", "delete from account where id = 3")
@@ -152,7 +152,7 @@ def test_log_has_what_is_durable_in_commit_order() -> None:
 
 
 def test_flushes_are_shared() -> None:
-    """Group commit: who comes while one is under way waits for the next, together."""
+    """Group commit: commits that arrive during a flush share the next one."""
     w = world(ACCOUNT + "insert into account select n, 0 from generate_series(3, 50) as g (n);")
     before = w.node.wal.flushes
     players = [w.player(f"p{number}") for number in range(1, 51)]
@@ -164,7 +164,7 @@ def test_flushes_are_shared() -> None:
 
 
 def test_digest_is_of_what_matters() -> None:
-    """The same state by another way, and another state."""
+    """A digest depends on the state of a node and not on how the state was reached."""
 
     def after(*texts: str) -> int:
         w = world(ACCOUNT)

@@ -1,4 +1,4 @@
-"""Schedules that nobody has thought of: drawn from a seed, played on the model and on PostgreSQL."""
+"""Tests of schedules drawn from a seed and played on the model and on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ SEEDS = range(25)
 
 @pytest.fixture(scope="module")
 def dsn(server: EmbeddedServer) -> Iterator[str]:
-    """A database for all schedules, one after another."""
+    """Create a database that all schedules use in turn."""
     server.create_database("model_drawn")
     yield server.superuser_dsn("model_drawn")
     server.drop_database("model_drawn")
 
 
 def test_drawing_is_repeatable() -> None:
-    """The same seed, the same schedule; other seeds, others."""
+    """The same seed gives the same schedule, and another seed another one."""
     drawn = [Drawer(seed).drawn() for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1]
     assert drawn[0].steps != drawn[2].steps
@@ -31,7 +31,7 @@ def test_drawing_is_repeatable() -> None:
 @pytest.mark.postgres
 @pytest.mark.parametrize("seed", SEEDS)
 def test_same(seed: int, dsn: str) -> None:
-    """The model beside the server."""
+    """A drawn schedule has the same results on the model and on PostgreSQL."""
     schedule = Drawer(seed).drawn()
     model, postgres = play_both(schedule, dsn)
     steps = [f"{session}: {text}" for session, text in schedule.steps]

@@ -1,4 +1,4 @@
-"""One row, two sessions: who waits, what is re-checked, what is prepared and what a crash leaves of it."""
+"""Tests of two sessions and one row: waits, rechecks, prepared transactions and crashes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ insert into account values (1, 100), (2, 200);
 
 
 def test_second_writer_waits_and_sees_the_first() -> None:
-    """READ COMMITTED: the newest version is what it works on."""
+    """In READ COMMITTED, an update that has waited works on the newest version of the row."""
     w = world(ACCOUNT)
     a, b = w.player("a"), w.player("b")
     a.play("begin", "update account set balance = balance - 10 where id = 1")
@@ -30,7 +30,7 @@ def test_second_writer_waits_and_sees_the_first() -> None:
 
 
 def test_row_that_no_longer_matches_is_left_alone() -> None:
-    """The re-check is of the newest version, not of what was seen."""
+    """After a wait, the condition is rechecked against the newest version of the row."""
     w = world(ACCOUNT)
     a, b = w.player("a"), w.player("b")
     a.play("begin", "update account set balance = 0 where id = 1")
@@ -42,7 +42,7 @@ def test_row_that_no_longer_matches_is_left_alone() -> None:
 
 
 def test_repeatable_read_refuses_what_changed() -> None:
-    """After the wait, too."""
+    """In REPEATABLE READ, an update that has waited for a changed row fails with 40001."""
     w = world(ACCOUNT)
     a, b = w.player("a"), w.player("b")
     a.play("begin", "update account set balance = 0 where id = 1")
@@ -58,7 +58,7 @@ def test_repeatable_read_refuses_what_changed() -> None:
 
 
 def test_prepared_branch_keeps_its_locks_through_a_crash() -> None:
-    """It has no process; who waits is told its gid."""
+    """A prepared branch keeps its locks through a crash; waits for them name its gid and no process."""
     w = world(ACCOUNT)
     a = w.player("a")
     a.play("begin", "update account set balance = 0 where id = 1", "prepare transaction 'g'")
@@ -84,7 +84,7 @@ def test_prepared_branch_keeps_its_locks_through_a_crash() -> None:
 
 
 def test_crash_takes_what_was_not_forced() -> None:
-    """A commit that is being flushed is lost, or kept if the disk has it; its session hears nothing."""
+    """A crash keeps a commit that is being flushed only if it is on disk; its session gets no answer."""
     for keep in (False, True):
         w = world(ACCOUNT)
         a = w.player("a")
@@ -98,7 +98,7 @@ def test_crash_takes_what_was_not_forced() -> None:
 
 
 def test_lock_timeout_and_deadlock() -> None:
-    """55P03 after the time that was set; 40P01 for who looks first."""
+    """A wait ends with 55P03 after `lock_timeout`, and a deadlock with 40P01 for the session that checks first."""
     w = world(ACCOUNT)
     a, b = w.player("a"), w.player("b")
     a.play("begin", "update account set balance = 1 where id = 1")
@@ -121,7 +121,7 @@ def test_lock_timeout_and_deadlock() -> None:
 
 
 def test_terminated_while_waiting_and_while_idle() -> None:
-    """57P01 once, then nobody answers; the transaction is rolled back either way."""
+    """A terminated session gets 57P01 once, then no answer; its transaction is rolled back."""
     w = world(ACCOUNT)
     a, b, c = w.player("a"), w.player("b"), w.player("c")
     a.play("begin", "update account set balance = 1 where id = 1")
@@ -146,7 +146,7 @@ def test_terminated_while_waiting_and_while_idle() -> None:
 
 
 def test_cancelled_while_waiting() -> None:
-    """57014; the transaction has failed and the session lives."""
+    """A cancelled statement fails with 57014; its transaction has failed, and its session goes on."""
     w = world(ACCOUNT)
     a, b = w.player("a"), w.player("b")
     a.play("begin", "update account set balance = 1 where id = 1")
@@ -158,7 +158,7 @@ def test_cancelled_while_waiting() -> None:
 
 
 def test_timeouts_of_sessions() -> None:
-    """An idle transaction loses its session; a statement that takes too long is cancelled."""
+    """A session that is idle in a transaction is ended after a timeout; a long statement is cancelled (57014)."""
     w = world(ACCOUNT)
     a, b = w.player("a"), w.player("b")
     a.play(
@@ -178,7 +178,10 @@ def test_timeouts_of_sessions() -> None:
 
 
 def test_slots_for_prepared_transactions() -> None:
-    """53200 where all are taken, 55000 where there are none; nothing of it is left, and no block is open."""
+    """PREPARE TRANSACTION without a free slot fails, and rolls the transaction back.
+
+    The error is 53200 if all slots are taken, and 55000 if there are none.
+    """
     w = world(ACCOUNT, prepared_max=1)
     one = ("begin", "update account set balance = 1 where id = 1", "prepare transaction 'a'")
     two = (
@@ -194,7 +197,7 @@ def test_slots_for_prepared_transactions() -> None:
 
 
 def test_only_its_owner_finishes_a_branch() -> None:
-    """42501 for others, a superuser apart; 55000 while somebody is at it."""
+    """Roles other than the owner get 42501, except superusers; 55000 if another session is finishing the branch."""
     w = world(ACCOUNT)
     a, b, c = w.player("a"), w.player("b", "another"), w.player("c")
     a.play("begin", "update account set balance = 1 where id = 1", "prepare transaction 'a'")
@@ -210,7 +213,7 @@ def test_only_its_owner_finishes_a_branch() -> None:
 
 @pytest.mark.parametrize("end", ["commit", "rollback"])
 def test_who_began_to_wait_first_goes_on_first(end: str) -> None:
-    """Whichever rows they wait for: on a server they all wait for the one transaction."""
+    """Sessions that wait for one transaction go on in order, whichever rows they wait for, as on a server."""
     w = world(ACCOUNT + "alter table account add column code int unique;")
     a, b, c = w.player("a"), w.player("b"), w.player("c")
     touch = "update account set balance = balance + 1 where id = {}"

@@ -1,4 +1,4 @@
-"""Rows without SQL, and triggers written in Python: they wait and are checked as their SQL would be."""
+"""Tests of rows changed without SQL and of triggers in Python: they wait and are checked as in SQL."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ insert into t values (1, 10, 'a'), (2, 20, 'b');
 def _in_tx(
     w: World, name: str, act: Callable[[OpenTx], Steps[Any]], *, ends: str = "commit"
 ) -> list[Any]:
-    """Run it in a transaction of its own; what it returns or raises."""
+    """Run `act` in a transaction of its own; the list gets what it returns, or its SQLSTATE."""
     session = w.node.connect("app", name)
     told: list[Any] = []
 
@@ -43,14 +43,14 @@ def _in_tx(
 
 
 def test_ports_fit() -> None:
-    """The classes are what the other parts of the model ask for."""
+    """The node's classes implement the interfaces that the other parts of the model use."""
     w = world(SETUP)
     session = w.node.connect("app", "a")
     _: tuple[NodePort, NodeSessionPort, Tx] = (w.node, session, session.begin())
 
 
 def test_each_call() -> None:
-    """insert, get, lock, update, delete: with defaults and conditions."""
+    """Insert, get, lock, update and delete a row, with defaults and conditions."""
     w = world(SETUP)
 
     def act(tx: OpenTx) -> Steps[Any]:
@@ -73,7 +73,7 @@ def test_each_call() -> None:
 
 
 def test_update_waits_and_looks_again() -> None:
-    """At the newest version, at the key that it has then."""
+    """An update that has waited checks its condition against the newest version of the row."""
     w = world(SETUP)
     a = w.player("a")
     a.play("begin", "update t set v = 11 where id = 1")
@@ -87,7 +87,7 @@ def test_update_waits_and_looks_again() -> None:
 
 
 def test_wait_for_another_transaction() -> None:
-    """Until it is over, prepared or not; 55P03 when that takes too long."""
+    """A wait for a transaction lasts until it is finished, even if it is prepared; 55P03 after `lock_timeout`."""
     w = world(SETUP)
     w.do("begin", "update t set v = 11 where id = 1", "prepare transaction 'g'")
     xid = w.node.prepared()["g"].xid
@@ -105,7 +105,7 @@ def test_wait_for_another_transaction() -> None:
 
 
 def test_savepoints_and_settings() -> None:
-    """SET LOCAL goes with the savepoint's work."""
+    """ROLLBACK TO SAVEPOINT also undoes SET LOCAL."""
     w = world(SETUP)
 
     def act(tx: OpenTx) -> Steps[Any]:
@@ -126,7 +126,7 @@ def test_savepoints_and_settings() -> None:
 
 
 class _Stamp:
-    """Before each row: the note says so; rows of 0 are left alone."""
+    """A BEFORE ROW trigger that stamps the note, and skips rows whose v is 0."""
 
     name = "stamp"
     when = "before row"
@@ -137,17 +137,17 @@ class _Stamp:
     def fire(
         self, tx: Tx, table: str, changes: Sequence[RowChange]
     ) -> Steps[Sequence[RowChange] | None]:
-        """What to store."""
+        """Return the rows to store."""
         (change,) = changes
         assert change.new is not None
         if change.new[1] == 0:
             return ()
         return (change._replace(new=(*change.new[:2], f"stamped {change.operation}")),)
-        yield  # a trigger may wait
+        yield  # makes this function a generator
 
 
 class _Ship:
-    """After a statement: all its rows at once."""
+    """An AFTER STATEMENT trigger that gets all changed rows at once."""
 
     name = "ship"
     when = "after statement"
@@ -160,7 +160,7 @@ class _Ship:
     def fire(
         self, tx: Tx, table: str, changes: Sequence[RowChange]
     ) -> Steps[Sequence[RowChange] | None]:
-        """Tell them; it may write, too."""
+        """Record the changes; execute a query."""
         self.seen.append(list(changes))
         if any(change.new is not None and change.new[1] == 66 for change in changes):
             raise SqlError("MR001", "refused")
@@ -169,7 +169,7 @@ class _Ship:
 
 
 def test_triggers_in_python() -> None:
-    """In their places, under their roles; what they raise is the statement's error."""
+    """Triggers in Python fire at their time and under their role; their errors are the statement's."""
     w = world(SETUP)
     ship = _Ship()
     w.node.add_trigger("t", _Stamp())
@@ -189,7 +189,7 @@ def test_triggers_in_python() -> None:
 
 
 def test_functions_in_python() -> None:
-    """Called by SELECT and by CALL; they may wait."""
+    """Functions in Python can be called by SELECT and CALL, and may wait for locks."""
     w = world(SETUP)
 
     def raise_all(tx: OpenTx, by: int) -> Steps[int]:
@@ -210,7 +210,7 @@ def test_functions_in_python() -> None:
 
 
 def test_fence() -> None:
-    """Who has not prepared can no longer; who has committed is told so; who is under way is busy."""
+    """A gid without a branch is fenced; for others the fence returns prepared or committed, or 55P03 if open."""
     w = world(SETUP)
     marker = "insert into msrepl.branch_marker (gid, xid, participants) values (:gid, pg_current_xact_id(), '{pub}')"
     a = w.player("a")
@@ -245,7 +245,7 @@ def test_fence() -> None:
 
 
 def test_a_node_that_is_down_or_full() -> None:
-    """No session."""
+    """A node that is full or down accepts no session."""
     w = world(SETUP, sessions_max=1)
     w.node.connect("app", "a")
     with pytest.raises(SqlError, match="too many"):

@@ -1,4 +1,4 @@
-"""How much work things are: counted, not timed, so that a busy machine changes nothing."""
+"""Tests of the amount of work, counted in calls, so that a busy machine does not change results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ insert into account select n, 100 from generate_series(1, 1000) as g (n);
 
 
 def _calls(act: Callable[[], object]) -> int:
-    """Python calls while something runs."""
+    """Return the number of Python calls during an action."""
     count = 0
 
     def seen(frame: Any, event: str, argument: Any) -> None:
@@ -26,7 +26,7 @@ def _calls(act: Callable[[], object]) -> int:
         count += event in ("call", "c_call")
 
     before = sys.getprofile()
-    gc.disable()  # the collector calls gc.callbacks (Hypothesis has one), at a moment of its own
+    gc.disable()  # the collector calls gc.callbacks (Hypothesis has one) at any moment
     sys.setprofile(seen)
     try:
         act()
@@ -42,7 +42,7 @@ def _at_once(session: NodeSession, text: str, **params: Any) -> None:
 
 
 def test_cached_update_by_key() -> None:
-    """About 55 calls, which are 40 µs on an idle core."""
+    """A cached update by key takes about 55 calls, which are 40 µs on an idle core."""
     session = world(SETUP).node.connect("app", "a")
     text = "update account set balance = balance + :by where id = :id"
     _at_once(session, "begin")
@@ -51,7 +51,7 @@ def test_cached_update_by_key() -> None:
 
 
 def test_update_by_key_does_not_look_at_other_rows() -> None:
-    """The same for 10 rows and for 1,000."""
+    """An update by key takes the same number of calls with 10 rows and with 1,000."""
     counts = []
     for rows in (10, 1000):
         w = world(
@@ -67,7 +67,7 @@ def test_update_by_key_does_not_look_at_other_rows() -> None:
 
 
 def _queue(waiters: int) -> float:
-    """Calls per waiter to come, to wait and to go, all on one row."""
+    """Return the calls per waiter to arrive, wait and end, with all waiters on one row."""
     w = world(SETUP, sessions_max=20_000)
     players = [w.player(f"p{number}") for number in range(waiters)]
     first = w.player("first")
@@ -87,12 +87,12 @@ def _queue(waiters: int) -> float:
 
 
 def test_long_queues_cost_no_more() -> None:
-    """10,000 waiters on one row: per waiter at most twice the work at 100."""
+    """With 10,000 waiters on one row, a waiter costs at most twice as much as with 100."""
     assert _queue(10_000) <= 2 * _queue(100)
 
 
 def test_old_versions_are_thrown_away() -> None:
-    """A row that is changed for ever does not grow, unless somebody still looks at what it was."""
+    """Old versions of a row are removed, unless a snapshot still needs one."""
     w = world(SETUP)
     w.do(*["update account set balance = balance + 1 where id = 1"] * 300)
     (row,) = w.node.table("account").indexes[0].entries[(1,)]

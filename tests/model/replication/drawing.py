@@ -1,6 +1,6 @@
-"""Histories that nobody has thought of, drawn from seeds; as a command, many of them on both.
+"""Random histories, drawn from seeds; as a command, plays many of them on the model and on servers.
 
-``python -m tests.model.replication.drawing FIRST LAST``
+``python -m tests.model.replication.drawing FIRST LAST``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.model.replication.telling import Played
 from tests.model.replication.world import History
 from twopc.server import EmbeddedServer
 
-#: Statements with holes: {k} a key of few, {j} another, {n} a small number, {s} a name.
+#: Statements with placeholders: {k} and {j} keys, {n} a small number, {s} a name.
 STATEMENTS = (
     "update account set balance = balance + {n} where id = {k}",
     "update account set balance = balance - 1, note = '{s}' where id <= {k}",
@@ -72,12 +72,12 @@ STATEMENTS = (
     "update made set a = a + 1 returning twice",
 )
 NAMES = ("ann", "dan", "eve", "fay")
-#: What takes seconds, or a race to tell.
+#: Parts of lines of histories that take seconds, or whose result depends on a race.
 _SLOW = ("lock_timeout", "deadlock", "DeadlockError", "LockTimeoutError", "waits for nobody")
 
 
 def drawn(seed: int) -> History:
-    """One of any length."""
+    """Return the history of a seed."""
     chance = random.Random(seed)
     queues = {
         name: _session(chance, at_publisher=name == "p")
@@ -126,13 +126,13 @@ def _statement(chance: random.Random) -> str:
 
 
 def on_model(history: History) -> Played | None:
-    """In virtual time; None if it takes long on real servers."""
+    """Play a history in virtual time; return None if it takes long on real servers."""
     played = ModelRun(history).run()
     return None if any(word in line for line in played.lines for word in _SLOW) else played
 
 
 def quiet_seeds(count: int) -> list[int]:
-    """The first seeds of histories in which nobody waits: nothing depends on who is faster."""
+    """Return the first seeds of histories without waits, in which nothing depends on speed."""
     found: list[int] = []
     seed = 0
     while len(found) < count:
@@ -144,7 +144,7 @@ def quiet_seeds(count: int) -> list[int]:
 
 
 async def compare(seeds: range, tell: Callable[[str], object]) -> list[int]:
-    """The seeds whose histories go otherwise on real servers; told on the way."""
+    """Return the seeds whose histories have other results on real servers; report each one."""
     wrong: list[int] = []
     count = 0
     with EmbeddedServer.start() as server:

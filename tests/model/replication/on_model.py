@@ -1,4 +1,4 @@
-"""A history in virtual time."""
+"""Play histories in virtual time."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from twopc.sim.model.system import System, build
 from twopc.sim.model.values import Steps
 from twopc.waits import Party
 
-#: How often it is looked whether everybody has ended or waits, and for how long at most.
+#: The interval at which the steps are checked for an end or a wait, and the longest duration.
 _LOOK_S, _PATIENCE_S = 0.005, 40.0
 
 
 class ModelRun:
-    """A history, step by step."""
+    """A history played on the model, step by step."""
 
     def __init__(self, history: History) -> None:
         self.history = history
@@ -41,7 +41,7 @@ class ModelRun:
         self.clients: dict[str, SubscriberClient | PublisherClient] = {}
 
     def run(self) -> Played:
-        """All of it, and what is left."""
+        """Play all steps, and record the rows and prepared transactions that remain."""
         for number, (session, text) in enumerate(self.history.steps, 1):
             if session in self.notes.busy:
                 self._until_ended(session)

@@ -1,4 +1,4 @@
-"""A history on real servers: one topology for all, rewound in between."""
+"""Play histories on real servers: one topology for all, rewound between them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PATIENCE_S = 40.0
 
 
 class World:
-    """The topology, and how it was in the beginning."""
+    """A topology, and a checkpoint of its initial state."""
 
     def __init__(self, topology: Topology, kept: Checkpoint) -> None:
         self.topology = topology
@@ -41,7 +41,7 @@ class World:
 
     @classmethod
     async def make(cls, server: EmbeddedServer) -> World:
-        """With all tables, published and subscribed."""
+        """Create a topology with all tables published and subscribed."""
         topology = Topology(
             publisher=PUBLISHER, subscribers=SUBSCRIBERS, server=server,
             lock_timeout_ms=round(LOCK_TIMEOUT_S * 1000),
@@ -72,11 +72,11 @@ class World:
         return cls(topology, await checkpoint(topology))
 
     async def close(self) -> None:
-        """End everything."""
+        """Stop the topology."""
         await self.topology.__aexit__(None, None, None)
 
     async def play(self, history: History) -> Played:
-        """From the beginning."""
+        """Rewind the topology and play a history."""
         await rewind(self.topology, self.kept)
         run = PostgresRun(self.topology, history)
         try:
@@ -86,7 +86,7 @@ class World:
 
 
 class PostgresRun:
-    """A history, step by step."""
+    """A history played on servers, step by step."""
 
     def __init__(self, topology: Topology, history: History) -> None:
         self.topology = topology
@@ -100,7 +100,7 @@ class PostgresRun:
         self._gids: dict[str, str] = {}
 
     async def run(self) -> Played:
-        """All of it, and what is left."""
+        """Play all steps, and record the rows and prepared transactions that remain."""
         for number, (name, text) in enumerate(self.history.steps, 1):
             if name in self.notes.busy:
                 await self._until_ended(name)
@@ -116,7 +116,7 @@ class PostgresRun:
         return self.played
 
     async def close(self) -> None:
-        """Roll back what is open."""
+        """Cancel all steps and roll back open transactions."""
         for task in self._tasks.values():
             task.cancel()
             with suppress(asyncio.CancelledError):
@@ -211,7 +211,7 @@ class PostgresRun:
         self.notes.tell("", await self._until_settled())
 
     async def _until_settled(self) -> dict[str, list[str]]:
-        """Until everybody has ended or is seen to wait, twice in a row."""
+        """Wait until every step has ended or waits, with the same result of two successive queries."""
         until, before = asyncio.get_running_loop().time() + _PATIENCE_S, None
         while self.notes.busy:
             tasks = [self._tasks[name] for name in self.notes.busy]

@@ -1,4 +1,4 @@
-"""A recorder that keeps what it is told."""
+"""A recorder that keeps all records."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Kept:
         self.drawn: dict[str, Any] = {}
 
     def write(self, kind: str, **fields: Any) -> None:
-        """Keep it."""
+        """Keep a record."""
         self.records.append((kind, fields))
 
     def drew(self, name: str, value: Any) -> None:
-        """Keep it."""
+        """Keep a drawn parameter."""
         self.drawn[name] = value

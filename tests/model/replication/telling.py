@@ -1,4 +1,4 @@
-"""What has happened in a history, as lines that can be compared."""
+"""The results of a history as comparable lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twopc.names import GlobalId
 from twopc.sim.model.sql.types import as_text
 from twopc.waits import Graph, OpenTransaction, Party, build
 
-#: Facts that tell processes and gids.
+#: Facts that contain process ids or gids.
 _FLEETING = {"holders"}
 _SEVERAL = re.compile(r"\b(?!1 )\d+ of \d+ rows")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -21,14 +21,14 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 
 @dataclass
 class Played:
-    """Lines, and rows by node and table at the end."""
+    """Lines of the steps, and rows by node and table at the end."""
 
     lines: list[str] = field(default_factory=list)
     tables: dict[str, list[str]] = field(default_factory=dict)
     prepared: list[str] = field(default_factory=list)
 
     def text(self) -> str:
-        """All of it, row versions renamed by first appearance."""
+        """Return everything as text, with row versions renamed by first appearance."""
         known: dict[str, str] = {}
         parts = [*self.lines]
         for name, rows in self.tables.items():
@@ -39,7 +39,7 @@ class Played:
 
 
 def told(tag: str, rows: Iterable[Sequence[Any]] | None) -> str:
-    """A result."""
+    """Return the line of a result: its tag and rows."""
     if rows is None:
         return tag
     shown = [
@@ -49,9 +49,9 @@ def told(tag: str, rows: Iterable[Sequence[Any]] | None) -> str:
 
 
 def refused(error: TransactionError) -> str:
-    """A refusal: its class, kind, SQLSTATE, node, the original's number, and its facts."""
+    """Return the line of an error: class, kind, SQLSTATE, node, SQL Server's number, and facts."""
     if _SEVERAL.search(str(error)):
-        # which of them is named depends on the order of their versions, and so on the gid
+        # which row is named depends on the order of the versions, and so on the gid
         return f"{type(error).__name__} | several rows | {error.node}"
     kind = getattr(error, "kind", "")
     parts = [type(error).__name__, kind, error.sqlstate, error.node, str(error.number or "")]
@@ -61,13 +61,13 @@ def refused(error: TransactionError) -> str:
         parts.append(json.dumps(kept, sort_keys=True))
     if (
         isinstance(error, ConflictError) and facts and kind != "not_in_partition"
-    ):  # it shows the filter
+    ):  # the message shows the filter
         parts.append(str(error))
     return " | ".join(parts)
 
 
 def waiting(graph: Graph, server: str, pid: int, names: Mapping[Party, str]) -> list[str]:
-    """For whom a session waits, at either end; empty if for nobody."""
+    """Return for which sessions and branches a session waits, at either node."""
     found = {
         f"a branch of {names.get(edge.holder, 'nobody')}" if edge.holder_gid
         else names.get(edge.holder, "somebody")
@@ -80,22 +80,22 @@ def graph_of(
     sessions: Sequence[OpenTransaction],
     transactions: Mapping[GlobalId, tuple[tuple[str, int], ...]],
 ) -> Graph:
-    """The wait graph."""
+    """Return the wait graph."""
     return build(sessions, transactions)
 
 
 class Notes:
-    """Takes down what happens after each step."""
+    """Records what happens after each step."""
 
     def __init__(self, played: Played) -> None:
         self.played = played
         self.busy: dict[str, str] = {}
         """The step of each session that has not ended."""
         self.ended: dict[str, str] = {}
-        """What steps have come to that nobody has told yet."""
+        """Results of ended steps that have no line yet."""
 
     def tell(self, step: str, waits: Mapping[str, Sequence[str]]) -> None:
-        """A step was launched, and everybody has ended or waits."""
+        """Record a launched step, after every step has ended or waits."""
         lines, own = self.played.lines, step.partition(" ")[2]
         if step in self.ended:
             lines.append(f"{step}: {self.ended.pop(step)}")

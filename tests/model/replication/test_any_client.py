@@ -1,4 +1,4 @@
-"""Any client in virtual time: its own COMMIT decides, whatever is lost around it."""
+"""Tests of any client in virtual time: its own COMMIT decides, despite faults."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ TAKE = "update account set balance = balance - 5 where id = 1"
 
 
 def client(system: System, name: str = "alice") -> ModelAnyClient:
-    """One at the first Subscriber."""
+    """Open a session of any client at the first Subscriber."""
     made = system.session(name, "sub1", any_client=True)
     assert isinstance(made, ModelAnyClient)
     return made
 
 
 def pay(system: System, told: list[Any]) -> Steps[None]:
-    """Take from an account and note it: what the client was told."""
+    """Withdraw from an account and add an entry; record the outcome that the client gets."""
     alice = client(system)
     try:
         yield from alice.begin()
@@ -39,7 +39,7 @@ def pay(system: System, told: list[Any]) -> Steps[None]:
 
 
 def test_it_decides() -> None:
-    """Its version is one that nobody else has, and it comes back to nobody but the others."""
+    """A commit of any client reaches both other nodes, and is not sent back to its Subscriber."""
     system = make(ACCOUNT, ENTRY, subscribers=AT)
     told: list[Any] = []
     run(system, pay(system, told))
@@ -53,7 +53,7 @@ def test_it_decides() -> None:
 
 @pytest.mark.parametrize("what", ["pub", "sub1", "link"])
 def test_something_is_lost_at_any_moment(what: str) -> None:
-    """Both ends agree, and nothing stays prepared."""
+    """After a fault at any moment, Publisher and Subscriber agree, and nothing is prepared."""
     clean = make(ACCOUNT, ENTRY, subscribers=AT, distributes=False)
     run(clean, pay(clean, []))
     length = clean.kernel.now
@@ -76,7 +76,7 @@ def test_something_is_lost_at_any_moment(what: str) -> None:
 
 
 def test_its_session_ends_with_the_branch_prepared() -> None:
-    """Undecided: the resolver rolls the Publisher's branch back, and not before the session is gone."""
+    """The branch of a session that ends undecided is rolled back by the resolver."""
     system = make(ACCOUNT, ENTRY, subscribers=AT, distributes=False)
     told: list[Any] = []
     system.kernel.spawn(pay(system, told), "application")
@@ -108,7 +108,7 @@ def test_a_rollback_gives_the_publishers_locks_back() -> None:
 
 
 def test_two_statements_of_a_savepoint_that_is_taken_back() -> None:
-    """The name goes with the savepoint in which it was given; the next change gets another."""
+    """ROLLBACK TO SAVEPOINT also undoes the gid that was given within; the next change gets another."""
     system = make(ACCOUNT, ENTRY, subscribers=AT)
     alice = client(system)
 
@@ -154,7 +154,7 @@ def test_elsewhere_a_coordinator_is_needed() -> None:
 
 
 def test_a_conflict_is_the_publishers() -> None:
-    """The second one holds a copy of before."""
+    """A transaction with an outdated copy is refused by the Publisher."""
     system = make(ACCOUNT, ENTRY, subscribers=AT)
     alice, bob = client(system), system.session("bob", "sub2")
 

@@ -1,6 +1,6 @@
-"""Short histories of a Publisher and two Subscribers: the model does what real servers do, step by step.
+"""Tests that the model plays short histories of a Publisher and two Subscribers as servers do.
 
-Outcomes, kinds and facts of refusals, who waits for whom, and every row with its version at the end.
+Compared are outcomes, kinds and facts of errors, waits, and every row with its version at the end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Play = Callable[[History], Played]
 
 @pytest.fixture(scope="module")
 def on_postgres(server: EmbeddedServer) -> Iterator[Play]:
-    """Plays a history on a topology that all of them share."""
+    """Return a function that plays a history on a topology, which all tests share."""
     with asyncio.Runner() as runner:
         world = runner.run(World.make(server))
         try:
@@ -32,7 +32,7 @@ def on_postgres(server: EmbeddedServer) -> Iterator[Play]:
 
 
 def test_there_are_enough() -> None:
-    """And no two of the same name."""
+    """There are at least 60 histories, and no two have the same name."""
     assert len(HISTORIES) >= 60
     assert len({one.name for one in HISTORIES}) == len(HISTORIES)
 
@@ -41,13 +41,13 @@ def test_there_are_enough() -> None:
 @pytest.mark.postgres
 @pytest.mark.parametrize("history", HISTORIES, ids=lambda one: one.name.replace(" ", "_"))
 def test_same(history: History, on_postgres: Play) -> None:
-    """The model beside the topology."""
+    """A history has the same results on the model and on servers."""
     assert ModelRun(history).run().text() == on_postgres(history).text()
 
 
 @pytest.mark.postgres
 def test_drawn(on_postgres: Play) -> None:
-    """Histories that nobody has thought of; many more of them by ``python -m tests.model.replication.drawing``."""
+    """Drawn histories have the same results; ``python -m tests.model.replication.drawing`` plays many more."""
     for seed in quiet_seeds(6):
         history = drawn(seed)
         assert ModelRun(history).run().text() == on_postgres(history).text(), history

@@ -1,4 +1,4 @@
-"""Each rule of immediate updating keeps something: without it, a history goes wrong that went well."""
+"""Tests that each rule of immediate updating is needed: without it, a history has a wrong result."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from twopc.sim.model.wiring import Wiring
 
 
 def never(*_: Any) -> bool:
-    """The rule is not kept."""
+    """Return False: the rule does not apply."""
     return False
 
 
 def system_with(**parts: Callable[..., Any]) -> System:
-    """All tables, with these parts replaced."""
+    """Return a system with all tables, in which these parts are replaced."""
     return build(spec(), Wiring(parts=parts), kernel=SimpyKernel(0), recorder=Kept())
 
 
 def play(system: System, *steps: str) -> list[str]:
-    """``session: statement``, one after the other; what each came to."""
+    """Play steps ``session: statement`` one after another; return the result of each."""
     clients: dict[str, Any] = {}
     told = []
 
@@ -57,7 +57,7 @@ def play(system: System, *steps: str) -> list[str]:
 
 
 def value(system: System, node: str, table: str, key: int, column: str) -> str | None:
-    """Of one row; None if there is none."""
+    """Return the value of one row; None if there is no such row."""
     for row in system.nodes[node].rows(table, ["id", column]):
         if row["id"] == str(key):
             return row[column]
@@ -71,7 +71,7 @@ LOST_UPDATE = (
 
 
 def test_version_check() -> None:
-    """Without it the Publisher's update is lost."""
+    """Without the version check, the Publisher's update is lost."""
     assert play(system_with(), *LOST_UPDATE)[4] == "version_mismatch"
     system = system_with(version_check=lambda held, sent: True)
     assert play(system, *LOST_UPDATE)[4:] == ["UPDATE 1", "commit"]
@@ -79,7 +79,7 @@ def test_version_check() -> None:
 
 
 def test_all_counted() -> None:
-    """Without it, one stale row of many passes, and the ends differ."""
+    """Without it, one stale row among many is accepted, and Publisher and Subscriber differ."""
     steps = ("p: begin", "p: update plain set v = 0 where id = 4", "p: commit",
              "a: begin", "a: update plain set v = v + 1", "a: commit")  # fmt: skip
     assert play(system_with(), *steps)[4] == "version_mismatch"
@@ -90,7 +90,7 @@ def test_all_counted() -> None:
 
 
 def test_delete_check() -> None:
-    """Without it a row is deleted that somebody has just changed."""
+    """Without it, a row is deleted that another transaction has just changed."""
     steps = ("p: begin", "p: update plain set v = 0 where id = 4", "p: commit",
              "a: begin", "a: delete from plain where id = 4", "a: commit")  # fmt: skip
     assert play(system_with(), *steps)[4] == "delete_stale"
@@ -98,7 +98,7 @@ def test_delete_check() -> None:
 
 
 def test_savepoint_mirror() -> None:
-    """Without it the Publisher keeps what the Subscriber has taken back."""
+    """Without it, the Publisher keeps a change that the Subscriber has rolled back to a savepoint."""
     steps = ("a: begin", "a: update plain set v = v + 1 where id = 1", "a: savepoint s",
              "a: update plain set v = v + 1 where id = 2", "a: rollback to savepoint s", "a: commit")  # fmt: skip
     healthy, broken = system_with(), system_with(savepoint_mirror=lambda sent: ())
@@ -109,7 +109,7 @@ def test_savepoint_mirror() -> None:
 
 
 def test_marker() -> None:
-    """Without an originator a change comes back to who made it."""
+    """Without an originator, a change is delivered to the Subscriber that made it."""
     steps = ("a: begin", "a: update plain set v = v + 1 where id = 1", "a: commit", "p: sync")
     for parts, own in (({}, True), ({"marker": lambda role: None}, False)):
         system = system_with(**parts)  # type: ignore[arg-type] # functions
@@ -119,7 +119,7 @@ def test_marker() -> None:
 
 
 def test_publisher_marker() -> None:
-    """Without a marker nobody can tell afterwards how the branch ended."""
+    """Without it, a branch writes no branch marker, which would prove how it ended."""
     steps = ("a: begin", "a: update plain set v = v + 1 where id = 1", "a: commit")
     system = system_with(publisher_marker=never)
     play(system, *steps)
@@ -127,13 +127,13 @@ def test_publisher_marker() -> None:
 
 
 def test_versions_are_renewed() -> None:
-    """Without a new version the next stale update is not noticed: neither after an update of a Subscriber's..."""
+    """Without a new version, the next stale update is accepted, after an update of a Subscriber or the Publisher."""
     steps = ("a: begin", "a: update plain set v = 50 where id = 1", "a: commit",
              "b: begin", "b: update plain set v = v + 1 where id = 1", "b: commit")  # fmt: skip
     assert play(system_with(), *steps)[4] == "version_mismatch"
     system = system_with(stamp_version=lambda old, gid: old, renew_version=lambda old, writer: old)
     assert play(system, *steps)[4] == "UPDATE 1"
-    # ... nor after one of the Publisher's
+    # after an update of the Publisher
     assert play(system_with(renew_version=lambda old, writer: old), *LOST_UPDATE)[4] == "UPDATE 1"
 
 
@@ -144,7 +144,7 @@ def test_partition_check() -> None:
 
 
 def test_children_check() -> None:
-    """Without it a child goes at the Publisher that its Subscriber has never seen."""
+    """Without it, a child row is deleted at the Publisher that the Subscriber has never received."""
     steps = ("p: begin", "p: insert into entry (id, account, amount) values (600, 1, 1)", "p: commit",
              "a: begin", "a: delete from account where id = 1", "a: commit")  # fmt: skip
     assert play(system_with(), *steps)[4] == "fk_violation"
@@ -154,7 +154,7 @@ def test_children_check() -> None:
 
 
 def test_witness() -> None:
-    """Without it a trigger of the Publisher changes rows that the Subscriber is never told of."""
+    """Without it, a trigger of the Publisher changes rows that are never sent to the Subscriber."""
     steps = ("a: begin", "a: update item set name = 'all' where id = 1", "a: commit", "p: sync")
     assert play(system_with(), *steps)[1] == "error"
     system = system_with(witness=never)
@@ -164,7 +164,7 @@ def test_witness() -> None:
 
 
 def test_write_back() -> None:
-    """Without it the Subscriber does not know what the Publisher has made of its row."""
+    """Without it, the Subscriber does not get the changes that the Publisher made to its row."""
     steps = ("a: begin", "a: update item set name = 'SAW' where id = 2", "a: commit")
     for parts, name in (({}, "saw"), ({"write_back": lambda stored: ()}, "SAW")):
         system = system_with(**parts)  # type: ignore[arg-type] # functions
@@ -174,7 +174,7 @@ def test_write_back() -> None:
 
 
 def test_children_first() -> None:
-    """Without it the Publisher's own referential action is before the Subscriber's deletes."""
+    """Without it, the Publisher's own referential action can precede the Subscriber's deletes."""
     steps = ("a: begin", "a: delete from account where id = 1", "a: commit")
     assert play(system_with(), *steps)[1] == "DELETE 1"
     other = system_with(children_first=never, children_check=never)
@@ -183,7 +183,7 @@ def test_children_first() -> None:
 
 
 def test_guard() -> None:
-    """Without it somebody commits at one end only."""
+    """Without it, a client can commit at the Subscriber only."""
     for parts, there in (({}, "20.00"), ({"guard": never}, "1.00")):
         system = system_with(**parts)  # type: ignore[arg-type] # functions
         session = system.nodes["sub1"].connect("app", "by hand")
@@ -204,7 +204,7 @@ def test_guard() -> None:
 
 
 def test_capture_fires() -> None:
-    """Where the triggers fire for agents too, what an agent brings is refused as nobody's transaction."""
+    """If capture fires for agents too, their changes are refused for want of a global transaction."""
     steps = ("p: begin", "p: update plain set v = 0 where id = 4", "p: commit")
     system = system_with(capture_fires=lambda: "always")
     play(system, *steps)
@@ -230,8 +230,11 @@ CHANGED, ADDED = (
     ],
 )
 def test_recheck_and_await_branches(text: str, off: tuple[str, ...], refused: str) -> None:
-    """Behind a branch that is committed at the Subscriber and still prepared at the Publisher, the next transaction
-    of the Subscriber waits; without, it is refused although nothing is wrong."""
+    """A transaction waits for the previous one's branch that is still prepared at the Publisher.
+
+    The branch is committed at the Subscriber already. Without the rules, the second transaction of that Subscriber is
+    refused although there is no conflict.
+    """
     system = system_with(**dict.fromkeys(off, never))
     kernel, held = system.kernel, system.kernel.event()
     first, second = system.session("a", "sub1"), system.session("c", "sub1")
@@ -271,7 +274,7 @@ def test_recheck_and_await_branches(text: str, off: tuple[str, ...], refused: st
 
 
 def test_every_rule_is_named() -> None:
-    """Names are told where one is wrong; every rule has one."""
+    """Every rule is a part that can be replaced; the name of an unknown part is an error."""
     assert set(RULES) == {one.name for one in fields(Behaviour)} <= set(PARTS)
     with pytest.raises(ConfigurationError, match="no part 'version'"):
         system_with(version=never)

@@ -1,4 +1,4 @@
-"""What goes wrong at points within a node, and on the way: nothing is left at one end only."""
+"""Tests of faults at points within a node and on connections: no transaction is left at one node only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VARIANTS = ["presumed_abort", "presumed_commit", "presumed_nothing", "last_agent
 
 
 def pay(system: System, told: list[Any], amount: int = 5) -> Steps[None]:
-    """Take from an account and note it: what the application was told."""
+    """Withdraw from an account and add an entry; record the outcome that the application gets."""
     alice = system.session("alice", "sub1")
     try:
         yield from alice.begin()
@@ -36,7 +36,7 @@ def pay(system: System, told: list[Any], amount: int = 5) -> Steps[None]:
 
 
 def both(system: System) -> None:
-    """The Publisher and the Subscriber hold the same, and nothing is left."""
+    """Assert that the Publisher and the Subscriber have the same rows, and that nothing is prepared."""
     for table in ("account", "entry"):
         own = system.nodes["sub1"].table(table).rows()
         assert own == system.publisher.table(table).rows()
@@ -46,7 +46,7 @@ def both(system: System) -> None:
 
 @pytest.mark.parametrize("point", ["trigger.enter", "proc.before_compare", "proc.after_apply"])
 def test_an_error_at_a_point(point: str) -> None:
-    """The statement fails, the transaction can only be rolled back."""
+    """An error at a point fails the statement; the transaction can only be rolled back."""
     system, told = make(ACCOUNT, ENTRY), []
 
     def fail(_: str) -> None:
@@ -65,7 +65,7 @@ def test_an_error_at_a_point(point: str) -> None:
     "what", ["pub", "sub1", "coordinator", "link", "distribution", "silence", "halt"]
 )
 def test_something_is_lost_at_any_moment(what: str, variant: str) -> None:
-    """Both ends agree, nothing stays prepared, and who was told an outcome was told the truth."""
+    """After a fault at any moment both nodes agree, nothing is prepared, and answers are correct."""
     clean: System = make(ACCOUNT, ENTRY, commit=variant, distributes=False)
     run(clean, pay(clean, []))
     length = clean.kernel.now
@@ -85,7 +85,7 @@ def test_something_is_lost_at_any_moment(what: str, variant: str) -> None:
 
 @pytest.mark.parametrize("what", ["pub", "the wire", "the session"])
 def test_a_plain_session_is_lost_at_any_moment(what: str) -> None:
-    """Who was told an outcome was told the truth; at COMMIT nobody knows it."""
+    """A plain session that is lost gets InDoubtError at COMMIT and RejectedError before; its answers are correct."""
     moments = {"before": set[bool](), "at COMMIT": set[bool]()}
 
     def work(system: System, told: list[Any]) -> Steps[None]:
@@ -131,7 +131,7 @@ def test_a_plain_session_is_lost_at_any_moment(what: str) -> None:
 
 
 def move(system: System, told: list[Any], amount: int = 5) -> Steps[None]:
-    """Take from an account at one Subscriber and note it at the other, in one transaction."""
+    """Withdraw at one Subscriber and add an entry at the other, in one transaction."""
     alice = system.session("alice", "sub1", ("sub2",))
     try:
         yield from alice.begin()
@@ -151,7 +151,7 @@ def move(system: System, told: list[Any], amount: int = 5) -> Steps[None]:
     "what", ["pub", "sub1", "sub2", "coordinator", "link", "distribution", "halt"]
 )
 def test_something_is_lost_under_several(what: str, variant: str) -> None:
-    """Both branches at the Publisher and both Subscribers agree, and nothing stays prepared."""
+    """After a fault, both branches at the Publisher and both Subscribers agree, and nothing is prepared."""
     clean: System = make(ACCOUNT, ENTRY, commit=variant, distributes=False)
     run(clean, move(clean, []))
     length = clean.kernel.now
@@ -173,7 +173,7 @@ def test_something_is_lost_under_several(what: str, variant: str) -> None:
 
 
 def strike(system: System, what: str) -> None:
-    """Something is gone for half a second."""
+    """Inject a fault that is healed after half a second."""
     kernel, seat = system.kernel, system.coordinators()["model"]
     halted = seat.process
 
@@ -201,7 +201,7 @@ def strike(system: System, what: str) -> None:
 
 
 def test_the_publisher_cannot_be_reached() -> None:
-    """The original's 21054; nothing was begun there."""
+    """If the Publisher cannot be reached, the error is SQL Server's 21054, and nothing is begun there."""
     system, told = make(ACCOUNT, ENTRY), []
     system.cut("sub1", "pub")
     run(system, pay(system, told))
@@ -212,7 +212,7 @@ def test_the_publisher_cannot_be_reached() -> None:
 
 
 def test_the_link_breaks_between_two_statements() -> None:
-    """What was sent before is gone with it, so the transaction is, too."""
+    """A link that breaks after a change was sent fails the transaction."""
     system = make(ACCOUNT, ENTRY)
     alice = system.session("alice", "sub1")
 
@@ -231,7 +231,7 @@ def test_the_link_breaks_between_two_statements() -> None:
 
 
 def test_the_link_is_opened_again() -> None:
-    """A link that broke while nothing was sent over it: the first message is repeated."""
+    """A link that broke before anything was sent is opened again, and the message is repeated."""
     system = make(ACCOUNT, ENTRY)
     alice = system.session("alice", "sub1")
 
@@ -251,7 +251,7 @@ def test_the_link_is_opened_again() -> None:
 
 
 def test_a_cancel_reaches_the_publisher() -> None:
-    """Who waits there for a row is cancelled, and what it holds there is given back."""
+    """Cancelling a statement that waits at the Publisher ends its wait and its locks there."""
     system = make(ACCOUNT, ENTRY)
     office, alice = system.session("office", "pub"), system.session("alice", "sub1")
     told: list[Any] = []
@@ -282,8 +282,11 @@ def test_a_cancel_reaches_the_publisher() -> None:
 
 @pytest.mark.parametrize(("proven", "sqlstate"), [(True, "55000"), (False, "42501")])
 def test_nobody_commits_past_the_coordinator(proven: bool, sqlstate: str) -> None:
-    """A transaction that has sent something is prepared at the Publisher first; one that its coordinator has not
-    begun sends nothing."""
+    """A client cannot commit without the coordinator.
+
+    A transaction that has sent a change must be prepared at the Publisher first (55000); one without the coordinator's
+    proof cannot send any (42501).
+    """
     system = make(ACCOUNT, ENTRY)
     session = system.nodes["sub1"].connect("app", "by hand")
 
@@ -293,7 +296,7 @@ def test_nobody_commits_past_the_coordinator(proven: bool, sqlstate: str) -> Non
         if proven:
             yield from session.execute("set local msrepl.proof = ''")
         yield from session.execute("update account set balance = 1 where id = 1")
-        # nor with settings that were changed
+        # changed settings have no effect
         yield from session.execute("set local msrepl.marker = '(0,0)'")
         yield from session.execute("commit")
 
@@ -321,7 +324,7 @@ def test_changes_need_a_global_transaction() -> None:
 
 
 def test_a_lock_is_not_granted() -> None:
-    """The refusal tells on which table, and who has locks on it."""
+    """The error of a lock timeout names the table, and the sessions that have locks on it."""
     system = make(ACCOUNT, ENTRY, lock_timeout_s=0.5)
     office, alice = system.session("office", "pub"), system.session("alice", "sub1")
 
@@ -343,7 +346,7 @@ def test_a_lock_is_not_granted() -> None:
 
 
 def test_a_deadlock_within_the_publisher() -> None:
-    """It finds the ring by itself: whoever looks first is its victim."""
+    """The Publisher resolves a deadlock among its own sessions; the first that checks is the victim."""
     system = make(ACCOUNT, ENTRY)
     told: list[tuple[str, str]] = []
 

@@ -1,4 +1,4 @@
-"""A system built from a specification: tables and copies, sessions, coordinators, crashes."""
+"""Tests of a system built from a specification: tables and copies, sessions, coordinators, crashes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ENTRY = TableSpec(
 
 
 def make(*tables: TableSpec, **said: Any) -> System:
-    """A Publisher and two Subscribers."""
+    """Build a system of a Publisher and two Subscribers."""
     kernel = SimpyKernel(0)
     subscribers = said.pop(
         "subscribers", (SubscriberSpec(name="sub1"), SubscriberSpec(name="sub2"))
@@ -40,12 +40,12 @@ def make(*tables: TableSpec, **said: Any) -> System:
 
 
 def run(system: System, work: Steps[Any]) -> Any:
-    """Let it happen."""
+    """Run work to its end."""
     return system.kernel.run(system.kernel.spawn(work, "test"))
 
 
 def rows(system: System, node: str, table: str = "account") -> list[tuple[str | None, ...]]:
-    """Without versions."""
+    """Return the rows of a table without row versions."""
     columns = [
         one.name for one in system.nodes[node].table(table).columns if "version" not in one.name
     ]
@@ -53,7 +53,7 @@ def rows(system: System, node: str, table: str = "account") -> list[tuple[str | 
 
 
 def test_copies() -> None:
-    """They have the Publisher's rows with their versions, its keys and checks."""
+    """Copies have the Publisher's rows with their versions, and its keys and checks."""
     system = make(ACCOUNT, ENTRY)
     assert rows(system, "pub") == [("1", "ann", "none", "20.00"), ("2", "bob", "none", "30.00")]
     for name in system.subscribers:
@@ -65,7 +65,7 @@ def test_copies() -> None:
 
 
 def test_parts() -> None:
-    """Published columns, a row filter, and what one Subscriber gets of it."""
+    """A Subscriber gets the published columns, and the rows that match the filters of article and Subscriber."""
     part = TableSpec(
         name="account", columns=ACCOUNT.columns, key=(), rows=ACCOUNT.rows,
         published=("id", "balance"), filter="balance > 25",
@@ -87,7 +87,7 @@ def test_what_cannot_be_built() -> None:
 
 
 def test_plain_session() -> None:
-    """Its changes get a new version."""
+    """Changes of a plain session at the Publisher get a new row version."""
     system = make(ACCOUNT)
     alice = system.session("alice", "pub")
 
@@ -122,7 +122,7 @@ def test_refusal_of_a_plain_session() -> None:
 
 @pytest.mark.parametrize("moment", [0.0, 0.3, 0.6, 0.9])
 def test_a_coordinator_is_killed(moment: float) -> None:
-    """Whoever used it is told so, and the next process settles what is left."""
+    """A client of a killed coordinator gets an error, and the next process finishes what is left."""
 
     def playing(system: System, told: list[Any]) -> Steps[None]:
         alice = system.session("alice", "sub1")

@@ -1,4 +1,4 @@
-"""Facts as JSON, and what the changes of one statement come to."""
+"""Tests of facts as JSON, and of the net effect of a statement's changes."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ VERSION = UUID(int=7)
     ],
 )
 def test_as_json(value: Any, text: str) -> None:
-    """As to_jsonb shows it."""
+    """Values are shown as `to_jsonb` shows them."""
     assert facts.json_text(value) == text
     json.loads(facts.json_text(value))
 
 
 def test_json_stays_json() -> None:
-    """A column that holds JSON is not quoted again."""
+    """The value of a JSON column is not quoted again."""
     shown = facts.row_json([("id", "integer"), ("what", "jsonb")], (1, '{"a": [1]}'))
     assert json.loads(shown.text) == {"id": 1, "what": {"a": [1]}}
 
@@ -52,7 +52,7 @@ def test_json_stays_json() -> None:
     "kind", [kind for kind, (_, number) in KINDS.items() if number in (20515, 21034)]
 )
 def test_every_kind_is_understood(kind: str) -> None:
-    """What the model refuses is the exception that a server's refusal is."""
+    """Each kind of conflict in the model becomes the same exception as on a server."""
     state, number = KINDS[kind]
     key = facts.row_json([("id", "integer")], (1,))
     error = facts.conflict(kind, state, number, "account", key, "no", sent=VERSION, held=VERSION)
@@ -65,7 +65,7 @@ def test_every_kind_is_understood(kind: str) -> None:
 def row(
     place: int, old: int | None, new: int | None, key: int = 1, *, moved: bool = False
 ) -> HeldRow:
-    """A row with these versions; None: it was not there."""
+    """Return a row with these versions; None means that it did not exist."""
 
     def link(version: int | None) -> Values | None:
         return None if version is None else ("t", key, version)
@@ -92,7 +92,7 @@ def row(
     ],
 )
 def test_net_effect(rows: list[HeldRow], effects: list[tuple[str, int | None, int | None]]) -> None:
-    """Each row once, from what it was to what it is."""
+    """The net effect contains each row once, from its first to its last version."""
     found = [
         (
             net.operation,
@@ -105,6 +105,6 @@ def test_net_effect(rows: list[HeldRow], effects: list[tuple[str, int | None, in
 
 
 def test_net_effect_keeps_the_last_statement() -> None:
-    """And whether anything moved on the way."""
+    """The net effect has the place of the last statement, and is moved if any change was."""
     (net,) = net_effect([row(1, 1, 2, moved=True), row(3, 2, 3)])
     assert (net.place, net.moved) == (3, True)

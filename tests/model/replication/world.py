@@ -1,4 +1,4 @@
-"""The tables that histories are played on, and the histories themselves as they are read from files."""
+"""The tables on which histories are played, and the histories, read from files."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 from twopc.sim.model.values import ModelSpec, SubscriberSpec, TableSpec
 
 PUBLISHER, SUBSCRIBERS = "pub", ("sub1", "sub2")
-#: A session's node by the first letter of its name.
+#: The node of a session, by the first letter of its name.
 NODES = {
     "a": "sub1", "c": "sub1", "b": "sub2", "d": "sub2", "p": "pub", "q": "pub", "m": "sub1", "n": "sub2",
 }  # fmt: skip
-#: The other Subscriber at which its transactions work, too.
+#: The other Subscribers at which a session's transactions also work.
 ALSO = {"m": ("sub2",), "n": ("sub1",)}
-#: Longer than anything here takes, so that nobody is refused because a machine is slow.
+#: Longer than anything here takes, so that no lock is refused because a machine is slow.
 LOCK_TIMEOUT_S = 20.0
 
 TABLES: tuple[TableSpec, ...] = (
@@ -125,9 +125,9 @@ TABLES += (
         rows=({"id": 1, "v": 1}, {"id": 2, "v": 2}),
     ),
 )  # fmt: skip
-#: By Subscriber: what of a table comes to it.
+#: The row filters of each Subscriber, by table.
 FILTERS = {"sub1": {"zone": "area = 'one'"}, "sub2": {"zone": "area <> 'one'"}}
-#: A Subscriber's own triggers: they see a row, and change another one.
+#: Triggers that exist only at a Subscriber: one records the rows that it sees and changes another row.
 SUBSCRIBER_SQL = {
     "sub1": (
         "create table seen_here (id int, v int)",
@@ -145,7 +145,7 @@ SUBSCRIBER_SQL = {
 
 
 def spec(**said: object) -> ModelSpec:
-    """All tables, a Publisher and two Subscribers."""
+    """Return the specification of a Publisher and two Subscribers with all tables."""
     return ModelSpec(
         publisher=PUBLISHER, subscribers=tuple(
             SubscriberSpec(name=one, filters=FILTERS[one], sql=SUBSCRIBER_SQL.get(one, ()))
@@ -165,7 +165,7 @@ class History:
 
 
 def directed(text: str) -> tuple[str, str]:
-    """Where a statement goes, empty if to its session's node, and the statement."""
+    """Return the node to which a statement is directed, empty for the session's own, and the statement."""
     if not text.startswith("@"):
         return "", text
     at, _, rest = text[1:].partition(" ")
@@ -173,11 +173,11 @@ def directed(text: str) -> tuple[str, str]:
 
 
 def read(path: Path) -> list[History]:
-    """The histories of a file.
+    """Return the histories of a file.
 
-    ``== name`` begins one, ``== name (lazy)`` one with lazy shipping; lines are ``session: statement``, where a
-    statement may be ``begin``, ``begin serializable``, ``commit``, ``rollback`` or ``sync``. ``@sub2 statement`` is
-    one at another Subscriber of the same transaction.
+    ``== name`` begins one, ``== name (lazy)`` one with lazy shipping. Lines are ``session: statement``, where a
+    statement may also be ``begin``, ``begin serializable``, ``commit``, ``rollback`` or ``sync``. ``@sub2 statement``
+    is one at another Subscriber of the same transaction.
     """
     _, *parts = path.read_text(encoding="utf-8").split("\n== ")
     found = []

@@ -1,4 +1,4 @@
-"""Every statement of the scenarios that are shipped is known to the model, or said not to be."""
+"""Tests that the model can parse and plan every statement of the shipped scenarios."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCENARIOS = sorted((Path(__file__).parents[3] / "scenarios").rglob("*.twopc.yaml
 
 
 def _steps(scenario: dict[str, Any]) -> list[str]:
-    """The texts of ``sql`` and ``check`` steps."""
+    """Return the texts of ``sql`` and ``check`` steps."""
     found = []
     for session in scenario.get("sessions", {}).values():
         for step in session.get("steps", ()):
@@ -29,7 +29,7 @@ def _steps(scenario: dict[str, Any]) -> list[str]:
 
 
 def _setup(scenario: dict[str, Any]) -> list[str]:
-    """Tables as the Subscribers have them."""
+    """Return the statements that define the scenario's tables and procedures at a Subscriber."""
     texts = []
     for name, table in scenario.get("tables", {}).items():
         columns = [f"{column} {type_}" for column, type_ in table["columns"].items()]
@@ -53,14 +53,14 @@ def _setup(scenario: dict[str, Any]) -> list[str]:
 
 
 def _nodes(scenario: dict[str, Any]) -> list[list[str]]:
-    """What is defined at each Subscriber of which something is said."""
+    """Return the `sql` of each Subscriber that the scenario describes."""
     own = scenario.get("subscribers", {}).values()
     return [(one or {}).get("sql", []) for one in own if isinstance(one, dict)] or [[]]
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.name.partition(".")[0])
 def test_statements_are_known(path: Path) -> None:
-    """They parse and are planned, on a node with the scenario's tables."""
+    """All statements of a scenario are parsed and planned on a node with its tables."""
     scenario = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
     for own in _nodes(scenario):
         node = make_node(SimpyKernel())
@@ -75,10 +75,10 @@ def _plan(node: ModelNode, text: str) -> None:
     try:
         node.plans.get(text)
     except SqlError as error:
-        if error.sqlstate != "42P01":  # a table of another Subscriber's
+        if error.sqlstate != "42P01":  # a table of another Subscriber
             raise
 
 
 def test_there_are_scenarios() -> None:
-    """The test above is about something."""
+    """There are at least 27 scenarios."""
     assert len(SCENARIOS) >= 27

@@ -1,4 +1,4 @@
-"""What the model would otherwise ignore is refused by name: a setting, a mode, a clause, a definition."""
+"""Tests that settings, modes, clauses and definitions that the model does not support are refused by name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ tables: {t: {columns: {id: int primary key, n: int}, rows: [{id: 1, n: 1}]}}
 
 
 def refused(sql: str) -> list[str]:
-    """What `twopc check --on model` says of one statement."""
+    """Return the messages of `twopc check --on model` about one statement."""
     steps = f"sessions: {{a: {{node: pub, steps: [s: {{sql: {json.dumps(sql)}}}]}}}}\n"
     orders = "orders: [{name: o, steps: [s], expect: {otherwise: any}}]\n"
     return [message for _, message in unknown(parse(HEAD + steps + orders).scenario)]
@@ -104,7 +104,7 @@ def test_what_it_has(sql: str) -> None:
 
 
 def test_words_after_an_order() -> None:
-    """Several statements in one text, as servers take them; what a table is called is told as it is written."""
+    """A text may contain several statements; an error of the model quotes a table's name as written."""
     loaded = parse(
         HEAD
         + "teardown: 'drop table if exists child; drop function if exists f; drop table absent'\n"

@@ -1,4 +1,4 @@
-"""What counts as the same on two stages, and what does not."""
+"""Tests of which differences between two stages count, and which do not."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def state(node, version, moment="final", balance=90):
 
 
 def story(number=1, version=V2):
-    """A transaction of alice's: written, waited for, delivered, and what is left."""
+    """Return the records of a transaction of alice: a change, a wait, a delivery and the final state."""
     gid = GID.format(number)
     wait = {"session": "alice", "step": "a_write", "node": "pub", "pid": number, "gid": ""}
     marker = {"gid": f"{gid}:pub", "fence": False, "participants": ["sub1"], "sent": True}
@@ -82,7 +82,7 @@ def test_what_counts(place, change, about):
 
 
 def test_what_transactions_are_called():
-    """By whose they are, and at which node where it is a branch."""
+    """Transactions are named after their session, and branches also after their node."""
     whole = facts(story())
     assert "alice's first at pub" in whole["marked at pub at the end"]
     assert whole["what the agent of sub2 did"].startswith("applied alice's first ")
@@ -93,7 +93,7 @@ def test_what_transactions_are_called():
 
 
 def test_a_version_that_one_node_has_and_the_other_has_not():
-    """The names of versions tell which rows have the same one."""
+    """Two histories differ if other rows share a row version."""
     other = story()
     other[-1] = state("sub1", V1)
     (difference,) = compare(story(), other)

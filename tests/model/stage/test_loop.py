@@ -1,4 +1,4 @@
-"""The event loop of virtual time, and what goes over the bridge between its futures and the model's events."""
+"""Tests of the event loop of virtual time, and of the bridge between its futures and the model's events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twopc.sim.model.values import Cause, Label
 
 
 def in_virtual_time(play, *args):
-    """What a coroutine function returns, inside of a kernel."""
+    """Run a coroutine function within a kernel, and return its result."""
 
     async def inside():
         loop = asyncio.get_running_loop()
@@ -26,7 +26,7 @@ def in_virtual_time(play, *args):
 
 
 def pause(kernel, seconds):
-    """Steps that take so long."""
+    """Steps that take a given time."""
     yield kernel.delay(seconds, Label(actor="test", cause=Cause.PAUSE, what="pause"))
     return kernel.now
 
@@ -39,7 +39,7 @@ def test_an_hour_is_over_at_once():
                 await asyncio.wait_for(queue.get(), 1.0)
         return asyncio.get_running_loop().time(), kernel.now
 
-    assert in_virtual_time(play) == (3600, 3600)  # an hour that passes is never one exactly
+    assert in_virtual_time(play) == (3600, 3600)  # real time would not be exact
 
 
 def test_timers_and_events_come_in_one_order():
@@ -77,7 +77,7 @@ async def _at_once():
 
 
 def test_several_systems_have_clocks_of_their_own():
-    """As tasks of one loop: each sees the time that it would see alone."""
+    """Each task of one loop that is inside a system sees only the time of that system."""
 
     async def one(seconds):
         kernel = SimpyKernel()
@@ -143,7 +143,7 @@ def test_outside_time_is_the_worlds():
 
 
 def test_a_thread_can_call():
-    """As a signal does: Ctrl-C ends a run in virtual time, too."""
+    """A thread can wake the loop, as a signal does: Ctrl-C also ends a run in virtual time."""
 
     async def play(kernel):
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""What a model is built from: everything that a scenario says of its topology, and nothing that a model has not."""
+"""Tests of what a model is built from: all of a scenario's topology, and nothing that it does not support."""
 
 from __future__ import annotations
 
@@ -92,6 +92,6 @@ def test_seed():
     "path", sorted(SCENARIOS.rglob("*.twopc.yaml")), ids=lambda path: path.stem
 )
 def test_the_catalogue(path: Path):
-    """Nothing in it is beyond a model."""
+    """The model supports the topology of every shipped scenario."""
     for _, scenario in load(path).cells:
         assert len(spec_of(scenario).tables) == len(scenario.tables)

@@ -1,4 +1,4 @@
-"""Scenarios in virtual time: the shared runner on a model, what it cannot play, and the same bytes each time."""
+"""Tests of scenarios in virtual time: the runner on a model, what it cannot play, and equal histories."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_same_bytes_each_time():
 
 
 def test_an_order_is_the_same_among_others_and_alone():
-    """Each has a clock and a chance of its own, at one time with others too."""
+    """An order has its own clock and random values, also if it runs at the same time as others."""
     several = (
         TWO_WRITERS + ONE_ORDER + ONE_ORDER.replace("orders:\n", "").replace("b waits", "again")
     )
@@ -174,6 +174,6 @@ orders:
     ("unique", "waits"), [("unique,", "{blocked_by: s_part}"), (",", "{delivered: 1}")]
 )
 def test_an_agent_names_keys_in_what_it_sets(unique, waits):
-    """Before a trigger fires, PostgreSQL locks a row as if a key changed that the statement only names."""
+    """An UPDATE that names a key column locks the row as if the key changed, as PostgreSQL does before triggers."""
     verdict, _ = play(loaded(FOREIGN.replace("UNIQUE", unique).replace("WAITS", waits)))
     assert failures(verdict) == []

@@ -1,4 +1,4 @@
-"""A statement's values and messages are those that a driver gives of a server."""
+"""Tests that a statement's values and messages are those that a driver gets from a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scenarios for tests of the model's stage: small, and without a server."""
+"""Small scenarios for tests of the model's stage, which need no server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from twopc.sim.scenario.run import RunVerdict, run
 from twopc.sim.scenario.theatres import played
 from twopc.sim.scenario.values import Selection
 
-#: Two writers of a row; %s stands for the orders, and what else belongs to the file.
+#: Two writers of a row; the orders and other parts are appended.
 TWO_WRITERS = """
 twopc: 1
 name: two-writers
@@ -39,7 +39,7 @@ orders:
 
 
 def loaded(text: str = TWO_WRITERS + ONE_ORDER) -> LoadedScenario:
-    """A file that was read."""
+    """Parse a file."""
     return parse(text, "toy.twopc.yaml")
 
 
