@@ -1,4 +1,4 @@
-"""Blocks of transactions, written into a distribution database as the log reader writes them."""
+"""Writes blocks of transactions into a distribution database, as the log reader does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from psycopg import AsyncConnection
 from twopc.publisher.log_reader import rows
 from twopc.publisher.log_reader.rows import CommandColumns, LoggedTransaction, TransactionColumns
 
-#: type, article, hashkey, text
+#: Type, article, hash key and text of a command.
 Made = tuple[int, int, int, str]
 
 
@@ -19,7 +19,7 @@ async def write_blocks(
     publisher: int,
     transactions: Sequence[tuple[LoggedTransaction, Sequence[Made]]],
 ) -> None:
-    """Transactions with their commands; counts and lengths are worked out here."""
+    """Write transactions with their commands; counts and lengths are computed here."""
     commands, whole = CommandColumns(), TransactionColumns()
     for transaction, made in transactions:
         length = 0
@@ -38,5 +38,5 @@ async def write_blocks(
 
 
 def moment_us(seconds: float) -> int:
-    """A Unix time in PostgreSQL's microseconds since 2000."""
+    """Return a Unix time in PostgreSQL's microseconds since 2000."""
     return round((seconds - 946_684_800) * 1_000_000)

@@ -1,4 +1,4 @@
-"""A published database with a slot, and a distribution database."""
+"""Fixtures: a published database with a slot, and a distribution database."""
 
 from __future__ import annotations
 

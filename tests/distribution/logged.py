@@ -1,4 +1,4 @@
-"""A Publisher's database and what its log says of it: published, changed, read and made into commands."""
+"""A Publisher's database and the changes in its log, as messages, rows and commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twopc.publisher.filters import RowFilters
 from twopc.publisher.logical_publication import NAME
 from twopc.publisher.pgoutput import Decoder, RowMessage
 
-#: As the log reader pins them.
+#: Settings as the log reader sets them.
 _OUTPUT = {
     "datestyle": "ISO",
     "intervalstyle": "postgres",
@@ -26,7 +26,7 @@ _OUTPUT = {
 
 
 class Logged:
-    """One database that publishes, with a slot."""
+    """A database that publishes, with a slot."""
 
     def __init__(self, connection: AsyncConnection[Any], reader: AsyncConnection[Any]) -> None:
         self.connection = connection
@@ -34,7 +34,7 @@ class Logged:
 
     @classmethod
     async def open(cls, dsn: str) -> Logged:
-        """Install the publication, then create the slot."""
+        """Install the publication, and create the slot."""
         connection = await AsyncConnection.connect(dsn, autocommit=True)
         await publication.install(connection)
         reader = await AsyncConnection.connect(dsn, autocommit=True)
@@ -47,11 +47,11 @@ class Logged:
 
     @staticmethod
     def slot(connection: AsyncConnection[Any]) -> str:
-        """Slots belong to the whole cluster."""
+        """Return the slot's name, which is unique in the cluster."""
         return f"of_{connection.info.dbname}"
 
     async def close(self) -> None:
-        """Drop the slot, which keeps the log."""
+        """Drop the slot, which would keep the log, and disconnect."""
         await self.reader.execute(
             "select pg_drop_replication_slot(%s)", (self.slot(self.connection),)
         )
@@ -59,12 +59,12 @@ class Logged:
         await self.connection.close()
 
     async def execute(self, statement: str, parameters: Any = None) -> list[tuple[Any, ...]]:
-        """Run SQL as the administrator."""
+        """Execute SQL as the administrator."""
         cursor = await self.connection.execute(statement.encode(), parameters)
         return await cursor.fetchall() if cursor.description else []
 
     async def messages(self) -> list[bytes]:
-        """What the log holds since the last look."""
+        """Return the messages in the log since the last call."""
         cursor = await self.reader.execute(
             """
             select data from pg_logical_slot_get_binary_changes(
@@ -75,16 +75,16 @@ class Logged:
         return [bytes(data) for (data,) in await cursor.fetchall()]
 
     async def changes(self) -> list[RowMessage]:
-        """Changed rows since the last look."""
+        """Return the changed rows since the last call."""
         decoder = Decoder()
         decoded = [decoder.decode(message) for message in await self.messages()]
         return [each for each in decoded if isinstance(each, RowMessage)]
 
     async def commands(self, articles: Sequence[DistributedArticle] | None = None) -> list[Command]:
-        """Commands of every article since the last look, filters evaluated.
+        """Return the commands of every article since the last call, with filters evaluated.
 
         Args:
-            articles: None: as they are now.
+            articles: None: the current articles.
         """
         if articles is None:
             articles = await publication.distributed_articles(self.connection)

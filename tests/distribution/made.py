@@ -1,4 +1,4 @@
-"""Articles, relations and changes made by hand."""
+"""Constructed articles, relations and changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VERSION = Column(name=VERSION_COLUMN, type="uuid")
 def propagation(
     ins: str = "CALL", upd: str = "SCALL", dele: str = "CALL", large: tuple[str, ...] | None = None
 ) -> Propagation:
-    """By the words that a user writes."""
+    """Return a propagation from the words that a user writes."""
     return Propagation(
         ins=parse_method("ins", ins),
         upd=parse_method("upd", upd),
@@ -28,7 +28,7 @@ def propagation(
 
 
 def columns(count: int, type_name: str = "integer") -> tuple[Column, ...]:
-    """So many columns, the last of them the row version."""
+    """Return `count` columns, the last of which is the row version."""
     names = [f"c{n}" for n in range(1, count)]
     return (*(Column(name=name, type=type_name) for name in names), VERSION)
 
@@ -45,7 +45,7 @@ def article(
     table: str = "t",
     schema: str = "public",
 ) -> DistributedArticle:
-    """An article of these columns."""
+    """Return an article of these columns."""
     return DistributedArticle(
         article_id=number,
         article=Article(schema=schema, table=table, columns=parts, key=key, row_filter=row_filter),
@@ -60,28 +60,28 @@ def article(
 def relation(
     *names: str, identity: str = "f", table: str = "t", schema: str = "public", oid: int = 0
 ) -> RelationMessage:
-    """A relation as the log announces it."""
+    """Return a relation as the log announces it."""
     described = tuple(RelationColumn(name, oid, -1, False) for name in names)
     return RelationMessage(1, schema, table, identity, described)
 
 
 def names_of(distributed: DistributedArticle) -> list[str]:
-    """Its columns' names."""
+    """Return the names of an article's columns."""
     return [column.name for column in distributed.article.columns]
 
 
 def insert(of: RelationMessage, new: Values) -> RowMessage:
-    """A row is inserted."""
+    """Return the insert of a row."""
     return RowMessage(of, "ins", None, list(new), False)
 
 
 def update(
     of: RelationMessage, old: Values | None, new: Values, *, key_only: bool = False
 ) -> RowMessage:
-    """A row is updated."""
+    """Return the update of a row."""
     return RowMessage(of, "upd", None if old is None else list(old), list(new), key_only)
 
 
 def delete(of: RelationMessage, old: Values, *, key_only: bool = False) -> RowMessage:
-    """A row is deleted."""
+    """Return the delete of a row."""
     return RowMessage(of, "del", list(old), None, key_only)

@@ -1,4 +1,4 @@
-"""A distribution database, filled by hand as the log reader and the agents fill it."""
+"""A distribution database that tests fill as the log reader and the agents do."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Connection = AsyncConnection[Any]
 
 
 async def rows(connection: Connection, query: str) -> list[tuple[Any, ...]]:
-    """Look."""
+    """Return the rows of a query's result."""
     return await (await connection.execute(query.encode())).fetchall()
 
 
 async def register(connection: Connection, *articles: DistributedArticle) -> int:
-    """A Publisher with these articles."""
+    """Register a Publisher with these articles, and return its number."""
     number = await distribution.register_publisher(connection, "pub", database="db", slot="s")
     await distribution.put_articles(connection, number, articles)
     return number
@@ -30,7 +30,7 @@ async def register(connection: Connection, *articles: DistributedArticle) -> int
 async def store(
     connection: Connection, publisher: int, seqno: str, commands: int, age: str = "0"
 ) -> None:
-    """A transaction as the log reader stores it."""
+    """Store a transaction as the log reader does."""
     cursor = await connection.execute(
         "select extract(epoch from clock_timestamp() - %s::interval)::float8", (age,)
     )
@@ -42,7 +42,7 @@ async def store(
 
 
 async def store_in_part(connection: Connection, seqno: str) -> None:
-    """Of a transaction that is stored, as if its last part were still to come."""
+    """Change a stored transaction so that its last part seems to be missing."""
     await connection.execute(
         "with part as (update msrepl.msrepl_blocks set transactions = 0 where last_seqno = %(seqno)s) "
         "update msrepl.mspublisher_databases set open_seqno = %(seqno)s",
@@ -57,7 +57,7 @@ async def store_commands(
     *commands: tuple[int, int, str],
     originator: int | None = None,
 ) -> None:
-    """A transaction committed when 2024 began, of these commands: type, article and text."""
+    """Store a transaction committed at the beginning of 2024, with commands of type, article and text."""
     whole = LoggedTransaction(
         lsn_value(seqno), 1, moment_us(1_704_067_200), originator or 0, 0, 0, 0
     )

@@ -1,4 +1,4 @@
-"""ALTER TABLE in the middle of what waits to be read."""
+"""Tests of an ALTER TABLE among changes that are not read yet."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twopc.errors import ArticleError
 
 @pytest.mark.parametrize("row_filter", [None, "id > 0"])
 async def test_changes_of_both_shapes(make_topology: MakeTopology, row_filter: str | None) -> None:
-    """The log is read up to the change; `regenerate` delivers that first, and what comes after goes on."""
+    """`regenerate` delivers the changes before an ALTER TABLE, and later ones are delivered afterwards."""
     topology = await make_topology(subscribers=("sub1",))
     await topology.execute("pub", "create table item (id int primary key, name text)")
     await topology.publish("item", row_filter=row_filter)
@@ -30,7 +30,7 @@ async def test_changes_of_both_shapes(make_topology: MakeTopology, row_filter: s
 
 
 async def test_without_a_look_in_between(make_topology: MakeTopology) -> None:
-    """Nothing was read before the table was altered."""
+    """`regenerate` handles an ALTER TABLE although none of the log was read before."""
     topology = await make_topology(subscribers=("sub1",))
     await topology.execute("pub", "create table item (id int primary key, name text)")
     await topology.publish("item")

@@ -1,4 +1,4 @@
-"""Values of every class, from the log into commands and out of them again, on a real server."""
+"""Tests of values of every type, from the log into commands and back, on a server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ create type "my types".span as range (subtype = integer);
 
 TABLE = '"it\'s all"'
 
-#: Type, and values as SQL expressions, xml left out: the embedded server is built without it. Every column is NULL in a further row unless it may not be.
+#: Types, each with values as SQL expressions, except xml, which the embedded server lacks. In a
+#: further row every column is NULL, unless it may not be.
 VALUES: dict[str, tuple[str, ...]] = {
     "smallint": ("-32768", "0"),
     "integer": ("2147483647", "-1"),
@@ -75,13 +76,13 @@ VALUES: dict[str, tuple[str, ...]] = {
 
 
 def create(name: str) -> str:
-    """A table with a column of every type, the key first."""
+    """Return the SQL of a table with a column of every type, the key first."""
     columns = [f"c{n} {kind}" for n, kind in enumerate(VALUES, 1)]
     return f"create table {name} (id integer primary key, {', '.join(columns)})"
 
 
 def rows() -> list[str]:
-    """SQL for the rows: every value once, each column NULL beside values, and NULL everywhere."""
+    """Return SQL of rows: every value once, each column NULL beside values, and NULL everywhere."""
     longest = max(len(values) for values in VALUES.values())
     made = []
     for place in range(longest):
@@ -96,7 +97,7 @@ def rows() -> list[str]:
 
 
 async def prepare(logged: Logged, how: str) -> None:
-    """Publish a table of every type with one format everywhere, and make an empty copy of it."""
+    """Publish a table of every type with one format, and create an empty copy of it."""
     await logged.execute(TYPES)
     await logged.execute(create(TABLE))
     calls = ("CALL", how, "XCALL" if how == "XCALL" else "CALL")
@@ -108,7 +109,7 @@ async def prepare(logged: Logged, how: str) -> None:
 
 
 async def change_everything(logged: Logged) -> None:
-    """Inserts, updates of each column from and to NULL, key changes, a delete."""
+    """Insert rows, update each column from and to NULL, change keys, and delete a row."""
     for number, values in enumerate(rows(), 1):
         await logged.execute(f'insert into "it\'s all" values ({number}, {values})')
     for place in range(1, len(VALUES) + 1):
@@ -121,7 +122,7 @@ async def change_everything(logged: Logged) -> None:
 
 
 async def same(logged: Logged) -> None:
-    """Both tables hold the same, by text."""
+    """Assert that both tables have the same rows as text."""
     there, here = [
         await logged.execute(f"select t::text from {name} as t order by id")
         for name in (TABLE, "copy")
@@ -131,7 +132,7 @@ async def same(logged: Logged) -> None:
 
 
 async def test_statements_bring_every_value(logged: Logged) -> None:
-    """Statements, executed as they are, make an equal table, whatever the session's settings are."""
+    """Stored statements, executed unchanged, produce an equal table in sessions with other settings."""
     await prepare(logged, "SQL")
     await change_everything(logged)
     commands = await logged.commands()
@@ -151,7 +152,7 @@ async def test_statements_bring_every_value(logged: Logged) -> None:
 
 @pytest.mark.parametrize("how", ["CALL", "SCALL", "MCALL", "XCALL"])
 async def test_calls_bring_every_value(logged: Logged, how: str) -> None:
-    """The text of a call, read by the server as a row of its parameters, makes an equal table."""
+    """The text of a call, parsed as a row of its parameters, produces an equal table."""
     await prepare(logged, how)
     await change_everything(logged)
     commands = await logged.commands()
@@ -193,7 +194,7 @@ async def test_calls_bring_every_value(logged: Logged, how: str) -> None:
 
 
 async def test_unchanged_large_values(logged: Logged) -> None:
-    """They are not in the log, but SCALL and XCALL need no more than the old row, and CALL gets it."""
+    """Unchanged large values are not in the log; MCALL, XCALL and CALL take them from the old row."""
     for how in ("SCALL", "MCALL", "XCALL", "CALL", "SQL"):
         await logged.execute(
             "create table doc (id integer primary key, n integer, body text, data bytea)"

@@ -1,4 +1,4 @@
-"""What waits, shown: commands as the seed writes them, and how readers and agents are doing."""
+"""Tests of browsing stored commands in the format of the seed, and of the state of agents."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ SECOND = f"'{V.replace('1', '2')}'"
     ],
 )
 def test_updates(upd: str, expected: str) -> None:
-    """Unchanged columns of SCALL are left empty, NULL is written; numbers stand without quotes."""
+    """Unchanged columns of an SCALL are empty, NULL is written as such, and numbers have no quotes."""
     made = article(*ITEM.article.columns, key=("id",), table="item", how=propagation(upd=upd))
     here = relation(*names_of(made), table="item")
     ((_, kind, _, text),) = CommandBuilder([made]).commands(update(here, OLD, NEW))
@@ -67,7 +67,7 @@ def test_updates(upd: str, expected: str) -> None:
 
 
 def test_inserts_and_deletes() -> None:
-    """By their parameters; statements as they are; what is posted as JSON."""
+    """Calls are shown by their parameters, statements unchanged, and posted messages as JSON."""
     here = relation(*names_of(ITEM), table="item")
     builder = CommandBuilder([ITEM])
     ((_, kind, _, text),) = builder.commands(insert(here, OLD))
@@ -82,7 +82,7 @@ def test_inserts_and_deletes() -> None:
 
 
 def test_commands_of_an_article_that_has_changed() -> None:
-    """Shown as they are stored: what their values were is not known any more."""
+    """A command of an earlier shape of an article is shown as it is stored."""
     narrower = article(*columns(3), table="item")
     assert read_command(narrower, CommandType.INSERT, '("1","2")').text == '("1","2")'
     assert read_command(None, CommandType.INSERT, '("1","2")').text == '("1","2")'
@@ -101,7 +101,7 @@ async def fill(connection: Connection) -> int:
 
 
 async def test_browse(stored: Connection) -> None:
-    """In the order of delivery, with the Subscriber that a command came from: then it is a VCALL."""
+    """Commands are shown in order of delivery, with their originator, whose commands are VCALLs."""
     await fill(stored)
     found = await distribution.browse(stored, "pub")
     call = f"{{CALL sp_msins_item (1,'a',2.50,NULL,'{V}')}}"
@@ -129,7 +129,7 @@ async def test_browse(stored: Connection) -> None:
     ],
 )
 async def test_choosing(stored: Connection, choice: dict[str, Any], expected: list[str]) -> None:
-    """By position, article and command."""
+    """Commands are selected by position, article and number."""
     await fill(stored)
     found = await distribution.browse(stored, "pub", **choice)
     assert [f"{c.xact_seqno} {c.command_id}" for c in found] == expected
@@ -148,14 +148,14 @@ async def test_choosing(stored: Connection, choice: dict[str, Any], expected: li
 async def test_choices_that_make_no_sense(
     stored: Connection, choice: dict[str, Any], problem: str
 ) -> None:
-    """Each says what is wrong with it."""
+    """An invalid selection is refused with its reason."""
     await fill(stored)
     with pytest.raises(ConfigurationError, match=problem):
         await distribution.browse(stored, choice.pop("publisher", "pub"), **choice)
 
 
 async def test_status(stored: Connection) -> None:
-    """Positions, what waits and since when, the last rate and the last error."""
+    """The state shows positions, waiting commands with their age, the last rate and the last error."""
     number = await register(stored, ITEM)
     for place in range(1, 5):
         await store(stored, number, f"0/{place}0", place, age=f"{50 - 10 * place} seconds")
@@ -201,7 +201,7 @@ async def test_status(stored: Connection) -> None:
 
 
 async def test_published_and_browsed(stored: Connection, logged: Any) -> None:
-    """From a published table to what is shown."""
+    """A change of a published table is shown as a call."""
     await logged.execute(
         "create schema sales; create table sales.orders (id int primary key, note text)"
     )

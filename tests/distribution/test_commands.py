@@ -1,4 +1,4 @@
-"""Commands of changes: every format, as the seed lays its parameters out."""
+"""Tests of the commands of changes in every format, with the seed's order of parameters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ V1, V2 = b"00000000-0000-0000-0000-000000000001", b"00000000-0000-0000-0000-0000
 
 
 def only(builder: CommandBuilder, change: RowMessage) -> tuple[int, list[bytes | None], int]:
-    """Type, values and hashkey of a change's only command."""
+    """Return type, values and hash key of a change's only command."""
     ((number, kind, hashkey, command),) = builder.commands(change)
     assert number == 7
     return kind, record_values(command), hashkey
@@ -44,7 +44,7 @@ WIDTHS = [2, 8, 9, 64, 246]
 
 @pytest.mark.parametrize("count", WIDTHS)
 def test_inserts_and_deletes_of_any_width(count: int) -> None:
-    """CALL: all values, and the key; XCALL: all old values."""
+    """A CALL carries all values or the key, an XCALL all old values."""
     made = article(*columns(count), key=("c1",))
     here, row = relation(*names_of(made)), old_row(count)
     builder = CommandBuilder([made])
@@ -56,7 +56,7 @@ def test_inserts_and_deletes_of_any_width(count: int) -> None:
 
 @pytest.mark.parametrize("count", WIDTHS)
 def test_updates_of_any_width(count: int) -> None:
-    """Each format's values in the seed's order, whichever columns change."""
+    """Each format has its values in the seed's order, whichever column changes."""
     here = relation(*names_of(article(*columns(count))))
     old = old_row(count)
     for changed in {1, count // 2, count - 2, count - 1} - {0}:
@@ -78,7 +78,7 @@ def test_updates_of_any_width(count: int) -> None:
 
 
 def test_a_table_of_one_column() -> None:
-    """Where the row version is the key and everything else."""
+    """Commands of a table whose only column is the row version, which is the key, are correct."""
     made = article(VERSION, key=(VERSION.name,))
     here, builder = relation(VERSION.name), CommandBuilder([made])
     assert only(builder, insert(here, [V1]))[1] == [V1]
@@ -88,7 +88,7 @@ def test_a_table_of_one_column() -> None:
 
 
 def test_the_bitmask_tells_null_from_unchanged() -> None:
-    """SCALL passes NULL for both."""
+    """The bitmask distinguishes NULL from unchanged columns, for both of which SCALL passes NULL."""
     made = article(*columns(4))
     here, builder = relation(*names_of(made)), CommandBuilder([made])
     _, values, _ = only(builder, update(here, [b"1", b"2", b"3", V1], [b"1", None, b"3", V2]))
@@ -98,7 +98,7 @@ def test_the_bitmask_tells_null_from_unchanged() -> None:
 
 @pytest.mark.parametrize("form", ["CALL", "SCALL", "MCALL"])
 def test_key_changes_travel_as_the_update_they_are(form: str) -> None:
-    """New values, and the original key behind them; the stream is that of the original key."""
+    """A key change is an update with new values and the original key, in the original key's stream."""
     made = article(*columns(4), key=("c2", "c1"), how=propagation(upd=form))
     here, builder = relation(*names_of(made)), CommandBuilder([made])
     old, new = [b"1", b"2", b"3", V1], [b"10", b"2", b"3", V2]
@@ -106,7 +106,7 @@ def test_key_changes_travel_as_the_update_they_are(form: str) -> None:
     assert values[0] == b"10"
     assert values[4:6] == [b"2", b"1"]
     assert hashkey == only(builder, delete(here, old))[2]
-    # a log that has keys only has the old key if it changed, and nothing if it did not
+    # if the log has only keys, it has the old key if the key changed, and otherwise no old row
     if form == "CALL":
         keys = [b"1", b"2", None, None]
         assert only(builder, update(here, keys, new, key_only=True))[1:] == (values, hashkey)
@@ -115,7 +115,7 @@ def test_key_changes_travel_as_the_update_they_are(form: str) -> None:
 
 
 def test_hashkeys() -> None:
-    """1 to 63 by the key; 0 where equal keys may have different texts, and for statements."""
+    """Hash keys are 1 to 63 by key, and 0 for statements and if equal keys may have different texts."""
     made = article(*columns(3))
     here, builder = relation(*names_of(made)), CommandBuilder([made])
     seen = {only(builder, insert(here, [b"%d" % n, b"", V1]))[2] for n in range(2000)}
@@ -150,7 +150,7 @@ LARGE = (
 
 
 def test_large_columns_have_no_before_image() -> None:
-    """XCALL: NULL for types without a bound, or for what the article names; never for the key."""
+    """XCALL passes NULL for old values of unbounded types, or of the article's large columns, except keys."""
     here = relation(*(column.name for column in LARGE))
     old, new = [b"\\x01", b"\\x02", b"<a/>", b"t", V1], [b"\\x01", b"\\x03", b"<b/>", b"u", V2]
     seed = CommandBuilder([article(*LARGE, how=propagation(upd="XCALL", dele="XCALL"))])
@@ -163,7 +163,7 @@ def test_large_columns_have_no_before_image() -> None:
 
 
 def test_large_values_that_the_log_lacks() -> None:
-    """Without the old row: SCALL leaves the column out, a statement too, CALL and MCALL cannot."""
+    """Without the old row, SCALL and statements omit unchanged large values; CALL and MCALL fail."""
     made = (Column(name="c1", type="integer"), Column(name="t", type="text"), VERSION)
     here = relation("c1", "t", VERSION.name, identity="d")
     change = update(here, None, [b"1", UNCHANGED, V2])
@@ -178,7 +178,7 @@ def test_large_values_that_the_log_lacks() -> None:
             ArticleError, match=r"article t: the log lacks a large value that did not"
         ):
             CommandBuilder([article(*made, how=propagation(upd=form))]).commands(change)
-    # a value that looks like the mark for "unchanged" is a value
+    # a value equal to the marker of unchanged values is a value
     same = bytes(bytearray(UNCHANGED))
     _, values, _ = only(
         CommandBuilder([article(*made, how=propagation(upd="CALL"))]),
@@ -188,7 +188,7 @@ def test_large_values_that_the_log_lacks() -> None:
 
 
 def test_old_rows_that_the_log_lacks() -> None:
-    """XCALL says so and what to do; SCALL and MCALL call everything changed, which is true of the data."""
+    """Without the old row, XCALL fails with a remedy; SCALL and MCALL mark every column as changed."""
     made = columns(3)
     here = relation(*(column.name for column in made))
     new: Values = [b"1", b"5", V2]
@@ -213,7 +213,7 @@ def test_old_rows_that_the_log_lacks() -> None:
 
 
 def test_several_articles_on_one_table() -> None:
-    """Each makes its own command, by number; NONE makes none."""
+    """Each article of a table has its own command, in order of its number; NONE has none."""
     three = [
         article(*columns(3), number=9, how=propagation(ins="NONE")),
         article(*columns(3), number=7, how=propagation(upd="NONE", dele="NONE")),
@@ -230,7 +230,7 @@ def test_several_articles_on_one_table() -> None:
 
 
 def test_column_filters() -> None:
-    """Only what is published travels, wherever it stands in the table."""
+    """Only published columns are sent, at any position in the table."""
     made = article(
         Column(name="c3", type="integer"),
         Column(name="c1", type="integer"),
@@ -249,7 +249,7 @@ def test_column_filters() -> None:
 
 
 def test_an_article_that_does_not_fit_its_table() -> None:
-    """A column more, one less, or of another type: named, with the remedy."""
+    """A column that was added, dropped or changed in type is named in the error, with the remedy."""
     made = article(*columns(3), types=(23, 23, 2950), left_out=("x",))
     builder = CommandBuilder([made])
 
@@ -266,13 +266,13 @@ def test_an_article_that_does_not_fit_its_table() -> None:
 
 
 def test_a_relation_that_is_announced_again() -> None:
-    """After an ALTER TABLE, or in a new session: columns are where the new announcement says."""
+    """After another announcement of a relation, columns are read in the announced order."""
     builder = CommandBuilder([article(*columns(3))])
     for order in (("c1", "c2", VERSION.name), ("c2", VERSION.name, "c1")) * 3:
         here = relation(*order)
         row = {"c1": b"1", "c2": b"2", VERSION.name: V1}
         assert only(builder, insert(here, [row[name] for name in order]))[1] == [b"1", b"2", V1]
-        assert len(builder._plans) == 1  # the log of a day announces it many times
+        assert len(builder._plans) == 1  # the log may announce a relation often
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_a_relation_that_is_announced_again() -> None:
     ],
 )
 def test_filtered_articles(old: bool, new: bool, kinds: dict[str, int]) -> None:
-    """An update that moves a row out of the partition is a delete, into it an insert."""
+    """An update that moves a row out of a partition is a delete, and into it an insert."""
     made = article(*columns(3), row_filter="c2 > 1", how=propagation(upd="MCALL", dele="XCALL"))
     plain = article(*columns(3), number=6)
     builder, here = CommandBuilder([made, plain]), relation(*names_of(made))
@@ -318,7 +318,7 @@ _VALUE = (
 
 @given(st.lists(_VALUE, min_size=5, max_size=5), st.lists(_VALUE, min_size=5, max_size=5))
 def test_any_bytes_are_told_apart(old: list[bytes | None], new: list[bytes | None]) -> None:
-    """The fast ways of writing a row give what reading it gives back."""
+    """The fast functions that write a row agree with the function that parses it."""
     old, new = [b"k", *old, V1], [b"k", *new, V2]
     made = article(*columns(7))
     here = relation(*names_of(made))
@@ -333,12 +333,12 @@ def test_any_bytes_are_told_apart(old: list[bytes | None], new: list[bytes | Non
         ("CALL", [*new, b"k"]),
     ):
         builder = CommandBuilder([article(*columns(7), how=propagation(upd=form))])
-        for _ in range(2):  # the second time from what was kept
+        for _ in range(2):  # the second time from the cache
             assert only(builder, update(here, old, new))[1] == values
 
 
 def test_statements() -> None:
-    """Literals name their type, whatever is in the value."""
+    """Literals have their types, for any value."""
     made = article(
         Column(name="c1", type="integer", identity="a"),
         Column(name='we"ird', type='sales."mood"'),

@@ -1,4 +1,4 @@
-"""Drawn histories: the commands of each article, folded, give what the table holds of that article."""
+"""Tests of drawn histories: folding the commands of an article yields its rows in the table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ alter table t1 alter body set storage external;
 
 
 def fold(article: DistributedArticle, rows: dict[Row, Row], command: Command) -> None:
-    """Do to `rows` (by key) what a default procedure does to a table; a row that is missed is an error."""
+    """Apply a command to `rows` (by key) as a default procedure does; a missing row is an error."""
     columns = [column.name for column in article.article.value_columns]
     places = [columns.index(name) for name in article.article.key]
     width, keys = len(columns), len(places)
@@ -62,7 +62,7 @@ def fold(article: DistributedArticle, rows: dict[Row, Row], command: Command) ->
 
 
 def statement(chance: random.Random) -> str:
-    """A statement that changes some rows; it may fail."""
+    """Draw a statement that changes rows; it may fail."""
     key = f"b = '{chance.choice('xyz')}'"
     where = chance.choice(
         [key, f"{key} and a = {chance.randint(1, 4)}", f"n > {chance.randint(0, 9)}", "n is null"]
@@ -93,14 +93,14 @@ def statement(chance: random.Random) -> str:
 
 
 async def play(logged: Logged, chance: random.Random, statements: int) -> None:
-    """Transactions of some statements, with savepoints, prepared ones, and some that roll back."""
+    """Run transactions of several statements with savepoints; some are prepared or rolled back."""
     for place in range(statements):
         await logged.execute("begin")
         for _ in range(chance.randint(1, 4)):
             await logged.execute("savepoint s")
             try:
                 await logged.execute(statement(chance))
-            except Exception as error:  # a key that is taken
+            except Exception as error:  # duplicate key
                 assert "duplicate key" in str(error)
                 await logged.execute("rollback to s")
                 continue
@@ -114,7 +114,7 @@ async def play(logged: Logged, chance: random.Random, statements: int) -> None:
 
 
 async def held(logged: Logged, article: DistributedArticle) -> set[Row]:
-    """What the table holds of an article, by text as the log has it."""
+    """Return an article's rows in the table, as text in the format of the log."""
     columns = ", ".join(f'"{c.name}"::text' for c in article.article.value_columns)
     found = await logged.execute(
         f"select {columns} from t where {article.article.row_filter or 'true'}"
@@ -125,7 +125,7 @@ async def held(logged: Logged, article: DistributedArticle) -> set[Row]:
 @pytest.mark.parametrize("form", ["SCALL", "MCALL", "XCALL", "CALL"])
 @pytest.mark.parametrize("seed", range(2))
 async def test_folding(logged: Logged, form: str, seed: int) -> None:
-    """The whole article, and parts of it by filters that rows move in and out of."""
+    """Folding yields the rows of an article, and of filtered ones that rows enter and leave."""
     chance = random.Random(seed)
     await logged.execute(TABLE)
     how = propagation(upd=form, dele="XCALL" if form == "XCALL" else "CALL", large=())

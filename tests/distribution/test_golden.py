@@ -1,4 +1,4 @@
-"""The SQL that distribution installs at the Publisher's end for an article; ``--rewrite-golden`` writes it anew."""
+"""Golden tests of the SQL of an article at the Publisher; ``--rewrite-golden`` rewrites it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twopc.sql.render import render
 
 
 def test_rights_at_the_publisher(golden: Golden) -> None:
-    """What the log reader's role may do there."""
+    """The privileges of the log reader's role at the Publisher."""
     text = render(
         "twopc.publisher", "logreader_rights", logreader=sql.Identifier("msrepl_logreader_01")
     )
@@ -30,6 +30,6 @@ def test_rights_at_the_publisher(golden: Golden) -> None:
     ],
 )
 def test_row_filters(golden: Golden, name: str, article: Article, condition: str) -> None:
-    """Image type and function of one article."""
+    """The image type and the function of an article's row filter."""
     texts = filter_texts(table_of(article), 7, condition, OWNER)
     golden(f"distribution/row_filter_{name}.sql", whole(texts))

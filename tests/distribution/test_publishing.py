@@ -1,4 +1,4 @@
-"""What publishing does for distribution: the log holds what commands need, and afterwards what it held before."""
+"""Tests of publishing for distribution: the log contains what commands need, only while published."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def unpublish(logged: Logged, table: str) -> None:
 
 
 async def test_the_logical_publication_keeps_in_step(logged: Logged) -> None:
-    """It holds our own three tables and every published one, and goes with the installation."""
+    """The logical publication has the three internal tables and every published one, and is uninstalled."""
     await logged.execute("create table a (id int primary key); create table b (id int primary key)")
     assert await logged.execute(TABLES) == OWN
     await publish(logged, "a")
@@ -61,7 +61,7 @@ async def test_the_logical_publication_keeps_in_step(logged: Logged) -> None:
 async def test_replica_identity_is_put_back(
     logged: Logged, form: str, before: str, expected: tuple[str, str | None]
 ) -> None:
-    """Old rows are logged while the table is published, and what was there before afterwards."""
+    """Old rows are logged while a table is published, and the previous replica identity is restored."""
     await logged.execute(
         "create table t (id int primary key, n int not null); create unique index t_n on t (n)"
     )
@@ -75,7 +75,7 @@ async def test_replica_identity_is_put_back(
 
 
 async def test_replica_identity_that_keys_are_enough_for(logged: Logged) -> None:
-    """Then the key is what the log names rows by, whatever was there before."""
+    """If commands need keys only, the log identifies rows by key, whatever the identity was before."""
     await logged.execute(
         "create table t (id int primary key, n int not null); create unique index t_n on t (n)"
     )
@@ -99,7 +99,7 @@ async def test_replica_identity_that_keys_are_enough_for(logged: Logged) -> None
 
 
 async def test_what_else_needs_old_rows(logged: Logged) -> None:
-    """A CALL for updates of values that may be large, a row filter, a deferrable key."""
+    """Old rows are needed by CALL for updates of large values, a row filter, and a deferrable key."""
     await logged.execute(
         """create table large (id int primary key, body text);
         create table part (id int primary key, n int);
@@ -114,7 +114,7 @@ async def test_what_else_needs_old_rows(logged: Logged) -> None:
 
 
 async def test_partitions_have_identities_of_their_own(logged: Logged) -> None:
-    """The log shows the parent; one that was attached later is named when its old rows are missed."""
+    """Changes of partitions are logged as the parent's; one attached later lacks old rows until regenerated."""
     await logged.execute(
         """create table t (id int, n int, primary key (id)) partition by range (id);
         create table t1 partition of t for values from (0) to (10);
@@ -136,7 +136,7 @@ async def test_partitions_have_identities_of_their_own(logged: Logged) -> None:
         2,
         3,
         1,
-    ]  # it moved to another partition
+    ]  # moved to another partition
     assert [
         record_values(text)[-1] for _, kind, _, text in commands if kind == CommandType.UPDATE
     ] == [b"\\x06"] * 2
@@ -150,7 +150,7 @@ async def test_partitions_have_identities_of_their_own(logged: Logged) -> None:
     changes = await logged.commands(known)
     assert (
         record_values(changes[1][3])[-1] == b"\\x07"
-    )  # nothing is known of the old row, so all changed
+    )  # without the old row, every column counts as changed
     await logged.execute("delete from t where id = 201")
     with pytest.raises(ArticleError, match="the log lacks the old row"):
         await logged.commands(known)
@@ -160,7 +160,7 @@ async def test_partitions_have_identities_of_their_own(logged: Logged) -> None:
 
 
 async def test_virtual_generated_columns(logged: Logged) -> None:
-    """PostgreSQL logs no old rows of such tables: SCALL goes on with what there is, the rest is refused."""
+    """PostgreSQL logs no old rows of these tables: SCALL works without them, other uses are refused."""
     await logged.execute(
         "create table t (id int primary key, n int, v int generated always as (n * 2) virtual)"
     )
@@ -190,7 +190,7 @@ async def test_virtual_generated_columns(logged: Logged) -> None:
 
 
 async def test_stored_generated_columns(logged: Logged) -> None:
-    """They do not travel: a Subscriber works them out."""
+    """Stored generated columns are not sent, because a Subscriber computes them."""
     await logged.execute(
         "create table t (id int primary key, s int generated always as (n * 2) stored, n int)"
     )
@@ -208,11 +208,11 @@ async def test_stored_generated_columns(logged: Logged) -> None:
     ]
 
 
-# -- how changes travel ---------------------------------------------------------------------------
+# -- propagation ----------------------------------------------------------------------------------
 
 
 async def test_propagation_is_kept(logged: Logged) -> None:
-    """As it was said, through a regenerate; custom procedures and all."""
+    """The formats and custom procedures of an article are kept by `regenerate`."""
     await logged.execute("create table t (id int primary key, body text)")
     how = propagation("CALL sp_mine", "MCALL audit.sp_upd", "NONE", large=("body",))
     await publish(logged, "t", propagation=how)
@@ -233,7 +233,7 @@ async def test_propagation_is_kept(logged: Logged) -> None:
 
 
 async def test_names_of_default_procedures_differ(logged: Logged) -> None:
-    """Where a schema's name and a table's run into each other, a hash keeps them apart."""
+    """If names of schemas and tables would give equal procedure names, a hash makes them different."""
     await logged.execute("create schema sales; create table salesorders (id int primary key)")
     await logged.execute("create table sales.orders (id int primary key)")
     await publish(logged, "salesorders")
@@ -249,7 +249,7 @@ async def test_names_of_default_procedures_differ(logged: Logged) -> None:
 
 
 async def test_column_filters_and_later_columns(logged: Logged) -> None:
-    """What is not published does not travel; a column that is added later is noticed before it is lost."""
+    """Unpublished columns are not sent, and a column added later stops commands until regenerated."""
     await logged.execute("create table t (id int primary key, secret text, n int)")
     await publish(logged, "t", columns=("id", "n"))
     await logged.execute("insert into t values (1, 's', 2)")
@@ -271,7 +271,7 @@ async def test_column_filters_and_later_columns(logged: Logged) -> None:
 
 
 async def test_markers_come_and_go(logged: Logged) -> None:
-    """Clean-up of old markers is seen as deletes of markers, and makes no command."""
+    """Inserts and deletes of markers are logged, and yield no commands."""
     await logged.execute("create table t (id int primary key)")
     await publish(logged, "t")
     await logged.execute(

@@ -1,4 +1,4 @@
-"""Who is in a distribution database, and what the two roles that work there may do."""
+"""Tests of the registry in a distribution database, and of the privileges of its two roles."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Connection = AsyncConnection[Any]
 
 
 async def test_install_is_idempotent(stored: Connection) -> None:
-    """A topology that is opened again installs again; what is stored stays."""
+    """Installing again keeps the stored rows."""
     await register(stored, article(*columns(3)))
     await distribution.install(stored, LOGREADER, AGENT)
     assert len(await rows(stored, "select from msrepl.msarticles")) == 1
 
 
 async def test_in_the_publishers_own_database(logged: Logged) -> None:
-    """Both live in the schema msrepl, and go with it."""
+    """Publication and distribution share the schema msrepl of one database, and are uninstalled with it."""
     connection = logged.connection
     await connection.execute("create role test_one; create role test_two")
     try:
@@ -42,7 +42,7 @@ async def test_in_the_publishers_own_database(logged: Logged) -> None:
 
 
 async def test_articles_come_back_as_they_were(logged: Logged, stored: Connection) -> None:
-    """Columns with what commands need to know of them, formats, procedures, filters."""
+    """Registered articles are read with all columns, formats, procedures and filters."""
     await logged.execute(
         """create schema "s""1"; create extension citext schema "s""1";
         create table "s""1"."t'1" (
@@ -69,7 +69,7 @@ async def test_articles_come_back_as_they_were(logged: Logged, stored: Connectio
 
 
 async def test_subscriptions(stored: Connection) -> None:
-    """Entered, moved to another position, taken back one by one or all; then nothing of them is left."""
+    """Subscriptions are added, moved to another position, and dropped one by one or all, without remains."""
     number = await register(
         stored, article(*columns(3), number=1), article(*columns(3), number=2, table="u")
     )
@@ -118,7 +118,7 @@ async def test_subscriptions(stored: Connection) -> None:
 
 
 async def test_forgetting_a_publisher(stored: Connection) -> None:
-    """Everything that was stored of it goes; another Publisher's stays."""
+    """Forgetting a Publisher removes its rows, and no other Publisher's."""
     number = await register(stored, article(*columns(3)))
     other = await distribution.register_publisher(stored, "other", database="x", slot="y")
     for publisher in (number, other):
@@ -180,7 +180,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("role", [LOGREADER, AGENT])
 async def test_rights(stored: Connection, role: str) -> None:
-    """Each role may do its work and no more; everybody else nothing."""
+    """Each role has the privileges for its work only, and other roles have none."""
     await register(stored, article(*columns(3)))
     await stored.execute(f"set role {role}".encode())
     for statement in ALLOWED[role]:
@@ -201,7 +201,7 @@ async def test_rights(stored: Connection, role: str) -> None:
 
 
 async def test_shapes_of_an_article(stored: Connection) -> None:
-    """What it was like stays known, with the position up to which commands were made so."""
+    """Every shape of an article is kept, with the position up to which commands had it."""
     plain, wider = article(*columns(2)), article(*columns(3))
     publisher = await register(stored, plain)
 
@@ -226,7 +226,7 @@ async def test_shapes_of_an_article(stored: Connection) -> None:
 
 
 async def test_shapes_of_a_database_from_before(stored: Connection) -> None:
-    """An article that was there before shapes were noted has had its old one from the beginning."""
+    """An article registered before shapes were recorded has had its old shape from the beginning."""
     publisher = await register(stored, article(*columns(2)))
     await stored.execute(
         """

@@ -1,4 +1,4 @@
-"""Clean-up: by the slowest agent, within bounds of time, and who is given up."""
+"""Tests of clean-up: by the slowest agent, within bounds of time, and deactivation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def deliver(connection: Connection, subscriber: str, seqno: str) -> None:
 
 
 async def left(connection: Connection) -> list[str]:
-    """Positions that are left; with every transaction all its commands, and none without one."""
+    """Return the remaining positions; assert that transactions and commands are complete."""
     found = await rows(
         connection,
         """
@@ -49,7 +49,7 @@ async def left(connection: Connection) -> list[str]:
 
 
 async def removed_to(connection: Connection) -> str:
-    """What whoever reads from a position on compares it with."""
+    """Return the position up to which transactions were removed."""
     found = await rows(connection, "select removed_to::text from msrepl.mspublisher_databases")
     return str(found[0][0])
 
@@ -63,7 +63,7 @@ async def prepare(connection: Connection, *, age: str = "0", read_to: str = "0/4
 
 
 async def test_by_the_slowest_agent(stored: Connection) -> None:
-    """What all have got goes; a Subscriber that has just come does not hold what was before it."""
+    """Clean-up follows the slowest agent; a new Subscriber keeps no earlier transactions."""
     publisher = await prepare(stored)
     await subscribe(stored, publisher, "fast")
     await subscribe(stored, publisher, "slow")
@@ -86,7 +86,7 @@ async def test_by_the_slowest_agent(stored: Connection) -> None:
 
 
 async def test_what_is_being_stored_stays(stored: Connection) -> None:
-    """Of a large transaction that nobody waits for, too: whoever is there begins behind it."""
+    """A transaction that is being stored is kept, even if every Subscriber begins after it."""
     publisher = await prepare(stored, read_to="0/30")
     await store_in_part(stored, "0/40")
     await subscribe(stored, publisher, "fresh", subscription_seqno="0/50")
@@ -96,7 +96,7 @@ async def test_what_is_being_stored_stays(stored: Connection) -> None:
 
 
 async def test_an_article_that_is_added_later(stored: Connection) -> None:
-    """It begins at its own position; the agent goes on from its own."""
+    """An article that is added later begins at its own position, and the agent continues at its own."""
     publisher = await prepare(stored)
     await subscribe(stored, publisher, "sub")
     await subscribe(stored, publisher, "sub", 8, subscription_seqno="0/30")
@@ -106,7 +106,7 @@ async def test_an_article_that_is_added_later(stored: Connection) -> None:
 
 
 async def test_an_archive_is_waited_for(stored: Connection) -> None:
-    """As a Subscriber is; one that nobody has appended to for too long is given up, and told."""
+    """Clean-up waits for an archive as for a Subscriber; one not appended to in time is abandoned."""
     publisher = await prepare(stored)
     await subscribe(stored, publisher, "sub")
     await deliver(stored, "sub", "0/40")
@@ -128,7 +128,7 @@ async def test_an_archive_is_waited_for(stored: Connection) -> None:
 
 
 async def test_a_copy_that_is_not_made_yet(stored: Connection) -> None:
-    """Holds everything, until its position is known."""
+    """A copy without a position keeps every transaction."""
     publisher = await prepare(stored)
     await subscribe(
         stored, publisher, "sub", status=distribution.SUBSCRIBED, subscription_seqno=None
@@ -143,14 +143,14 @@ async def test_a_copy_that_is_not_made_yet(stored: Connection) -> None:
 
 
 async def test_without_subscriptions(stored: Connection) -> None:
-    """What is stored goes, but not what the log reader is just storing."""
+    """Without subscriptions, everything is removed except transactions that are being stored."""
     await prepare(stored, read_to="0/30")
     await distribution.clean_up(stored)
     assert await left(stored) == ["0/40"]
 
 
 async def test_min_retention(stored: Connection) -> None:
-    """What is young stays, and everything after it: a later subscription may need it in one piece."""
+    """Young transactions and all later ones are kept, because a later subscription may need them."""
     publisher = await prepare(stored, age="2 hours")
     await store(stored, publisher, "0/18", 1)
     await distribution.clean_up(stored, min_retention=timedelta(hours=1))
@@ -160,7 +160,7 @@ async def test_min_retention(stored: Connection) -> None:
 
 
 async def test_a_subscriber_that_fell_behind(stored: Connection) -> None:
-    """Its subscriptions are deactivated (21074), it is told in the history, and holds nothing any more."""
+    """A Subscriber that fell behind is deactivated (21074), recorded in the history, and keeps nothing."""
     publisher = await prepare(stored, age="73 hours")
     for number in (7, 8):
         await subscribe(stored, publisher, "gone", number)
@@ -186,7 +186,7 @@ async def test_a_subscriber_that_fell_behind(stored: Connection) -> None:
 
 
 async def test_a_copy_under_way_gives_up_nothing_else(stored: Connection) -> None:
-    """It waits for all that is stored, however old; its Subscriber has what it subscribed to before."""
+    """A copy in progress, which waits for old transactions, deactivates no other article."""
     publisher = await prepare(stored, age="73 hours")
     await subscribe(stored, publisher, "sub")
     await subscribe(
@@ -199,7 +199,7 @@ async def test_a_copy_under_way_gives_up_nothing_else(stored: Connection) -> Non
 
 
 async def test_who_keeps_waits_for_a_clean_up_with_another_key(stored: Connection) -> None:
-    """A stranger held the first key when it began, and does no longer."""
+    """`kept` waits for a clean-up with another key, which a stranger's lock made it use."""
     dsn = make_conninfo(stored.info.dsn, password=stored.info.password)
     name = f"stranger_{stored.info.backend_pid}"
     await stored.execute(f"create role {name} login password 'strange'".encode())
@@ -229,7 +229,7 @@ async def test_who_keeps_waits_for_a_clean_up_with_another_key(stored: Connectio
 
 
 async def test_being_behind_is_not_being_idle(stored: Connection) -> None:
-    """A Subscriber that has everything is not given up, however long nothing has happened."""
+    """A Subscriber without waiting commands is not deactivated, however long nothing changes."""
     publisher = await prepare(stored, age="100 days")
     await subscribe(stored, publisher, "sub")
     await deliver(stored, "sub", "0/40")
@@ -237,7 +237,7 @@ async def test_being_behind_is_not_being_idle(stored: Connection) -> None:
 
 
 async def test_in_blocks(stored: Connection) -> None:
-    """Many transactions go by blocks, each committed by itself."""
+    """Many transactions are removed in several commits."""
     publisher = await register(stored, *ARTICLES)
     await stored.execute(
         """
@@ -256,7 +256,7 @@ async def test_in_blocks(stored: Connection) -> None:
 
 
 async def test_history(stored: Connection) -> None:
-    """Old rows of it go; what clean-up itself did is told there."""
+    """Old rows of the history are removed, and clean-up records its work there."""
     publisher = await prepare(stored)
     await stored.execute(
         """
@@ -288,7 +288,7 @@ async def test_history(stored: Connection) -> None:
 
 
 async def test_again_and_again(stored: Connection) -> None:
-    """Until it is told to stop, which it does at once; a refusal, or a server that cannot be reached, is no end."""
+    """Clean-up repeats until it is stopped, even after errors or without a server."""
     await prepare(stored)
     away = "alter table msrepl.{} rename to {}".format
     await stored.execute(away("msrepl_blocks", "away").encode())
@@ -307,6 +307,6 @@ async def test_again_and_again(stored: Connection) -> None:
     stop.set()
     await running
     stop.clear()
-    with pytest.raises(TimeoutError):  # it waits for its next turn
+    with pytest.raises(TimeoutError):  # it waits for its next pass
         async with asyncio.timeout(1):
             await distribution.keep_clean("host=127.0.0.1 port=1 dbname=none", stop, every_s=3600)

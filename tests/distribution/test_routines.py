@@ -1,4 +1,4 @@
-"""Routines among the articles of a distribution database, and when their calls are stored."""
+"""Tests of routines among the articles of a distribution database, and of storing their calls."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ROUTINE = ProcArticle(
 
 
 async def made(connection: AsyncConnection, *more: ProcArticle) -> int:
-    """A Publisher with article 7, the routine 8, and others."""
+    """Register a Publisher with article 7, the routine 8, and others."""
     number = await register(connection, article(*columns(3)))
     for each in (ROUTINE, *more):
         await distribution.put_proc_article(connection, number, each)
@@ -43,7 +43,7 @@ async def made(connection: AsyncConnection, *more: ProcArticle) -> int:
 
 
 async def version(connection: AsyncConnection) -> int:
-    """How often the log reader had to notice something."""
+    """Return the version of the registry that the log reader checks."""
     [(found,)] = await rows(connection, "select registry_version from msrepl.mspublisher_databases")
     return int(found)
 
@@ -51,7 +51,7 @@ async def version(connection: AsyncConnection) -> int:
 async def subscribe(
     connection: AsyncConnection, number: int, name: str, *articles: int, mode: str = "read only"
 ) -> None:
-    """An active subscription to these."""
+    """Add an active subscription to these articles."""
     for each in articles:
         await distribution.add_subscription(
             connection, number, each, name, status=distribution.ACTIVE, update_mode=mode,
@@ -60,7 +60,7 @@ async def subscribe(
 
 
 async def test_entered_and_read(stored: AsyncConnection) -> None:
-    """Without definitions; tables are apart from them."""
+    """Routines are registered without definitions, and separately from tables."""
     number = await made(stored)
     known = dataclasses.replace(ROUTINE, definition="")
     assert await distribution.proc_articles(stored, number) == (known,)
@@ -103,7 +103,7 @@ async def test_calls_are_stored_if_every_reader_has_the_routine(stored: AsyncCon
 
 
 async def test_the_log_reader_notices(stored: AsyncConnection) -> None:
-    """Subscriptions too, where there is a routine, and nothing that is as it was."""
+    """With a routine, a changed subscription changes the registry's version; an unchanged one does not."""
     number = await register(stored, article(*columns(3)))
     before = await version(stored)
     await subscribe(stored, number, "sub1", 7)
@@ -121,7 +121,7 @@ async def test_the_log_reader_notices(stored: AsyncConnection) -> None:
 
 
 async def test_nothing_is_removed_that_a_call_waits_for(stored: AsyncConnection) -> None:
-    """Until every Subscriber of the routine has it, by either number."""
+    """A call or definition is kept until every Subscriber of the routine has received it."""
     number = await made(stored)
     call = ProcCall(values=("10",)).as_text()
     await store_commands(stored, number, "0/20", (CALL_TYPE, 8, call))
@@ -137,7 +137,7 @@ async def test_nothing_is_removed_that_a_call_waits_for(stored: AsyncConnection)
 
 
 async def test_browsed(stored: AsyncConnection) -> None:
-    """Calls, definitions, and rows beside calls by their table."""
+    """Calls, definitions, and rows beside calls are browsed by their routine or table."""
     number = await made(stored)
     await store_commands(
         stored, number, "0/20",
@@ -163,7 +163,7 @@ async def test_browsed(stored: AsyncConnection) -> None:
 
 
 async def test_horizon(stored: AsyncConnection) -> None:
-    """It is what it was as long as somebody subscribes, and moves forward only."""
+    """The horizon is not replaced while there are subscriptions, and only increases."""
     where = {"database": "db", "slot": "s"}
     number = await distribution.register_publisher(stored, "pub", horizon=100, **where)
     horizon = "select horizon::text::int from msrepl.mspublisher_databases"
@@ -182,7 +182,7 @@ async def test_horizon(stored: AsyncConnection) -> None:
 
 
 async def test_roles(stored: AsyncConnection) -> None:
-    """They read what routines there are, and say nothing of them."""
+    """The roles can read routines, but not change which calls are stored."""
     await made(stored)
     for role in (LOGREADER, AGENT):
         await stored.execute(f"set role {role}".encode())

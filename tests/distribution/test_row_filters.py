@@ -1,4 +1,4 @@
-"""Row filters as distribution sees them: evaluated at the Publisher for the images that the log holds."""
+"""Tests of row filters, evaluated at the Publisher for the rows in the log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INSERT, UPDATE, DELETE = 1, 2, 3
 
 
 async def commands(logged: Logged) -> list[tuple[int, int, bytes | None]]:
-    """Article, type and first value of every command since the last look."""
+    """Return article, type and first value of every command since the last call."""
     return [
         (article, kind, next((v for v in record_values(text) if v is not None), None))
         for article, kind, _, text in await logged.commands()
@@ -25,7 +25,7 @@ async def commands(logged: Logged) -> list[tuple[int, int, bytes | None]]:
 
 
 async def test_rows_move_in_and_out(logged: Logged) -> None:
-    """Into the partition: an insert; out of it: a delete; within it: what it is; outside: nothing."""
+    """A row that enters the partition is an insert, one that leaves it a delete, one outside nothing."""
     await logged.execute("create table t (id int primary key, n int, body text)")
     await publication.publish(logged.connection, "public", "t", row_filter="n > 10")
     await logged.execute("insert into t values (1, 5, 'a'), (2, 50, 'b'), (3, null, 'c')")
@@ -74,7 +74,7 @@ async def test_rows_move_in_and_out(logged: Logged) -> None:
     ],
 )
 async def test_conditions(logged: Logged, condition: str, inside: str, outside: str) -> None:
-    """Types and functions of the user's, the row as a whole, generated columns, unpublished ones, names."""
+    """Filters may use types, functions, the whole row, generated and unpublished columns, and any names."""
     await logged.execute(
         """create schema rules;
         create type rules.mood as enum ('so "so"', 'bad');
@@ -86,7 +86,7 @@ async def test_conditions(logged: Logged, condition: str, inside: str, outside: 
         create function rules.is_big(int) returns boolean language plpgsql as 'begin return $1 > 999; end';
         revoke all on all functions in schema rules from public"""
     )
-    # as with the sync procedures, the path of the one who publishes does not matter afterwards
+    # as for sync procedures, the search path at publishing does not matter later
     await logged.execute("set search_path = public, rules")
     chosen = ("id", "n", "twice", "kind")
     await publication.publish(
@@ -110,7 +110,7 @@ async def test_conditions(logged: Logged, condition: str, inside: str, outside: 
 
 
 async def test_parts_for_single_subscribers(logged: Logged) -> None:
-    """Articles of their own on the same table; what the base leaves out they have not either."""
+    """Parts are articles of the same table with their own filters, within that of the base article."""
     await logged.execute("create table t (id int primary key, n int)")
     await publication.publish(logged.connection, "public", "t", row_filter="id < 100")
     [base] = await publication.distributed_articles(logged.connection)
@@ -149,7 +149,7 @@ async def test_parts_for_single_subscribers(logged: Logged) -> None:
 
 
 async def test_a_part_of_an_article_without_filter(logged: Logged) -> None:
-    """The log then holds old rows even where the base needs keys only."""
+    """For a part, old rows are logged even if the base article needs keys only."""
     await logged.execute("create table t (id int primary key, n int)")
     how = propagation(upd="CALL")
     await publication.publish(logged.connection, "public", "t", propagation=how)
@@ -161,7 +161,7 @@ async def test_a_part_of_an_article_without_filter(logged: Logged) -> None:
 
 
 async def test_a_filter_that_fails(logged: Logged) -> None:
-    """Named, with its article and the server's reason; the reader's session goes on."""
+    """A filter that fails is reported with its article and the server's reason; the session continues."""
     await logged.execute("create table t (id int primary key, n int)")
     await publication.publish(logged.connection, "public", "t", row_filter="10 / n > 1")
     await logged.execute("insert into t values (1, 0)")
@@ -174,7 +174,7 @@ async def test_a_filter_that_fails(logged: Logged) -> None:
 
 
 async def test_rights(logged: Logged) -> None:
-    """The log reader's role asks through one function and can do nothing else here."""
+    """The log reader's role evaluates filters through one function, and can do nothing else."""
     await logged.execute("create table t (id int primary key, n int)")
     await publication.publish(logged.connection, "public", "t", row_filter="n > 1")
     await logged.execute("create role test_reader login replication")
@@ -204,6 +204,6 @@ async def test_rights(logged: Logged) -> None:
 
 
 async def assert_denied(connection: AsyncConnection[object], statement: str) -> None:
-    """The role may not do this."""
+    """Assert that the role is denied a statement."""
     with pytest.raises(Exception, match="permission denied"):
         await connection.execute(statement.encode())

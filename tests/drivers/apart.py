@@ -1,4 +1,4 @@
-"""A bank whose nodes have a server each, so that one can be killed and the others see it."""
+"""A bank with one server per node, so that a test can kill one server without the others."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class ApartBank(Bank):
     servers: dict[str, EmbeddedServer]
 
     async def kill(self, node: str) -> None:
-        """SIGKILL to a node's server and all its processes."""
+        """Send SIGKILL to a node's server and all its processes."""
         await asyncio.to_thread(self.servers[node].kill)
 
     async def restart(self, node: str) -> None:
-        """Start it again; it replays its WAL, and its prepared transactions are back."""
+        """Start a node's server again; it replays its WAL and restores prepared transactions."""
         await asyncio.to_thread(self.servers[node].restart)
 
     async def restart_all(self) -> None:
@@ -39,7 +39,7 @@ class ApartBank(Bank):
                 await self.restart(node)
 
     async def kill_backend(self, node: str) -> None:
-        """SIGKILL to one backend of a node's server; returns when that server is up again."""
+        """Send SIGKILL to one backend of a node's server; return when the server has recovered."""
         dsn = self.topology.node(node).dsn
         connection = psycopg.connect(dsn, autocommit=True)
         os.kill(connection.info.backend_pid, signal.SIGKILL)
@@ -65,7 +65,7 @@ class ApartBank(Bank):
 
 @contextmanager
 def apart(**options: str) -> Iterator[ApartBank]:
-    """Make one; its servers end with the block."""
+    """Make a bank on three servers, which stop at the end of the block."""
     with ExitStack() as stack:
         servers = {node: stack.enter_context(EmbeddedServer.start()) for node in NODES}
         for node, server in servers.items():
@@ -75,7 +75,7 @@ def apart(**options: str) -> Iterator[ApartBank]:
             dsns={node: server.dsn(node) for node, server in servers.items()},
             lock_timeout_ms=1000,
             name="apart",
-            keep=True,  # the servers go, with all that is on them
+            keep=True,  # the servers are removed with their databases
         )
 
         async def make() -> ApartBank:

@@ -1,4 +1,4 @@
-"""A small bank to break things in: one table, published, and a coordinator that a test may shape."""
+"""A small bank for tests of faults: one published table, and coordinators with options of a test."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Bank:
         publish: Sequence[str] = (),
         at_subscriber: str = "",
     ) -> Self:
-        """Create, publish and subscribe the table, and others; run the statements given."""
+        """Create, publish and subscribe the tables; run the given statements."""
         bank = cls(topology)
         await topology.execute(
             PUB, "create table account (id integer primary key, balance integer not null)"
@@ -57,12 +57,12 @@ class Bank:
         return bank
 
     async def let_go(self) -> None:
-        """Close the administrator's connections, so that another event loop can go on."""
+        """Close the administrators' connections, so that another event loop can open its own."""
         for node in self.topology.nodes:
             await (await self.topology.admin(node)).close()
 
     async def reset(self) -> None:
-        """Every account at 0 and at the same, new version everywhere; nothing in the decision log."""
+        """Set every account to 0 with one new row version at all nodes, and empty the decision log."""
         self.seen.clear()
         salt = next(_salts)
         for node in (PUB, *self.topology.subscribers):
@@ -70,7 +70,7 @@ class Bank:
             await self.fetch(
                 node,
                 "set session_replication_role = replica; truncate msrepl.branch_marker;"
-                # rows keep the versions that this role gives them at the Publisher
+                # At the Publisher, rows keep the given version only if the table role sets it.
                 + (f" set role {role};" if node == PUB else "")
                 + f" update account set balance = 0, msrepl_tran_version = md5('{salt} ' || id)::uuid;"
                 " reset role",
@@ -81,7 +81,7 @@ class Bank:
         )
 
     def address(self, name: str, **changes: Any) -> ParticipantAddress:
-        """A node's address; `changes` go into its connection strings."""
+        """Return a node's address; `changes` are parameters of its connection strings."""
         node = self.topology.node(name)
         return ParticipantAddress(
             name=name,
@@ -93,7 +93,7 @@ class Bank:
     async def coordinator(
         self, *, through: dict[str, dict[str, Any]] | None = None, **options: Any
     ) -> AsyncIterator[PostgresCoordinator]:
-        """A coordinator that recovers only when told so, unless `options` say otherwise.
+        """Open a coordinator that runs no recovery by itself, unless `options` differ.
 
         Args:
             through: changes to the connection strings of nodes (a wire's host and port).
@@ -119,16 +119,16 @@ class Bank:
             yield made
 
     async def balance(self, node: str, account: int = 1) -> int:
-        """What an account holds at a node."""
+        """Return an account's balance at a node."""
         rows = await self.fetch(node, "select balance from account where id = %s", (account,))
         return int(rows[0][0])
 
     async def balances(self, account: int = 1) -> tuple[int, int]:
-        """What an account holds at the Publisher and at the Subscriber."""
+        """Return an account's balance at the Publisher and at the Subscriber."""
         return await self.balance(PUB, account), await self.balance(SUB, account)
 
     async def prepared(self) -> list[str]:
-        """Gids of ours that are prepared at any node, in order."""
+        """Return the sorted gids of this project that are prepared at any node."""
         found: list[str] = []
         for node in (PUB, *self.topology.subscribers):
             rows = await self.fetch(
@@ -138,16 +138,16 @@ class Bank:
         return sorted(found)
 
     async def markers(self, node: str) -> dict[str, bool]:
-        """The branch markers at a node; True for a fence."""
+        """Return the branch markers at a node; the value is True for a fence."""
         return dict(await self.fetch(node, "select gid, fence from msrepl.branch_marker"))
 
     async def decisions(self) -> list[tuple[int, int, str, list[str]]]:
-        """The rows of the decision log."""
+        """Return the rows of the decision log."""
         query = "select epoch, sequence, kind, participants from msrepl.decision order by 1, 2"
         return await self.fetch(self.topology.distribution, query)  # type: ignore[return-value]
 
     async def fetch(self, node: str, query: str, params: Any = None) -> list[tuple[Any, ...]]:
-        """Rows at a node, over a new connection: its server may have been restarted."""
+        """Return rows at a node, over a new connection, because its server may have been restarted."""
         async with await psycopg.AsyncConnection.connect(
             self.topology.node(node).dsn, autocommit=True
         ) as connection:
@@ -155,12 +155,12 @@ class Bank:
             return await cursor.fetchall() if cursor.description else []
 
     async def assert_atomic(self, accounts: Iterable[int] = (1,)) -> None:
-        """The same at both sites, nothing of ours prepared, no decision left open."""
+        """Assert that accounts are equal at both sites and that no branch is prepared."""
         for account in accounts:
             there, here = await self.balances(account)
             assert there == here, f"account {account}: {there} at the Publisher, {here} here"
         assert await self.prepared() == []
 
     def effects(self, kind: Callable[[Any], bool] = bool) -> list[Any]:
-        """What was seen, without the transactions it belongs to."""
+        """Return observed effects and events of a kind, without their transactions."""
         return [what for _, what in self.seen if kind(what)]

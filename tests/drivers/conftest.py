@@ -1,7 +1,7 @@
 """Fixtures for the PostgreSQL driver.
 
-Making a topology takes longer than breaking it, so the tests of a module share one. Each has a
-coordinator of its own, and finds the accounts as they were.
+Making a topology takes longer than a test, so the tests of a module share one. Each test has its
+own coordinator, and starts with the accounts reset.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from twopc.sim.topology import Topology
 def shared_bank(server: EmbeddedServer, request: pytest.FixtureRequest) -> Iterator[Bank]:
     """A Publisher and one Subscriber (or ``SUBSCRIBERS``) with accounts, on the worker's server.
 
-    A module's ``BEFORE_PUBLISHING`` and ``AT_SUBSCRIBER`` are run there, and ``PUBLISH`` is published.
+    A module's ``BEFORE_PUBLISHING`` and ``AT_SUBSCRIBER`` are executed there, and the tables in
+    ``PUBLISH`` are published.
     """
     subscribers = getattr(request.module, "SUBSCRIBERS", ("sub1",))
     topology = Topology(server=server, subscribers=subscribers, lock_timeout_ms=500)
@@ -43,7 +44,7 @@ def shared_bank(server: EmbeddedServer, request: pytest.FixtureRequest) -> Itera
 
 @pytest.fixture
 async def bank(shared_bank: Bank) -> AsyncIterator[Bank]:
-    """The module's bank, as it was at first; the test must leave nothing prepared."""
+    """The module's bank, reset before the test; the test must leave nothing prepared."""
     await shared_bank.reset()
     yield shared_bank
     assert await shared_bank.prepared() == []

@@ -1,7 +1,7 @@
-"""A coordinator process that can be killed: a program for tests, which forks one for each order.
+"""A coordinator process that can be killed: a program for tests that forks once per order.
 
-It reads one JSON object a line and answers each with one: how the process ended, and what it said last.
-Importing once and forking makes a crash cost milliseconds.
+It reads one JSON object per line and answers each with one: the exit code and the last output of
+the process. Because the modules are imported once, before the fork, a crash costs milliseconds.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ from twopc.errors import TransactionError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How the process ended."""
+    """The end of a process."""
 
     code: int
-    """As `subprocess` counts: minus the signal's number if one killed it."""
+    """As `subprocess` reports it: minus the signal's number if a signal killed the process."""
     said: str
     """``committed``, the error's class, or nothing."""
 
 
 async def work(order: dict[str, Any]) -> str:
-    """Open a coordinator, which recovers; run the statements of a transaction, if there are any.
+    """Open a coordinator, which recovers, and run the statements of a transaction, if any.
 
-    With ``elsewhere``, addresses of other Subscribers, a statement is told where it goes: ``sub2: update``.
+    With ``elsewhere``, the addresses of other Subscribers, each statement begins with the name of
+    its Subscriber: ``sub2: update``.
     """
     subscribers = {"sub1": order["subscriber"], **order["elsewhere"]}
     coordinator = PostgresCoordinator(
@@ -60,7 +61,7 @@ async def work(order: dict[str, Any]) -> str:
 
 
 def serve() -> None:
-    """Do what each line orders, in a process of its own."""
+    """Execute the order in each line, in a process of its own."""
     for line in sys.stdin:
         order = json.loads(line)
         ears, mouth = os.pipe()
@@ -80,7 +81,7 @@ def serve() -> None:
 
 
 class Crashing:
-    """The program, from outside."""
+    """The program, as tests use it."""
 
     def __init__(self) -> None:
         self._program = subprocess.Popen(
@@ -125,7 +126,7 @@ class Crashing:
         return Ended(**json.loads(answer))
 
     def close(self) -> None:
-        """End the program."""
+        """Stop the program."""
         assert self._program.stdin is not None
         assert self._program.stdout is not None
         self._program.stdin.close()

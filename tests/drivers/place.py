@@ -1,4 +1,4 @@
-"""A place for recovery without a coordinator: branches are prepared, decided and committed by hand."""
+"""Participants and a decision log for tests of recovery, which prepare, decide and commit branches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAMES = ("pub", "sub1", "sub2")
 
 
 class Place:
-    """Three participants and a decision log, of coordinator ``c``, without a coordinator."""
+    """Three participants and a decision log of coordinator ``c``, whose process does not run."""
 
     def __init__(self, databases: dict[str, Database]) -> None:
         self.databases = databases
@@ -37,19 +37,22 @@ class Place:
             return cursor.fetchall() if cursor.description else []
 
     def epoch(self, variant: str = "presumed_abort", *, coordinator: str = "c") -> int:
-        """An epoch whose process is dead."""
+        """Create an epoch whose process is dead, and return its number."""
         query = "insert into msrepl.coordinator_epoch (coordinator, variant) values (%s, %s) returning epoch"
         return int(self.fetch("log", query, (coordinator, variant))[0][0])
 
     def prepare(self, gid: str, node: str = "") -> None:
-        """A branch with one row in ``t``, prepared."""
+        """Prepare a branch that inserts one row into ``t``."""
         with closing(self.databases[node or gid.rpartition(":")[2]].connect()) as connection:
             connection.execute("begin")
             self._write(connection, gid)
             connection.execute(f"prepare transaction '{gid}'".encode())
 
     def commit(self, gid: str, *sites: str) -> None:
-        """A branch with one row in ``t``, committed; its marker names the sites, ``pub`` and ``sub1`` if none is given."""
+        """Commit a branch that inserts one row into ``t``.
+
+        Its marker names the sites: ``pub`` and ``sub1`` if none is given.
+        """
         with closing(self.databases[gid.rpartition(":")[2]].connect()) as connection:
             connection.execute("begin")
             self._write(connection, gid, sites)
@@ -78,7 +81,7 @@ class Place:
         )
 
     def rows(self, node: str) -> list[str]:
-        """Gids of the branches that have committed at a node."""
+        """Return the gids of the branches that have committed at a node."""
         return [gid for (gid,) in self.fetch(node, "select gid from t order by gid")]
 
     def prepared(self, node: str) -> list[tuple[Any, ...]]:
@@ -108,7 +111,7 @@ class Place:
         )
 
     async def recover(self, **options: Any) -> list[SettledBranch]:
-        """One pass by a recovery of its own."""
+        """Run one pass of a new recovery."""
         async with self.recovery(**options) as recovery:
             return await recovery.run()
 
@@ -137,6 +140,6 @@ async def place(make_database: MakeDatabase) -> AsyncIterator[Place]:
                 await connection.execute(render("twopc", "branch_marker", owner=owner).encode())
                 await install_participant(connection, "postgres", "postgres")
     yield Place(databases)
-    for name in NAMES:  # those that recovery must not touch
+    for name in NAMES:  # branches that recovery must not touch
         for gid, *_ in (made := Place(databases)).prepared(name):
             made.fetch(name, f"rollback prepared '{gid}'")

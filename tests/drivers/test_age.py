@@ -1,4 +1,4 @@
-"""M25: a transaction that stays prepared, and what becomes of its server meanwhile."""
+"""M25: Tests of the warnings about a transaction that stays prepared, and its effects on its server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twopc.drivers.participant import ParticipantAddress, ServerParticipant
 from twopc.server import EmbeddedServer
 
 YOUNG = Age(age_s=2.0, xids=10, freeze_xids=200_000_000, log_bytes=4096, slot="reader")
-#: The least that a server takes.
+#: The minimum that a server accepts.
 FREEZE_XIDS = 100_000
 BURN = """
 do $$ begin for n in 1..%s loop begin perform pg_current_xact_id(); insert into burnt values (n);
@@ -61,7 +61,7 @@ def test_figures() -> None:
 
 
 async def test_a_server_that_grows_old_behind_it() -> None:
-    """Transactions pass, rows die and the log grows; the branch holds all of it, until it is finished."""
+    """A prepared transaction holds back vacuum, freezing and the slot until it is finished."""
     settings = {"autovacuum_freeze_max_age": str(FREEZE_XIDS), "autovacuum": "off"}
     with EmbeddedServer.start(settings=settings) as server:
         server.create_database("pub")
@@ -107,7 +107,7 @@ async def test_a_server_that_grows_old_behind_it() -> None:
             assert over.xids > FREEZE_XIDS
             (said,) = over.warnings()
             assert "forced vacuums run and freeze nothing" in said
-            # As it says: what is dead stays, and the age with it.
+            # As the warning says: dead rows are not removed, and the table's age does not decrease.
             one.execute("vacuum freeze held")
             assert _dead(one) == 999
             assert _table_age(one) > FREEZE_XIDS
@@ -121,7 +121,7 @@ async def test_a_server_that_grows_old_behind_it() -> None:
 
 
 def _dead(one: psycopg.Connection[tuple[object, ...]]) -> int:
-    """Rows that are dead and still there."""
+    """Return the number of dead rows that are still in the table."""
     one.execute("create extension if not exists pgstattuple")
     row = one.execute("select dead_tuple_count from pgstattuple('held')").fetchone()
     assert row is not None

@@ -1,7 +1,7 @@
-"""The coordinator's process is killed (SIGKILL) at every protocol point; another one recovers.
+"""Tests of a coordinator killed (SIGKILL) at every protocol point, and of another one that recovers.
 
-Decided means committed at both sites, undecided at neither; nothing stays prepared; what belongs to
-others stays as it is.
+Decided transactions are committed at both sites, undecided ones at neither; nothing stays prepared;
+branches of other programs are not touched.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ def crashing() -> Iterator[Crashing]:
 
 
 class Scene:
-    """A bank, and processes that work on it and die."""
+    """A bank, and coordinator processes that work on it and crash."""
 
     def __init__(self, bank: Bank, crashing: Crashing) -> None:
         self.bank = bank
         self._crashing = crashing
 
     async def process(self, arm: str = "", *statements: str, **options: Any) -> Ended:
-        """A coordinator process; it recovers when it opens."""
+        """Run a coordinator process, which recovers when it opens."""
         return await self._crashing.run(
             coordinator=self.bank.coordinator_name,
             distribution=self.bank.topology.node("distribution").coordinator_dsn,
@@ -58,7 +58,7 @@ class Scene:
         )
 
     async def buried(self) -> None:
-        """Wait until the server has noticed that the process is gone."""
+        """Wait until the server has noticed the end of the process."""
         dsn = self.bank.topology.node("distribution").dsn
 
         def is_gone() -> bool:
@@ -68,7 +68,7 @@ class Scene:
         await until(is_gone, "the dead process's epochs to be dead")
 
     async def recover(self) -> None:
-        """Another process takes over; one pass must do."""
+        """Recover in another process; one pass must suffice."""
         await self.buried()
         async with self.bank.coordinator():
             assert await self.bank.prepared() == []
@@ -80,7 +80,7 @@ _HELD = "select epoch from msrepl.living_epoch"
 
 @pytest.fixture
 async def scene(bank: Bank, crashing: Crashing) -> AsyncIterator[Scene]:
-    """The accounts as they were; a stranger's branch in both databases, which must stay."""
+    """A bank with a branch of another program prepared in both databases, which must stay prepared."""
     for node in (PUB, SUB):
         await bank.fetch(
             node,
@@ -97,7 +97,7 @@ async def scene(bank: Bank, crashing: Crashing) -> AsyncIterator[Scene]:
 
 
 def cells(*names: str) -> list[str]:
-    """Points by their short names, ``(node)`` left out where there is none."""
+    """Return the names of the coordinator's points from their short names."""
     return [f"coordinator.{name}" for name in names]
 
 
@@ -176,7 +176,7 @@ async def test_killed_again_and_again_in_recovery(
 
 
 async def test_an_acknowledged_commit_is_there(scene: Scene) -> None:
-    """The answer was given, then the process died with everything that it had not forgotten yet."""
+    """A commit that was answered is kept if the process ends before it has forgotten the decision."""
     ended = await scene.process("", UPDATE)
     assert ended == Ended(code=0, said="committed")
     assert await scene.bank.balances() == (1, 1)

@@ -1,4 +1,4 @@
-"""Deadlocks that run through several servers: found, named, and broken at the cost of one transaction."""
+"""Tests of deadlocks across several servers: detected, reported, and ended by aborting one victim."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MakeTopology = Callable[..., Awaitable[Topology]]
 
 @pytest.fixture
 async def crossed(make_topology: MakeTopology) -> Bank:
-    """Two Subscribers; nobody's lock_timeout breaks a deadlock before it is found."""
+    """A bank with two Subscribers, whose lock_timeout is too long to end a deadlock."""
     topology = await make_topology(subscribers=("sub1", "sub2"), lock_timeout_ms=60_000)
     return await Bank.open(topology)
 
@@ -29,7 +29,7 @@ async def change(transaction: Transaction, account: int) -> None:
 
 
 async def waiting(bank: Bank, count: int) -> None:
-    """Wait until so many sessions wait for a lock."""
+    """Wait until `count` sessions wait for a lock."""
     query = (
         "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname like %s"
     )
@@ -45,9 +45,10 @@ async def waiting(bank: Bank, count: int) -> None:
 async def cross(
     bank: Bank, coordinator: PostgresCoordinator
 ) -> tuple[list[Transaction], list[asyncio.Task[None]]]:
-    """``a`` waits for ``b`` at the Publisher, ``b`` for ``c`` at sub2, ``c`` for ``a`` at the Publisher.
+    """Create a cycle of three transactions over two servers.
 
-    The Publisher sees two waits of the three, sub2 the third.
+    ``a`` waits for ``b`` at the Publisher, ``b`` for ``c`` at sub2, ``c`` for ``a`` at the
+    Publisher. The Publisher sees two of the three waits, sub2 the third.
     """
     a = await coordinator.transaction("sub1").begin()
     b = await coordinator.transaction("sub2").begin()
@@ -80,7 +81,7 @@ async def test_a_deadlock_across_servers_has_one_victim_who_is_told_the_cycle(
         await c.rollback()
         await tasks[1]
         await b.commit()
-        with pytest.raises(errors.ConflictError):  # it waited for a row that b has changed
+        with pytest.raises(errors.ConflictError):  # a waited for a row that b has changed
             await tasks[0]
         await a.rollback()
     assert await crossed.prepared() == []
@@ -88,7 +89,7 @@ async def test_a_deadlock_across_servers_has_one_victim_who_is_told_the_cycle(
 
 
 async def test_it_takes_two_looks(crossed: Bank) -> None:
-    """The nodes cannot be looked at in one instant: what is seen once may never have been so."""
+    """A cycle is broken only when seen twice, because nodes cannot be inspected at one instant."""
     async with crossed.coordinator(lock_timeout_ms=60_000, deadlock_interval_s=3600) as coordinator:
         transactions, tasks = await cross(crossed, coordinator)
         detector = coordinator.keeper.detector

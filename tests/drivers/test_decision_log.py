@@ -1,4 +1,4 @@
-"""The decision log: epochs, groups, fences, and outcomes that were not heard."""
+"""Tests of the decision log: epochs, groups, fences, and outcomes whose answer was lost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLLECTING = Record(kind=RecordKind.COLLECTING, participants=("pub", "sub1"))
 
 @pytest.fixture
 async def place(fresh_database: Database) -> Database:
-    """A database with a decision log in it."""
+    """A database with a decision log."""
     async with await psycopg.AsyncConnection.connect(
         fresh_database.dsn, autocommit=True
     ) as connection:
@@ -32,7 +32,7 @@ async def place(fresh_database: Database) -> Database:
 
 @pytest.fixture
 async def log(place: Database) -> AsyncIterator[DecisionLog]:
-    """An open log of coordinator ``c``."""
+    """An open decision log of coordinator ``c``."""
     made = DecisionLog("c", place.dsn, ("pub", "sub1"))
     await made.open()
     yield made
@@ -156,7 +156,7 @@ async def test_an_epoch_of_another_coordinator_or_of_ones_own_is_not_fenced(
 
 
 async def blocked_insert(place: Database) -> None:
-    """Wait until a decision waits for the table's lock."""
+    """Wait until the insert of a decision waits for the table's lock."""
     query = """
         select pid from pg_stat_activity
         where application_name like 'twopc decisions%' and wait_event_type = 'Lock'
@@ -185,7 +185,10 @@ async def test_a_lost_connection_leaves_the_outcome_open_until_it_is_read_back(
 async def test_an_insert_that_is_still_under_way_is_ended_before_it_is_judged(
     log: DecisionLog, place: Database
 ) -> None:
-    """The client has lost its connection, the server has not noticed: the insert could still land."""
+    """An insert whose client has lost its connection is terminated before the log is read back.
+
+    Until the server notices the loss, the insert could still commit.
+    """
     epoch = (await log.epoch("presumed_abort")).epoch
     with place.connect() as blocker:
         blocker.execute("begin; lock msrepl.decision in share mode")

@@ -1,4 +1,4 @@
-"""What recovery goes by outlives a crash, whatever the server's commits wait for otherwise."""
+"""Tests that the records that recovery needs survive a crash, even without synchronous_commit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from twopc.drivers.participant import ParticipantAddress, ServerParticipant
 from twopc.protocol.effects import Outcome
 from twopc.server import EmbeddedServer
 
-#: Nobody waits for the disk, and nothing gets there by itself.
+#: Commits do not wait for WAL to be flushed, and nothing flushes it by itself.
 SETTINGS = {
     "synchronous_commit": "off",
     "wal_writer_delay": "10s",
@@ -52,7 +52,7 @@ async def fence(place: Database) -> None:
 
 
 async def learn(place: Database) -> None:
-    """How a branch ended whose own commit did not wait."""
+    """Learn the outcome of a branch that committed without waiting for its WAL."""
     with closing(place.connect()) as connection:
         connection.execute(MARK.encode())
     participant = ServerParticipant(ParticipantAddress(name="pub", dsn=place.dsn), "c")

@@ -1,4 +1,4 @@
-"""What is in doubt, as an operator sees it; outcomes forced, and outcomes forced behind our back."""
+"""Tests of branches in doubt as an operator sees them, and of heuristic outcomes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UPDATE = "update account set balance = balance + 1 where id = 1"
 
 
 class Held:
-    """A transaction held at a protocol point, until it is let go."""
+    """A transaction held at a protocol point until the test releases it."""
 
     def __init__(self, bank: Bank, coordinator: PostgresCoordinator, point: str) -> None:
         self.arrived = asyncio.Event()
@@ -135,7 +135,7 @@ async def test_what_is_left_alone_is_shown_with_the_reason(
             await connection.execute(f"rollback prepared '{quoted}'".encode())
 
 
-# -- by force --------------------------------------------------------------------------------------
+# -- forced outcomes -------------------------------------------------------------------------------
 
 
 async def test_a_forced_outcome_is_recorded_before_it_is_done(bank: Bank) -> None:
@@ -198,14 +198,14 @@ async def test_force_refuses_what_it_does_not_know(bank: Bank, gid: str, words: 
         assert await coordinator.heuristics() == []
 
 
-# -- what is kept, and for how long ----------------------------------------------------------------
+# -- retention -------------------------------------------------------------------------------------
 
 
 async def test_decisions_and_markers_are_forgotten_in_the_background(bank: Bank) -> None:
     async with bank.coordinator(recovery_interval_s=0.02, markers_kept_s=0.0) as coordinator:
         for _ in range(5):
             await coordinator.run(SUB, UPDATE)
-        for _ in range(2):  # a branch that stays: aborted, fenced
+        for _ in range(2):  # a fence, as the branch is aborted
             with pytest.raises(errors.RejectedError):
                 await coordinator.run(SUB, "insert into account values (1, 1)")
 

@@ -1,4 +1,4 @@
-"""The watch that a coordinator keeps in the background ends when it is told to."""
+"""Test that a coordinator's background task ends when the coordinator is closed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ from twopc.drivers.recovery import SettledBranch
 async def test_it_ends_although_a_query_swallows_its_cancellation(
     bank: Bank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """psycopg takes a cancellation for the query's; one that ends well all the same returns its rows."""
+    """The task ends although psycopg swallows its cancellation.
+
+    psycopg takes a cancellation for that of the running query; a query that succeeds nevertheless
+    returns its rows.
+    """
     begun = asyncio.Event()
 
     async def recover() -> list[SettledBranch]:

@@ -1,6 +1,6 @@
-"""Requests and answers that do not arrive: the outcome is found out, never guessed.
+"""Tests of lost requests and answers: the outcome is looked up, never guessed.
 
-A wire lies between the coordinator and one server; it loses a message that contains given words, and
+A wire connects the coordinator with one server; it loses a message that contains given bytes, and
 cuts the connection.
 """
 
@@ -39,7 +39,8 @@ create constraint trigger gate after insert on gated deferrable initially deferr
     for each row execute function wait_at_gate();
 """
 
-#: The node whose wire it is, what is lost, in which variant, and what the application must be told.
+#: Per case: the node behind the wire, the kind and bytes of the lost message, the variant, and the
+#: outcome that the application must get.
 CASES = {
     "the request to prepare": (SUB, "request", b"prepare transaction", "presumed_abort", "rejected"),
     "the votes": (SUB, "answer", b"prepare transaction", "presumed_abort", "rejected"),
@@ -58,12 +59,12 @@ CASES = {
 
 
 class Line(Wire):
-    """A wire that can also stay down once it is cut, or swallow answers and say nothing."""
+    """A wire that can also stay down after a cut, or swallow answers without closing a connection."""
 
     def __init__(self, port: int) -> None:
         super().__init__(port)
         self.stays_down = False
-        """With the next cut everything is cut, and no new connection gets through."""
+        """The next cut closes all connections, and no new connection succeeds."""
         self.swallows = False
         """No answer arrives, and no connection is closed."""
 
@@ -84,7 +85,7 @@ class Line(Wire):
 
 
 class _Reader:
-    """Reads answers for a `Line`, and keeps them to itself when told so."""
+    """Reads answers for a `Line`, and drops them while the line swallows answers."""
 
     def __init__(self, line: Line, reader: asyncio.StreamReader) -> None:
         self._line = line
@@ -105,7 +106,7 @@ async def wire(server: EmbeddedServer) -> AsyncIterator[Line]:
 
 
 def through(wire: Line) -> dict[str, Any]:
-    """What leads a connection string through a wire."""
+    """Return connection parameters that lead through a wire."""
     return {"host": "127.0.0.1", "port": wire.port}
 
 
@@ -126,7 +127,7 @@ async def attempt(coordinator: PostgresCoordinator, commit: str, *statements: st
 async def test_the_outcome_is_found_out(bank: Bank, wire: Line, what: str) -> None:
     node, kind, words, variant, told = CASES[what]
     async with bank.coordinator(through={node: through(wire)}) as coordinator:
-        assert await attempt(coordinator, variant) == "committed"  # what is learnt once is learnt
+        assert await attempt(coordinator, variant) == "committed"  # now the link's role is known
         setattr(wire, f"lost_{kind}", words)
         statements = (UPDATE, REFUSED) if words == ABORT else (UPDATE,)
         assert await attempt(coordinator, variant, *statements) == told
@@ -135,7 +136,7 @@ async def test_the_outcome_is_found_out(bank: Bank, wire: Line, what: str) -> No
         await bank.assert_atomic()
         assert await bank.balance(PUB) == (2 if told == "committed" else 1)
         assert await attempt(coordinator, variant) == "committed"
-    async with bank.coordinator():  # opens, and forgets what is left
+    async with bank.coordinator():  # its recovery forgets the remaining decisions
         assert await bank.decisions() == []
 
 
@@ -152,10 +153,10 @@ async def test_nothing_is_begun_without_the_log(bank: Bank, wire: Line) -> None:
 async def test_a_prepare_that_outlives_its_connection_is_fenced(
     bank: Bank, wire: Line, variant: str
 ) -> None:
-    """The wire is cut while the server is inside PREPARE (or COMMIT), held up by a deferred trigger.
+    """A PREPARE that still runs when its connection is lost leaves no prepared branch.
 
-    Nothing is prepared yet, and nothing is over: without a fence it would be prepared a moment later,
-    with nobody to finish it.
+    The wire is cut while the server executes PREPARE (or COMMIT), delayed by a deferred trigger.
+    Without a fence, the branch would be prepared a moment later, and no process would finish it.
     """
     gate = await psycopg.AsyncConnection.connect(bank.topology.node(SUB).dsn, autocommit=True)
     async with gate, bank.coordinator(through={SUB: through(wire)}) as coordinator:
@@ -178,7 +179,7 @@ async def test_a_prepare_that_outlives_its_connection_is_fenced(
 
 
 async def test_what_is_in_doubt_is_said_to_be_and_settled_later(bank: Bank, wire: Line) -> None:
-    """The decision log does not answer: it may have been decided, and nobody here can know."""
+    """A transaction is in doubt while the decision log does not answer, and is settled later."""
     async with bank.coordinator(through={LOG: through(wire)}, in_doubt_after_s=0.2) as coordinator:
         assert await attempt(coordinator, "presumed_abort") == "committed"
         wire.lost_answer = b"log_decisions"
@@ -207,7 +208,10 @@ async def test_a_last_agent_that_does_not_answer_leaves_it_in_doubt(bank: Bank, 
 
 
 async def test_what_was_committed_without_its_result(bank: Bank, wire: Line) -> None:
-    """The statement's result and the last agent's decision are lost together: it is said to be committed."""
+    """A commit whose answer is lost with the statement's result raises `ResultLostError`.
+
+    The result and the last agent's decision are lost in one message.
+    """
     async with bank.coordinator(through={SUB: through(wire)}) as coordinator:
         run = functools.partial(coordinator.run, SUB, commit="last_agent")
         assert (await run(f"{UPDATE} returning balance")).rows == ((1,),)
@@ -224,7 +228,10 @@ async def test_what_was_committed_without_its_result(bank: Bank, wire: Line) -> 
 async def test_a_commit_is_answered_although_one_site_cannot_be_told(
     bank: Bank, wire: Line
 ) -> None:
-    """Decided is decided: the Publisher is down in phase two, the Subscriber is finished all the same."""
+    """A decided transaction is reported as committed although the Publisher is down in phase two.
+
+    The Subscriber's branch is finished at once, the Publisher's by recovery.
+    """
     async with bank.coordinator(through={PUB: through(wire)}) as coordinator:
         assert await attempt(coordinator, "presumed_abort") == "committed"
         wire.lost_request = b"commit prepared"
@@ -239,7 +246,7 @@ async def test_a_commit_is_answered_although_one_site_cannot_be_told(
 
 
 async def test_a_connection_that_says_nothing_is_given_up(bank: Bank, wire: Line) -> None:
-    """No end of file, no answer: a black hole."""
+    """A connection without any answer and without an end of file is given up after a timeout."""
     points = Points()
     async with bank.coordinator(
         through={SUB: through(wire)}, answer_timeout_s=1.0, recovery_interval_s=0.05, points=points
@@ -253,7 +260,7 @@ async def test_a_connection_that_says_nothing_is_given_up(bank: Bank, wire: Line
 
 
 async def test_a_decision_log_that_says_nothing_is_given_up(bank: Bank, wire: Line) -> None:
-    """Connections to it come about, and nothing is answered: nobody who commits waits for ever."""
+    """A commit does not wait forever for a decision log that accepts connections but never answers."""
     async with bank.coordinator(
         through={LOG: through(wire)}, answer_timeout_s=1.0, in_doubt_after_s=0.2
     ) as coordinator:

@@ -1,4 +1,4 @@
-"""Settling one branch after its answer was lost: fences, owners, and who is still at it."""
+"""Tests of settling a branch after its answer was lost: fences, owners, and active sessions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def place(fresh_database: Database) -> Database:
 
 
 async def furnish(database: Database) -> None:
-    """Put in what a participant needs, and a table."""
+    """Install what a participant needs, and a table ``t``."""
     async with await psycopg.AsyncConnection.connect(database.dsn, autocommit=True) as connection:
         await connection.execute(f"create schema {SCHEMA}".encode())
         owner = sql.Identifier("postgres")
@@ -43,7 +43,7 @@ async def furnish(database: Database) -> None:
 
 @pytest.fixture
 async def participant(place: Database) -> AsyncIterator[ServerParticipant]:
-    """It, as the coordinator sees it."""
+    """The participant as the coordinator sees it."""
     made = ServerParticipant(ParticipantAddress(name="pub", dsn=place.dsn), "c")
     yield made
     await made.close()
@@ -51,7 +51,7 @@ async def participant(place: Database) -> AsyncIterator[ServerParticipant]:
 
 @pytest.fixture
 def connect(place: Database) -> Iterator[Callable[[], psycopg.Connection]]:
-    """Makes connections that are closed after the test."""
+    """A function that makes connections, which are closed after the test."""
     made: list[psycopg.Connection] = []
 
     def make() -> psycopg.Connection:
@@ -104,7 +104,7 @@ async def test_a_branch_that_never_was_is_fenced(
 async def test_a_branch_that_is_open_keeps_its_outcome_open(
     participant: ServerParticipant, connect: Connect
 ) -> None:
-    """The fence waits for it, for a second; it can tell nothing before the branch has ended."""
+    """A fence waits one second for an open branch to end, and then fails without an outcome."""
     session = connect()
     session.execute("begin")
     session.execute(MARK.encode())
@@ -133,8 +133,11 @@ async def test_a_fence_waits_for_a_branch_that_then_commits(
 async def test_a_late_prepare_does_not_outlive_its_abort(
     participant: ServerParticipant, connect: Connect, place: Database
 ) -> None:
-    """The client is gone, its backend is still inside PREPARE: nothing is prepared yet, and yet
-    nothing is over. Without the fence "nothing to roll back" would be followed by an orphan."""
+    """A PREPARE that completes after the first attempt to abort it is aborted by the next one.
+
+    The client is gone, but its backend still executes PREPARE: nothing is prepared yet. Without the
+    fence, "nothing to roll back" would be followed by a branch that no process finishes.
+    """
     gate, late = connect(), connect()
     gate.execute("select pg_advisory_lock(1)")
     gate.execute(
@@ -251,7 +254,10 @@ async def test_markers_are_forgotten_by_gid_and_by_epoch(
 
 
 async def test_a_commit_that_no_standby_has_is_not_settled_yet() -> None:
-    """The wait for the synchronous standby was cut short: "committed locally" may be lost with this server."""
+    """A commit whose wait for the synchronous standby was cancelled is not settled.
+
+    It is committed locally only, and may be lost with this server.
+    """
     with EmbeddedServer.start() as server:
         server.create_database("db")
         place = Database(server=server, name="db")

@@ -1,4 +1,4 @@
-"""Protocol points: off unless armed, armed by name, from inside and from outside."""
+"""Tests of protocol points: unarmed by default, armed by name, in the process or by environment."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""M34: a pooler in transaction mode between a coordinator and a server: it is refused, with what to do.
+"""M34: Tests that a coordinator refuses a pooler in transaction mode, and says what to do.
 
-Clients of any kind may go through one (`tests/any_client`). A coordinator may not: its epoch is a lock of its
-session, and it finishes branches in the role of their owner.
+Clients of any kind may use a pooler (`tests/any_client`). A coordinator may not: its epoch is bound
+to its session, and it finishes branches in the role of their owner.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ LOG = "distribution"
 
 
 def place_of(dsn: str) -> dict[str, Any]:
-    """What leads another connection string there."""
+    """Return the connection parameters that lead to the server of a connection string."""
     parts = conninfo.conninfo_to_dict(dsn)
     return {"host": parts["host"], "port": parts["port"]}
 
 
 @pytest.mark.parametrize("node", [PUB, SUB, LOG])
 async def test_a_coordinator_is_refused(bank: Bank, make_pooler: MakePooler, node: str) -> None:
-    """Before it has begun anything."""
+    """A coordinator does not open if the connection to one of its nodes leads through a pooler."""
     there = place_of(make_pooler(bank.topology.node(node).coordinator_dsn, pool=1))
     with pytest.raises(errors.ConfigurationError, match=r"leads through a pooler .* server itself"):
         async with bank.coordinator(through={node: there}):
@@ -36,8 +36,10 @@ async def test_a_coordinator_is_refused(bank: Bank, make_pooler: MakePooler, nod
 
 
 async def test_an_application_is_refused(bank: Bank, make_pooler: MakePooler) -> None:
-    """The coordinator's own addresses are right; that for its applications is not, and their settings
-    are refused by pgbouncer itself, or its process is found out."""
+    """A transaction does not begin if only the application's connection leads through a pooler.
+
+    Either pgbouncer refuses the startup parameters, or the coordinator detects the pooler.
+    """
     right = bank.topology.address(SUB)
     made = PostgresCoordinator(
         bank.coordinator_name,
@@ -56,7 +58,10 @@ async def test_an_application_is_refused(bank: Bank, make_pooler: MakePooler) ->
 
 
 async def test_why(bank: Bank, make_pooler: MakePooler) -> None:
-    """What a session has locked and set is another's: so it would be with an epoch's lock, and with a role."""
+    """Behind a pooler, a session has the advisory locks and settings of other clients.
+
+    The session that keeps an epoch, and the role set to finish a branch, would be shared as well.
+    """
     dsn = make_pooler(bank.topology.node(LOG).coordinator_dsn, pool=1)
     with (
         psycopg.connect(dsn, autocommit=True) as one,

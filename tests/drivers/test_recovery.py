@@ -1,4 +1,4 @@
-"""Recovery, on branches prepared by hand: what it settles, how, and what it must not touch."""
+"""Tests of recovery on branches that a test prepares: what it settles, how, and what it must not touch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from twopc.protocol.effects import Outcome
 
 
 class Crash(BaseException):
-    """Stands for the end of the process."""
+    """Represents the end of the process."""
 
 
 # -- presumed abort --------------------------------------------------------------------------------
@@ -52,7 +52,11 @@ async def test_with_a_decision_both_branches_are_committed_and_it_is_forgotten(
 
 
 async def test_a_decision_behind_many_others_is_one(place: Place) -> None:
-    """A coordinator that is held up forgets late; what it decided last is what is prepared."""
+    """A decision after 10,000 others is found.
+
+    A coordinator that is delayed forgets late, and its prepared branches belong to its
+    last decisions.
+    """
     epoch = place.epoch()
     place.fetch(
         "log",
@@ -103,22 +107,22 @@ async def test_a_hundred_branches_are_settled_each_on_its_own(place: Place) -> N
     assert len(place.rows("pub")) == len(place.rows("sub1")) == 25
 
 
-# -- whom it must not touch ------------------------------------------------------------------------
+# -- what it must not touch ------------------------------------------------------------------------
 
 
 async def test_nothing_of_others_is_touched(place: Place) -> None:
     own, other = place.epoch(), place.epoch(coordinator="d")
     foreign = [
-        f"twopc:d:{other}:1:pub",  # another coordinator's
+        f"twopc:d:{other}:1:pub",  # of another coordinator
         f"twopc:c:{own + 1000}:1:pub",  # an epoch that the log does not know
-        f"twopc:c:0{own}:1:pub",  # reads like ours, and is not: leading zero
-        f"twopc:c:{own}:1",  # no branch
+        f"twopc:c:0{own}:1:pub",  # not a gid of a coordinator: leading zero
+        f"twopc:c:{own}:1",  # not a branch
         f"twopc:c:{own}:1:pub:more",
         f"twopc:c:{own}:x:pub",
         f"twopc:c:{own}:1:sub1",  # a branch of another node
         f"TWOPC:c:{own}:1:pub",
         f"twopc:cc:{own}:1:pub",
-        "pg_gid_16394_745",  # logical replication's
+        "pg_gid_16394_745",  # of logical replication
         "somebody else's",
     ]
     for gid in foreign:
@@ -162,7 +166,7 @@ async def test_what_a_driver_gave_up_is_settled_and_taken_off_the_list(place: Pl
     place.prepare(f"twopc:c:{epoch}:1:sub1")
     place.commit(f"twopc:c:{epoch}:1:pub")
     place.decide(epoch, 1)
-    place.decide(epoch, 2)  # of a driver that is at work: it is not on the list
+    place.decide(epoch, 2)  # a driver works on it: it is not in the set
     unsettled = {(epoch, 1), (epoch, 3)}
     async with place.recovery() as recovery:
         assert len(await recovery.run(own=[epoch], unsettled=unsettled)) == 1
@@ -171,7 +175,10 @@ async def test_what_a_driver_gave_up_is_settled_and_taken_off_the_list(place: Pl
 
 
 async def test_sessions_of_a_dead_process_are_ended(place: Place) -> None:
-    """Its client is gone, but the server has not noticed: what it still runs could prepare later."""
+    """Sessions of a dead process are terminated, because they could otherwise prepare later.
+
+    The server has not noticed yet that the client is gone.
+    """
     epoch = place.epoch()
     ghost = psycopg.connect(
         place.databases["sub1"].dsn,
@@ -255,7 +262,7 @@ async def test_the_log_decides_in_every_variant(
     assert place.decisions() == []
 
 
-# -- by hand, behind our back ----------------------------------------------------------------------
+# -- finished by hand ------------------------------------------------------------------------------
 
 
 async def test_a_branch_rolled_back_by_hand_is_reported_once_and_the_other_is_committed(
@@ -288,7 +295,7 @@ async def test_a_branch_committed_by_hand_is_followed_and_reported(place: Place)
     ]
 
 
-# -- again, at once, and killed in the middle ------------------------------------------------------
+# -- repeated, concurrent, and killed --------------------------------------------------------------
 
 
 async def test_two_passes_at_once_agree(place: Place) -> None:
@@ -374,7 +381,10 @@ async def test_without_the_decision_log_nothing_is_decided(place: Place) -> None
 async def test_what_was_committed_alone_decides_nothing_for_others(
     place: Place, variant: str
 ) -> None:
-    """A transaction of the Subscriber's own tables under the name: it says that the Publisher has no part in it."""
+    """A commit whose marker names no other site decides nothing for another branch of its gid.
+
+    It is a transaction of the Subscriber's own tables, in which the Publisher has no branch.
+    """
     epoch = place.epoch(variant)
     place.commit(f"twopc:c:{epoch}:1:sub1", "")
     place.prepare(f"twopc:c:{epoch}:1:pub")

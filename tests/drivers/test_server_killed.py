@@ -1,6 +1,6 @@
-"""A server is killed (SIGKILL, every process of it) at every protocol point, and comes back.
+"""Tests of a server killed (SIGKILL to all its processes) at every protocol point and restarted.
 
-What was prepared survives; what was not is gone; the answer that the application got is the truth.
+Prepared transactions survive, others are gone, and the application's answer is true.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ async def apart_bank(shared_apart: ApartBank) -> AsyncIterator[ApartBank]:
 
 
 async def attempt(bank: ApartBank, points: Points, commit: str) -> str:
-    """One transaction; ``committed``, ``rejected`` or ``in doubt``, as the application was told."""
+    """Run one transaction; return the outcome that the application saw.
+
+    It is ``committed``, ``rejected`` or ``in doubt``.
+    """
     async with bank.coordinator(points=points, in_doubt_after_s=0.3) as coordinator:
         try:
             async with coordinator.transaction(SUB, commit=commit) as transaction:
@@ -96,9 +99,9 @@ async def test_it_comes_back_at_once(
 
 
 MAY_BE_IN_DOUBT = {
-    # whether the insert arrived cannot be known before its server is back
+    # Until the server is back, the outcome of the insert is unknown.
     ("presumed_abort", "coordinator.before_decision", "distribution"),
-    # nor whether the agent committed
+    # Until the server is back, the outcome of the last agent is unknown.
     ("last_agent", "coordinator.after_prepare(pub)", "sub1"),
     ("last_agent", "coordinator.before_commit(sub1)", "sub1"),
     ("last_agent", "coordinator.before_prepare(pub)", "sub1"),
@@ -133,7 +136,7 @@ async def test_it_comes_back_when_the_application_has_its_answer(
 async def test_one_killed_backend_takes_all_sessions_with_it(
     apart_bank: ApartBank, commit: str, point: str, node: str
 ) -> None:
-    """SIGKILL to one process: the postmaster ends the others, and recovers."""
+    """A killed backend, for which the postmaster ends all sessions, leaves nothing in doubt."""
     points = Points()
     points.arm(point, lambda _: apart_bank.kill_backend(node))
     told = await attempt(apart_bank, points, commit)

@@ -1,4 +1,4 @@
-"""A session that is given back is as good as new for the next application, whatever the last one did."""
+"""Tests that a session of the pool keeps no state of the application that used it last."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def coordinator(bank: Bank) -> AsyncIterator[PostgresCoordinator]:
 
 
 async def state(coordinator: PostgresCoordinator) -> tuple[int, tuple[object, ...]]:
-    """The session that a transaction gets, and what it finds there."""
+    """Return the pid of the session that a transaction gets, and the session's state."""
     async with coordinator.transaction(SUB) as tx:
         cursor = await tx.execute(STATE)
         return tx.pid, (await cursor.fetchall())[0]
@@ -74,7 +74,7 @@ async def state(coordinator: PostgresCoordinator) -> tuple[int, tuple[object, ..
 @pytest.mark.sample(1, by=("name",))
 @pytest.mark.parametrize(
     ("name", "writes"),
-    # a role that has no rights here could not prepare
+    # a transaction in a role without privileges could not prepare
     [*[(name, False) for name in LEFT], *[(name, True) for name in LEFT if name not in ROLES]],
 )
 async def test_nothing_is_left(
@@ -153,7 +153,7 @@ FORGET = {
 async def test_a_prepared_statement_that_is_gone_is_prepared_anew(
     coordinator: PostgresCoordinator, bank: Bank, name: str
 ) -> None:
-    """Ours, of transactions of one statement: whoever has deallocated it, and in whichever session."""
+    """A statement of `run` whose prepared statement is gone, in any session, is prepared again."""
     role = bank.topology.node(SUB).app_role
     await bank.fetch(
         SUB,
@@ -173,7 +173,7 @@ async def test_a_prepared_statement_that_is_gone_is_prepared_anew(
 async def test_an_error_of_that_name_in_the_statement_itself_is_raised(
     coordinator: PostgresCoordinator,
 ) -> None:
-    """Once more than was asked for it is tried, and no more."""
+    """A statement whose own execution fails with that error is retried once, and the error is raised."""
     failing = f"{UPDATE} returning raises()"
     async with coordinator.transaction(SUB) as tx:
         await tx.execute(
@@ -201,7 +201,7 @@ async def test_settings_cost_no_message_of_their_own(
 
 
 async def test_values_are_written_as_they_are_read(bank: Bank) -> None:
-    """Although another transaction of the session has set how they would be read, for itself."""
+    """Values are sent in the session's interval style after another transaction has changed it for itself."""
     through = {SUB: {"options": "-c intervalstyle=sql_standard"}}
     count = "update account set balance = extract(epoch from $1::interval) where id = 1"
     less = timedelta(days=-1, seconds=1)
@@ -214,7 +214,7 @@ async def test_values_are_written_as_they_are_read(bank: Bank) -> None:
 
 
 async def test_a_value_that_cannot_be_written_leaves_nothing_open(bank: Bank) -> None:
-    """Whoever closes would wait for its transaction."""
+    """A value that cannot be adapted leaves no transaction open, for which closing would wait."""
     async with bank.coordinator() as coordinator:
         with pytest.raises(psycopg.ProgrammingError, match="cannot adapt"):
             await coordinator.run(SUB, "update account set balance = $1", (object(),))

@@ -1,6 +1,6 @@
-"""Sessions are ended (57P01) or cancelled (57014) under the coordinator, at every protocol point.
+"""Tests of sessions terminated (57P01) or cancelled (57014) at every protocol point.
 
-None of it says how a branch ended, so none of it is taken for an answer.
+Neither error says how a branch ended, so neither is taken for an answer.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ SESSIONS = {
 
 
 async def end(bank: Bank, node: str, name: str, how: str = "pg_terminate_backend") -> int:
-    """End, or cancel, what is called so at a node; how many. What is ended is gone then."""
+    """Terminate or cancel the sessions with this name at a node, and return their number.
+
+    Terminated sessions have ended when this returns.
+    """
     wait = ", 5000" if how == "pg_terminate_backend" else ""
     query = f"""
         select {how}(pid{wait}) from pg_stat_activity
@@ -68,7 +71,7 @@ async def attempt(bank: Bank, coordinator: PostgresCoordinator, commit: str) -> 
 async def test_a_session_ended_at_a_point(bank: Bank, commit: str, point: str, whose: str) -> None:
     points = Points()
     async with bank.coordinator(points=points) as coordinator:
-        assert await attempt(bank, coordinator, commit) == "committed"  # all sessions are there
+        assert await attempt(bank, coordinator, commit) == "committed"  # opens all sessions
         points.arm(point, lambda _: end(bank, *SESSIONS[whose]))  # type: ignore[arg-type,return-value]
         told = await attempt(bank, coordinator, commit)
         assert not points.armed, f"{point} was not reached"
@@ -80,7 +83,7 @@ async def test_a_session_ended_at_a_point(bank: Bank, commit: str, point: str, w
 
 
 async def waits(bank: Bank, node: str, name: str) -> None:
-    """Wait until a session that is called so waits for a lock."""
+    """Wait until a session with this name waits for a lock."""
     query = (
         "select 1 from pg_stat_activity where application_name like %s and wait_event_type = 'Lock'"
     )
@@ -112,7 +115,7 @@ async def test_the_decision_is_interrupted_while_it_is_written(
 
 
 async def test_the_second_phase_waits_for_nobody_to_be_right(bank: Bank) -> None:
-    """COMMIT PREPARED is ended in the middle; its branch may be committed or not, and is found so."""
+    """The second phase succeeds although its session is terminated: the branch's outcome is looked up."""
     points = Points()
 
     async def end_while_it_commits(_: str) -> None:
@@ -194,7 +197,7 @@ async def test_idle_sessions_that_the_server_ended_are_replaced(bank: Bank) -> N
 
 @pytest.mark.parametrize("whose", ["the application's", "the decision log's"])
 async def test_a_session_that_ended_a_moment_ago_is_not_used(bank: Bank, whose: str) -> None:
-    """The loop, which watches its socket, has had no turn since."""
+    """A session terminated a moment ago is not used, although the event loop has not noticed its end."""
     node, name = SESSIONS[whose]
     query = """
         select pg_terminate_backend(pid, 5000) from pg_stat_activity
@@ -226,7 +229,7 @@ async def test_closing_waits_for_a_commit_that_is_under_way(bank: Bank) -> None:
 
 
 async def test_closing_does_not_wait_for_ever(bank: Bank) -> None:
-    """A commit that hangs is left to the next process's recovery, and its caller is told so."""
+    """Closing leaves a commit that hangs to the next process's recovery; its caller gets its outcome."""
     points, arrived, go = Points(), asyncio.Event(), asyncio.Event()
 
     async def hold(_: str) -> None:
@@ -245,7 +248,10 @@ async def test_closing_does_not_wait_for_ever(bank: Bank) -> None:
 
 
 async def test_sessions_of_a_fenced_epoch_are_not_used_again(bank: Bank) -> None:
-    """Whoever has fenced it ends them, and they are known by its name; the process goes on in another epoch."""
+    """A process does not reuse the sessions of a fenced epoch, and continues in a new epoch.
+
+    The process that has fenced an epoch terminates the sessions that are named after it.
+    """
     async with bank.coordinator() as coordinator:
         assert await attempt(bank, coordinator, "presumed_abort") == "committed"
         fenced = "update msrepl.coordinator_epoch set fenced = true, fenced_at = now() where coordinator = %s"

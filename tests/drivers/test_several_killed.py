@@ -1,6 +1,7 @@
-"""The coordinator of a transaction at two Subscribers is killed (SIGKILL); another one recovers.
+"""Tests of killing (SIGKILL) the coordinator of a transaction at two Subscribers; another recovers.
 
-Four branches, two of them at the Publisher: all are committed or none is, nothing stays prepared.
+Of its four branches, two of them at the Publisher, all are committed or none is; nothing
+stays prepared.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ def crashing() -> Iterator[Crashing]:
 
 
 class Scene:
-    """A bank with two branches, and processes that work on it and die."""
+    """A bank with two Subscribers, and coordinator processes that work on it and crash."""
 
     def __init__(self, bank: Bank, crashing: Crashing) -> None:
         self.bank = bank
         self._crashing = crashing
 
     async def killed(self, arm: str, **options: Any) -> None:
-        """A process that dies at a point; returns when the server has noticed."""
+        """Run a process that is killed at a point; return when the server has noticed its end."""
         point, _, nth = arm.partition("@")
         ended = await self._process(f"{point}=kill@{nth or 1}", FIRST, SECOND, **options)
         assert ended.code == -signal.SIGKILL, f"{arm} was not reached: {ended}"
@@ -56,7 +57,7 @@ class Scene:
         await until(is_gone, "the dead process's epochs to be dead")
 
     async def recover(self) -> None:
-        """Another process takes over; one pass must do."""
+        """Recover in another process; one pass must suffice."""
         assert (await self._process("")).code == 0
         assert await self.bank.prepared() == []
         assert await self.bank.decisions() == []
@@ -74,7 +75,7 @@ class Scene:
         )
 
     async def effects(self) -> tuple[int, int, int, int]:
-        """What each branch was to set to 1: the Publisher's two, then the Subscribers'."""
+        """Return the balances set to 1 by branches: the Publisher's two, then the Subscribers'."""
         bank = self.bank
         return (
             await bank.balance(PUB, 1),
@@ -84,12 +85,12 @@ class Scene:
         )
 
     def markers(self, node: str) -> list[Any]:
-        """The branch markers at a node."""
+        """Return the branch markers at a node."""
         with psycopg.connect(self.bank.topology.node(node).dsn, autocommit=True) as eyes:
             return eyes.execute("select gid from msrepl.branch_marker").fetchall()
 
     async def branches(self) -> dict[str, str]:
-        """Gids that are prepared, by branch."""
+        """Return the gids of prepared branches, by name of the branch."""
         found = [BranchId.parse(gid) for gid in await self.bank.prepared()]
         return {one.branch: str(one) for one in found if one is not None}
 
@@ -134,7 +135,7 @@ async def test_lazy_shipping(scene: Scene, point: str, expected: tuple[int, ...]
 
 
 async def test_a_branch_is_listed_at_its_node(scene: Scene) -> None:
-    """Both branches of the Publisher are the Publisher's, and will be finished as decided."""
+    """Both of the Publisher's branches are listed at the Publisher, with their next action."""
     await scene.killed("coordinator.decision_logged")
     listed = await operate.look(scene.bank.topology)
     found = {
@@ -154,7 +155,7 @@ async def test_a_branch_is_listed_at_its_node(scene: Scene) -> None:
 async def test_a_branch_committed_by_force_takes_the_others_with_it(
     scene: Scene, branch: str
 ) -> None:
-    """With nothing decided, recovery finds the one that was committed from wherever it starts."""
+    """Without a decision, recovery commits all branches if any of them was committed by force."""
     await scene.killed("coordinator.before_decision")
     gid = (await scene.branches())[branch]
     topology = scene.bank.topology
@@ -177,7 +178,7 @@ async def test_a_branch_committed_by_force_takes_the_others_with_it(
 async def test_a_session_is_ended(
     scene: Scene, ended: str, point: str, expected: tuple[int, ...]
 ) -> None:
-    """What is prepared is finished without its session; what is not votes no, for all four."""
+    """A prepared branch is finished without its session; any other votes no for all four."""
     points = Points()
 
     async def end(_: str) -> None:
@@ -202,7 +203,10 @@ async def test_a_session_is_ended(
 
 
 async def test_markers_are_forgotten_at_every_node(scene: Scene) -> None:
-    """Under the node of the branch, not under its name; at once, for want of a minute."""
+    """Markers are removed at the node of their branch, which may differ from the branch's name.
+
+    They are kept for 0 s, so that the test need not wait.
+    """
     async with scene.bank.coordinator() as coordinator:
         async with coordinator.several(SUBSCRIBERS) as transaction:
             for line in (FIRST, SECOND):

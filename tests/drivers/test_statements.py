@@ -1,4 +1,4 @@
-"""What would end a transaction past its coordinator is recognised, and what stays in its session."""
+"""Tests of the recognition of statements that end a transaction or leave state in its session."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_nothing_else_is(query: object) -> None:
         ("prepare p as select 1", Trace.STAIN),
         ("select 1; prepare p as select 1", Trace.STAIN),
         (b"load 'auto_explain'", Trace.STAIN),
-        # settings are taken back by every BEGIN
+        # every BEGIN resets settings
         ("set search_path = elsewhere", Trace.NONE),
         ("select set_config('app.user', 'the role', false)", Trace.NONE),
         ("set local role alice", Trace.NONE),

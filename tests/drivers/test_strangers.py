@@ -1,4 +1,4 @@
-"""What a role without any right can write, take or call itself: it stops nobody and is told."""
+"""Tests that a role without privileges blocks no transaction by its gids, locks or names, and is reported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from twopc.protocol.effects import Outcome
 
 UPDATE = "update account set balance = balance + 1 where id = 1"
 
-#: Behind ``twopc:``; what a gid may look like that no coordinator has made.
+#: Gids, without their ``twopc:``, that no coordinator creates.
 ODD = (
     "c:{epoch}:99999999999999999999:sub1",
     "c:{epoch}:9223372036854775808:sub1",
@@ -49,7 +49,7 @@ ODD = (
 
 
 def prepare_odd(place: Place, epoch: int) -> list[str]:
-    """Prepare under each of the odd names at ``sub1``; returns the gids."""
+    """Prepare a transaction under each odd gid at ``sub1``, and return the gids."""
     gids = []
     for text in ODD:
         head = "twopc:" + text.format(epoch=epoch, longest="")
@@ -69,7 +69,7 @@ def roll_back(place: Place, gids: list[str]) -> None:
 
 @pytest.mark.parametrize("variant", ["presumed_abort", "presumed_commit", "last_agent"])
 async def test_recovery_passes_over_odd_gids(place: Place, variant: str) -> None:
-    """Nothing of them is done, and everything else is."""
+    """Recovery leaves branches with odd gids alone, and settles all others."""
     epoch = place.epoch(variant)
     odd = prepare_odd(place, epoch)
     ours = f"twopc:c:{epoch}:7:sub1"
@@ -99,7 +99,7 @@ async def test_who_looks_is_shown_odd_gids(place: Place) -> None:
 
 
 async def test_an_epoch_does_not_live_by_a_lock_that_anybody_can_take(place: Place) -> None:
-    """Locks as coordinators took them once: of an epoch whose process is dead, and of the next ones."""
+    """Advisory locks, as coordinators once took them, neither keep a dead epoch alive nor block the next one."""
     epoch = place.epoch()
     gid = f"twopc:c:{epoch}:5:sub1"
     place.prepare(gid)
@@ -116,7 +116,7 @@ async def test_an_epoch_does_not_live_by_a_lock_that_anybody_can_take(place: Pla
 
 
 async def test_whoever_has_the_process_of_a_dead_writer_is_not_the_writer(place: Place) -> None:
-    """Process ids come again; the session that began then does not."""
+    """A session with the pid of a dead epoch's writer, but a later start, does not keep the epoch alive."""
     epoch = place.epoch()
     with closing(place.databases["log"].connect()) as stranger:
         place.fetch(
@@ -132,7 +132,7 @@ async def test_whoever_has_the_process_of_a_dead_writer_is_not_the_writer(place:
 
 
 async def test_an_epoch_that_is_being_resumed_is_not_fenced(place: Place) -> None:
-    """Its old session is gone, and the new one is not written down yet."""
+    """An epoch is not fenced while a new session resumes it, even before that session is recorded."""
     epoch = place.epoch()
     with closing(place.databases["log"].connect()) as resuming:
         resuming.execute("begin")
@@ -149,7 +149,7 @@ async def test_an_epoch_that_is_being_resumed_is_not_fenced(place: Place) -> Non
 
 @pytest.fixture
 async def stranger(bank: Bank) -> AsyncIterator[AsyncConnection[Any]]:
-    """A session of a role without any right, at the Publisher."""
+    """A session of a role without privileges, at the Publisher."""
     await bank.fetch(PUB, "create role stranger login password 'x'")
     dsn = conninfo.make_conninfo(bank.topology.node(PUB).dsn, user="stranger", password="x")
     async with await AsyncConnection.connect(dsn, autocommit=True) as made:
@@ -175,7 +175,10 @@ async def dead_epoch(bank: Bank, variant: str) -> int:
 async def test_a_strangers_branch_is_told_and_nothing_is_done_for_it(
     bank: Bank, stranger: AsyncConnection[Any], variant: str
 ) -> None:
-    """Under the name that a branch of ours would have: no fence is put anywhere that would keep ours from coming."""
+    """A stranger's branch with a gid of this coordinator is reported, and no branch is fenced for it.
+
+    A fence would prevent the coordinator's own branch of that gid.
+    """
     epoch = await dead_epoch(bank, variant)
     gid = f"twopc:{bank.coordinator_name}:{epoch}:7:pub"
     await prepare(stranger, gid)
@@ -191,7 +194,7 @@ async def test_a_strangers_branch_is_told_and_nothing_is_done_for_it(
 async def test_a_stranger_under_the_name_of_a_branch_that_is_over(
     bank: Bank, stranger: AsyncConnection[Any]
 ) -> None:
-    """Decided, committed at the Publisher, and the name taken again: the decision is carried out and forgotten."""
+    """A decision is finished and forgotten although a stranger has prepared under a committed branch's gid."""
     epoch = await dead_epoch(bank, "presumed_abort")
     of = f"twopc:{bank.coordinator_name}:{epoch}:7"
     marker = "insert into msrepl.branch_marker (gid, xid, participants) values (%s, pg_current_xact_id(), %s)"
@@ -213,7 +216,10 @@ async def test_a_stranger_under_the_name_of_a_branch_that_is_over(
 async def test_a_stranger_who_takes_the_next_name(
     bank: Bank, stranger: AsyncConnection[Any]
 ) -> None:
-    """That one transaction is rolled back at both sites; the next ones go on as fast as ever."""
+    """A stranger's branch under the next gid aborts one transaction at both sites; later ones commit.
+
+    The stranger is not remembered as the owner of the coordinator's branches.
+    """
     async with bank.coordinator() as coordinator:
         done = await coordinator.run(SUB, UPDATE)
         head, _, number = done.gid.rpartition(":")

@@ -1,4 +1,4 @@
-"""What is committed at the Publisher alone, with nothing prepared anywhere: recorded, though nobody asks."""
+"""Tests that recovery records branches that are committed at the Publisher alone, with none prepared."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ async def told(place: Place) -> Told:
 
 @pytest.mark.parametrize("variant", ["presumed_abort", "presumed_nothing", "last_agent"])
 async def test_a_branch_of_the_publishers_alone_is_recorded(place: Place, variant: str) -> None:
-    """Somebody committed it by hand; then the coordinator died, and the Subscriber had prepared nothing."""
+    """A branch committed by hand at the Publisher alone is recorded once, as damage.
+
+    The coordinator died before the Subscriber had prepared.
+    """
     epoch = place.epoch(variant)
     both = f"twopc:c:{epoch}:4"
     place.commit(f"{both}:pub", "sub1")
@@ -41,18 +44,21 @@ async def test_a_branch_that_was_fenced_elsewhere_is_recorded(place: Place) -> N
 
 
 async def test_what_is_not_settled_yet_is_not_taken_for_it(place: Place) -> None:
-    """Decided, and committed at the Publisher; at the Subscriber it is prepared, or committed and forgotten."""
+    """Transactions that are not settled at both sites, or whose markers are being removed, are not recorded.
+
+    One is decided, and prepared at the Subscriber. Of the other, the Publisher's marker is removed.
+    """
     epoch = place.epoch()
     place.commit(f"twopc:c:{epoch}:5:pub", "sub1")
     place.prepare(f"twopc:c:{epoch}:5:sub1")
     place.decide(epoch, 5)
-    place.commit(f"twopc:c:{epoch}:6:sub1", "pub")  # the Publisher's marker is the first to go
+    place.commit(f"twopc:c:{epoch}:6:sub1", "pub")  # the Publisher's marker is removed first
     assert [one.node for one in await place.recover()] == ["sub1"]
     assert await told(place) == []
 
 
 async def test_a_subscriber_of_another_time_is_not_asked(place: Place) -> None:
-    """It is no participant any more."""
+    """A former Subscriber is no participant any more, so no branch of it is looked up."""
     epoch = place.epoch()
     place.commit(f"twopc:c:{epoch}:5:pub", "sub9")
     assert await place.recover() == []

@@ -1,7 +1,7 @@
-"""Votes, on real servers: every way in which a branch cannot be prepared is a no, and nothing else is.
+"""Tests of votes on servers: every branch that cannot be prepared is a no, and no other branch is.
 
-The drivers of today take "PREPARE TRANSACTION succeeded" for a yes; a failed transaction answers
-``ROLLBACK`` to it, and succeeds.
+Existing drivers take the success of ``PREPARE TRANSACTION`` for a yes; in a failed transaction, it
+succeeds with the tag ``ROLLBACK``.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ async def stand(bank: Bank) -> AsyncIterator[Stand]:
 
 
 REFUSED: dict[str, Case] = {
-    # a failed transaction, its error swallowed
+    # failed transactions whose error was swallowed
     "an error swallowed": Case(swallowed("select 1/0"), V, "25P02"),
     "a syntax error swallowed": Case(swallowed("selekt"), V, "25P02"),
     "a refusal of the publisher swallowed": Case(swallowed_conflict, V, "25P02"),
@@ -141,7 +141,7 @@ REFUSED: dict[str, Case] = {
         kill_link, errors.PublisherUnreachableError, "08006", "publisher_unreachable"
     ),
 }
-"""Everything that must be a no."""
+"""Cases in which the vote must be no."""
 
 
 FORBIDDEN = {
@@ -152,7 +152,7 @@ FORBIDDEN = {
     "an exported snapshot": forbidden.SNAPSHOT,
     "an advisory lock held twice over": forbidden.BOTH_LOCKS,
 }
-"""What PREPARE forbids in a session at the Subscriber, and the remedy that is hinted at."""
+"""What PREPARE forbids in a session at the Subscriber, with the remedy in the hint."""
 
 
 @pytest.mark.sample(1, by=("name",))
@@ -162,7 +162,7 @@ FORBIDDEN = {
         (name, commit)
         for name in REFUSED
         for commit in ("presumed_abort", "last_agent")
-        # the last agent is not prepared: it may do what PREPARE forbids
+        # the last agent is not prepared: it may execute what PREPARE forbids
         if commit != "last_agent" or name not in (*FORBIDDEN, "a gid taken at the subscriber")
     ],
 )
@@ -204,7 +204,7 @@ async def test_a_fenced_branch_cannot_even_begin(stand: Stand, node: str) -> Non
     await stand.bank.assert_atomic()
 
 
-# -- and nothing else is a no ----------------------------------------------------------------------
+# -- accepted transactions -------------------------------------------------------------------------
 
 
 async def savepoint(stand: Stand, tx: Transaction) -> None:
@@ -293,7 +293,10 @@ async def test_a_local_change_only_is_committed_too(stand: Stand, commit: str) -
 async def test_a_statement_that_changed_nothing_needs_no_decision(
     stand: Stand, commit: str
 ) -> None:
-    """Sent in one message it is prepared all the same, with no marker that could be asked later."""
+    """A statement that changed nothing is prepared without a marker, and needs no decision.
+
+    It is prepared because it is sent in one message with the request for the vote.
+    """
     done = await stand.coordinator.run(
         SUB, "update account set balance = 1 where id = $1", (-1,), commit=commit
     )
@@ -310,7 +313,7 @@ async def test_a_statement_that_changed_nothing_needs_no_decision(
 
 @pytest.mark.parametrize("commit", [*VARIANTS])
 async def test_a_query_that_changes_rows_here_only_is_committed(stand: Stand, commit: str) -> None:
-    """Its tag does not say that it changes anything."""
+    """A query that changes rows at the Subscriber only is committed, although its tag is ``SELECT``."""
     done = await stand.coordinator.run(
         SUB,
         "with noted as (insert into local_plain values ($1) returning k) select k from noted",

@@ -1,4 +1,4 @@
-"""A bank with a coordinator, and what is done in a transaction before it is asked to prepare."""
+"""A bank with a coordinator, and events in a transaction before it is asked to prepare."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from twopc.waits import link_name
 
 
 class Stand:
-    """A bank with a coordinator, and hands to interfere with."""
+    """A bank with a coordinator, and connections that interfere with its transactions."""
 
     def __init__(self, bank: Bank, coordinator: PostgresCoordinator, after: AsyncExitStack) -> None:
         self.bank = bank
         self.coordinator = coordinator
         self.after = after
-        """Undone when the transaction is over."""
+        """Closed after the transaction."""
 
     async def at(self, node: str, query: str, params: Any = None) -> list[tuple[Any, ...]]:
         return await self.bank.fetch(node, query, params)
 
     async def connect(self, node: str) -> psycopg.AsyncConnection[Any]:
-        """A connection that is closed when the transaction is over."""
+        """Return a connection that is closed after the transaction."""
         dsn = self.bank.topology.node(node).dsn
         connection = await psycopg.AsyncConnection.connect(dsn, autocommit=True)
         self.after.push_async_callback(connection.close)
@@ -47,7 +47,7 @@ V, C = errors.VoteError, errors.ConflictError
 
 @dataclass(frozen=True)
 class Case:
-    """What happens between an update and its commit, and the refusal that must follow."""
+    """An event between an update and its commit, and the refusal that must follow."""
 
     do: Do
     error: type[BaseException] = V
@@ -72,7 +72,7 @@ def swallowed(statement: str) -> Do:
     return do
 
 
-# -- the application's doing -----------------------------------------------------------------------
+# -- events of the application ---------------------------------------------------------------------
 
 
 async def swallowed_serialization_failure(stand: Stand, tx: Transaction) -> None:
@@ -88,7 +88,7 @@ async def swallowed_conflict(stand: Stand, tx: Transaction) -> None:
 
 
 async def write_skew(stand: Stand, tx: Transaction) -> None:
-    """SERIALIZABLE: the failure comes with PREPARE itself."""
+    """Create a write skew under SERIALIZABLE, which fails in PREPARE itself."""
     other = await stand.connect(SUB)
     await other.execute("begin isolation level serializable")
     await other.execute("select count(*) from local_plain")
@@ -99,7 +99,7 @@ async def write_skew(stand: Stand, tx: Transaction) -> None:
 
 
 async def ended_past_us(stand: Stand, tx: Transaction) -> None:
-    """The check of a statement's first word can be walked around; the end cannot."""
+    """Roll back past the coordinator, with a statement in bytes."""
     await tx.execute(b"rollback")
 
 
@@ -107,7 +107,7 @@ async def ended_past_us(stand: Stand, tx: Transaction) -> None:
 
 
 def taken_gid(name: str, elsewhere: str) -> Do:
-    """A gid is unique in a cluster, so a branch in another database can take it."""
+    """Prepare the gid of a branch in another database: gids are unique in a cluster."""
 
     async def do(stand: Stand, tx: Transaction) -> None:
         gid = f"{tx.gid}:{name}"
@@ -124,7 +124,7 @@ def taken_gid(name: str, elsewhere: str) -> Do:
 
 
 def while_it_prepares(action: str = "") -> Do:
-    """Holds PREPARE up in a deferred trigger, and does `action` to its backend."""
+    """Delay PREPARE in a deferred trigger, and apply `action` to its backend."""
 
     async def do(stand: Stand, tx: Transaction) -> None:
         gate, pid = await stand.connect(SUB), tx.pid

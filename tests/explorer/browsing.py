@@ -1,4 +1,4 @@
-"""What a student does with the explorer's page, in a real browser, and what is then seen."""
+"""The actions of a student on the explorer's page, in a browser, and the page's content."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import Any
 from tests.report.browser.chromium import Browser
 
 _AXE = Path(__file__).parent / "axe" / "axe.min.js"
-#: What assistive technology would stumble over. Rules of taste are left out.
+#: Finds serious obstacles to assistive technology. Rules of taste are left out.
 _CHECK = """axe.run(document, {resultTypes: ["violations"], runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]})
   .then(found => found.violations.filter(each => ["serious", "critical"].includes(each.impact))
     .map(each => `${each.id}: ${each.help}: ${each.nodes.slice(0, 3).map(node => node.target.join(" ") + " " + (node.any[0]?.message ?? "")).join("; ")}`))"""
 
 
 class ExplorerPage:
-    """One tab."""
+    """The explorer's page in one tab."""
 
     def __init__(self, browser: Browser, link: str) -> None:
         self.browser = browser
         self.link = link
         self.expected: tuple[str, ...] = ()
-        """Texts of the log that are no complaint: the test has brought them about."""
+        """Texts in the browser's log that are no errors, because the test causes them."""
         self._opened = False
 
     def open(self, fragment: str = "", **look: Any) -> None:
-        """Open the link, with what it leads to."""
+        """Open the link with a fragment, in a browser with the given size and preferences."""
         self.browser.look(**{"width": 1280, "height": 1000, **look})
         self.browser.run("try { sessionStorage.clear() } catch {}")
         self.browser.visit(self.link + (f"&{fragment}" if fragment else ""))
@@ -40,25 +40,25 @@ class ExplorerPage:
         self.settled()
 
     def settled(self) -> None:
-        """Wait until nothing is being played, what was is drawn, and every card is where it goes."""
+        """Wait until no play runs, the last one is drawn, and no card moves."""
         self.browser.until(
             "!document.querySelector('.stage').ariaBusy && document.querySelector('#view-run .outcome')"
             " && [...document.querySelectorAll('[data-item]')].every(e => !e.getAnimations().length)"
         )
 
     def run(self, expression: str) -> Any:
-        """The value of an expression on the page."""
+        """Return the value of an expression on the page."""
         return self.browser.run(expression)
 
     def text(self, selector: str) -> str:
-        """What is read in the first such element that is seen."""
+        """Return the text of the first visible element of a selector."""
         found = (
             f"[...document.querySelectorAll({json.dumps(selector)})].find(e => e.checkVisibility())"
         )
         return str(self.run(f"{found}.innerText"))
 
     def texts(self, selector: str) -> list[str]:
-        """What is read in each such element."""
+        """Return the text of each element of a selector."""
         return list(
             self.run(
                 f"[...document.querySelectorAll({json.dumps(selector)})].map(e => e.innerText)"
@@ -66,7 +66,7 @@ class ExplorerPage:
         )
 
     def order(self) -> list[str]:
-        """The cards from top to bottom."""
+        """Return the cards' steps from top to bottom."""
         return list(
             self.run(
                 "[...document.querySelectorAll('#view-run [data-item]')].map(e => e.dataset.key)"
@@ -74,7 +74,7 @@ class ExplorerPage:
         )
 
     def card(self, name: str) -> str:
-        """What the card of a step says, with its reasons."""
+        """Return the text of a step's card, with its reasons."""
         return str(
             self.run(
                 f"document.querySelector('#view-run [data-key=\"{name}\"]').parentElement.innerText"
@@ -82,13 +82,13 @@ class ExplorerPage:
         )
 
     def after(self, selector: str, text: str) -> None:
-        """Wait until a text is read in such an element."""
+        """Wait until an element of a selector contains a text."""
         self.browser.until(
             f"[...document.querySelectorAll({json.dumps(selector)})].some(e => e.innerText.includes({json.dumps(text)}))"
         )
 
     def click(self, selector: str) -> None:
-        """With the mouse."""
+        """Click an element with the mouse."""
         self.browser.until(f"document.querySelector({json.dumps(selector)})")
         self.browser.click(selector)
 
@@ -100,7 +100,7 @@ class ExplorerPage:
         )
 
     def moment_of(self, text: str) -> int:
-        """The first moment that says so; the slider stays there."""
+        """Return the first moment whose text contains `text`; the slider stays there."""
         for at in range(int(self.run("document.querySelector('.player input').max")) + 1):
             self.look_at(at)
             if text in self.text(".moment"):
@@ -108,12 +108,12 @@ class ExplorerPage:
         raise AssertionError(f"at no moment: {text}")
 
     def violations(self) -> list[str]:
-        """What axe-core finds to be serious."""
+        """Return the serious violations that axe-core finds."""
         self.run(f"window.axe || (() => {{ {axe()} }})(); 0")
         return list(self.run(_CHECK))
 
     def complains_of_nothing(self) -> None:
-        """Neither an error on the console, nor a request to anybody but its server."""
+        """Assert that the console has no error, and that all requests went to the page's server."""
         origin = self.link.partition("#")[0]
         for event in self.browser.events if self._opened else ():
             method, said = event.get("method"), event.get("params", {})
@@ -127,5 +127,5 @@ class ExplorerPage:
 
 @cache
 def axe() -> str:
-    """axe-core's source."""
+    """Return the source of axe-core."""
     return _AXE.read_text(encoding="utf-8")

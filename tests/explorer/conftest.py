@@ -1,4 +1,4 @@
-"""A folder of scenarios, and a server of it that the tests of a module share."""
+"""A folder of scenarios, and its server, shared by the tests of a module."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.explorer.server import ExploreProcess, explored
 
 SHIPPED = Path(__file__).parents[2] / "scenarios"
-#: Of the folder that is served.
+#: Shipped scenarios in the folder that is served.
 FILES = (
     "immediate/lost_update",
     "immediate/any_client",
@@ -24,7 +24,7 @@ FILES = (
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Some of the shipped scenarios, to be changed."""
+    """A folder with some of the shipped scenarios, which tests may change."""
     made = tmp_path_factory.mktemp("explored")
     for name in FILES:
         place = made / f"{name}.twopc.yaml"
@@ -35,6 +35,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[ExploreProcess]:
-    """Serves it."""
+    """A server of the folder."""
     with explored(folder) as running:
         yield running

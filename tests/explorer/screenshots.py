@@ -1,6 +1,6 @@
-"""``python -m tests.explorer.screenshots``: the pictures of the explorer in README and docs, taken anew.
+"""``python -m tests.explorer.screenshots``: takes the explorer's pictures for README and docs.
 
-They show what a new user sees on the way from the lost update to its test.
+They show the path of a new user from the lost update to its test.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LOST_UPDATE = "immediate/lost_update.twopc.yaml"
 
 
 def main() -> int:
-    """Take them all."""
+    """Take all pictures."""
     try:
         program = install()
     except BrowserError as error:
@@ -42,7 +42,7 @@ def _keep(page: ExplorerPage, name: str) -> None:
 
 
 def _waiting(page: ExplorerPage, scheme: str) -> None:
-    """Bob's write waits for Alice's; the moment at which her branch is prepared."""
+    """Show the moment at which Bob's write waits and Alice's branch is prepared."""
     page.play(LOST_UPDATE, width=1280, height=960, scheme=scheme, motion="reduce")
     page.moment_of("pub → sub1: prepare transaction")
     page.run("scrollTo({top: document.querySelector('.said').offsetTop - 60, behavior: 'instant'})")
@@ -50,7 +50,7 @@ def _waiting(page: ExplorerPage, scheme: str) -> None:
 
 
 def _lost(page: ExplorerPage) -> None:
-    """Without the version check."""
+    """Show the lost update, without the version check."""
     page.play(LOST_UPDATE, width=1280, height=960, scheme="light", motion="reduce")
     page.click("[id='switch-protection.version_check']")
     page.after(".checks li", "✗ no_lost_update")
@@ -59,14 +59,14 @@ def _lost(page: ExplorerPage) -> None:
 
 
 def _orders(page: ExplorerPage) -> None:
-    """Every order."""
+    """Show the map of all orders."""
     page.open(f"file={LOST_UPDATE}&view=orders", width=1280, height=700, scheme="light")
     page.browser.until("!document.querySelector('#orders-stop') && document.querySelector('.tile')")
     _keep(page, "explore-orders")
 
 
 def _lesson(page: ExplorerPage) -> None:
-    """A question that was answered wrong."""
+    """Show a question with a wrong answer."""
     page.open("lesson=1", width=1280, height=900, scheme="light", motion="reduce")
     page.browser.until("document.querySelector('.question form')")
     page.run("document.querySelectorAll('.question label')[1].click()")

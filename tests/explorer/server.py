@@ -1,4 +1,4 @@
-"""A server of `twopc explore` in a process of its own, and requests to it over HTTP."""
+"""A server of `twopc explore` in a process of its own, and HTTP requests to it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from typing import Any
 
 import psutil
 
-#: How long something may take that must come.
+#: Time limit for a required event.
 WAIT_S = 60
 
 
 class ExploreProcess:
-    """A server that runs, and what it answers."""
+    """A running server, and its answers."""
 
     def __init__(self, process: subprocess.Popen[str], link: str) -> None:
         self.process = process
@@ -31,7 +31,7 @@ class ExploreProcess:
     def ask(
         self, method: str, path: str, body: Any = None, **headers: str
     ) -> tuple[int, Any, dict[str, str]]:
-        """Status, body and headers of an answer; an empty header is not sent."""
+        """Return status, body and headers of an answer; an empty header is not sent."""
         connection = self.connection()
         try:
             self.send(connection, method, path, body, **headers)
@@ -44,7 +44,7 @@ class ExploreProcess:
             connection.close()
 
     def connection(self) -> http.client.HTTPConnection:
-        """One to it."""
+        """Return a connection to the server."""
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_S)
 
     def send(
@@ -55,7 +55,7 @@ class ExploreProcess:
         body: Any = None,
         **headers: str,
     ) -> None:
-        """A request with the token, whose answer somebody else reads."""
+        """Send a request with the token, without reading the answer."""
         given = {
             "X-Twopc-Token": self.token,
             **{k.replace("_", "-"): v for k, v in headers.items()},
@@ -66,40 +66,40 @@ class ExploreProcess:
         connection.request(method, path, raw, {k: v for k, v in given.items() if v})
 
     def get(self, path: str) -> Any:
-        """What is answered with 200."""
+        """Return the body of a GET request's answer, whose status must be 200."""
         status, value, _ = self.ask("GET", path)
         assert status == 200, value
         return value
 
     def post(self, where: str, /, **body: Any) -> Any:
-        """Likewise."""
+        """Return the body of a POST request's answer, whose status must be 200."""
         status, value, _ = self.ask("POST", where, body)
         assert status == 200, value
         return value
 
     def events(self, where: str, /, **body: Any) -> list[Any]:
-        """The data of all events of a stream."""
+        """Return the data of all events of a stream."""
         status, value, headers = self.ask("POST", where, body)
         assert (status, headers["content-type"][:17]) == (200, "text/event-stream"), value
         blocks = value.decode().strip().split("\n\n")
         return [json.loads(each.partition("data: ")[2]) for each in blocks]
 
     def play(self, path: str, order: list[Any], **more: Any) -> Any:
-        """The run of an order."""
+        """Play an order, and return its run."""
         return self.post("/api/play", path=path, order=order, **more)
 
     def workers(self) -> list[psutil.Process]:
-        """The processes that it has started."""
+        """Return the processes that the server has started."""
         return psutil.Process(self.process.pid).children(recursive=True)
 
     def interrupt(self) -> int:
-        """Press Ctrl-C, and wait for the end; the exit code."""
+        """Press Ctrl-C, wait for the end, and return the exit code."""
         self.process.send_signal(signal.SIGINT)
         return self.process.wait(WAIT_S)
 
 
 def left(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Those that still do something; one that has ended may wait for somebody who looks at it."""
+    """Return the processes that still run; one that has ended may remain as a zombie."""
     results = []
     for each in processes:
         with suppress(psutil.NoSuchProcess):
@@ -110,7 +110,7 @@ def left(processes: list[psutil.Process]) -> list[psutil.Process]:
 
 @contextmanager
 def explored(folder: Path, *words: str) -> Iterator[ExploreProcess]:
-    """Serve a folder, or a file, until the end of the block."""
+    """Serve a folder or a file until the end of the block."""
     command = [sys.executable, "-m", "twopc.sim", "explore", str(folder), "--no-open", *words]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "80"}

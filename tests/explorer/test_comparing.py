@@ -1,4 +1,4 @@
-"""The sentence that says what a switch has changed: it leaves out nothing that a page shows."""
+"""Tests of the sentence about a switch's effect: it mentions every difference that a page shows."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from twopc.sim.scenario.stage import SetUpError
 SHIPPED = Path(__file__).parents[2] / "scenarios"
 LOST = SHIPPED / "immediate/lost_update.twopc.yaml"
 NOTHING = "nothing is otherwise"
-#: What is new in every run, or repeats which switch is off.
+#: Values that are new in every run, or that repeat which switch is off.
 _FRESH = re.compile(
     r"twopc:[\w.]+:\d+:\d+(:[\w/.]+)?|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
     r"|\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?(\+\d\d)?"
 )
-#: What can only be put otherwise as a whole.
+#: Values that can only be changed as a whole.
 _WHOLE = (("on",), ("possible",))
 _SWITCHES_TOLD = ("Here ", "Played with ")
 
 
 @cache
 def scenario(path: Path) -> tuple[LoadedScenario, WireScenario]:
-    """As it is installed."""
+    """Return a scenario as shipped, and its description."""
     text = path.read_text(encoding="utf-8")
     document, loaded = examine_text(text, str(path))
     described = content(str(path), text, document, loaded)["scenario"]
@@ -44,19 +44,19 @@ def scenario(path: Path) -> tuple[LoadedScenario, WireScenario]:
 
 
 def first(path: Path, **more: Any) -> PlayVariant:
-    """The first order of a file, with switches and faults."""
+    """Return the first order of a file, with switches and faults."""
     return {"order": scenario(path)[1]["orders"][0]["steps"], **more}  # type: ignore[typeddict-item]
 
 
 def sentence(path: Path, **more: Any) -> str:
-    """What becomes otherwise in the first order of a file."""
+    """Return the sentence about the differences in the first order of a file."""
     loaded, _ = scenario(path)
     was, now = first(path), first(path, **more)
     return compared(play(loaded, was).run, was, play(loaded, now).run, now)
 
 
 def shown(value: Any) -> Any:
-    """What a page shows of it, without times and identifiers."""
+    """Return a value as a page shows it, without times and identifiers."""
     if isinstance(value, dict):
         return {
             _FRESH.sub("…", key): shown(each)
@@ -70,8 +70,8 @@ def shown(value: Any) -> Any:
 
 
 def _switched() -> Iterator[tuple[Path, str, str]]:
-    """Every switch of every shipped scenario, put otherwise."""
-    for path in sorted(SHIPPED.glob("[!s]*/*.twopc.yaml")):  # stress has loads
+    """Yield every switch of every shipped scenario with each of its other values."""
+    for path in sorted(SHIPPED.glob("[!s]*/*.twopc.yaml")):  # stress scenarios have loads
         for each in scenario(path)[1]["switches"]:
             for value in each["values"]:
                 if value != each["value"]:
@@ -79,14 +79,17 @@ def _switched() -> Iterator[tuple[Path, str, str]]:
 
 
 def test_nothing_is_otherwise_only_where_a_page_shows_the_same(sample: Sample) -> None:
-    """Of drawn scenarios, each with a drawn value of every switch."""
+    """For drawn switches, the sentence reports no difference only if the page shows none.
+
+    Each switch is drawn with one of its values, in one of its scenarios.
+    """
     said = set()
     for path, name, value in sample(_switched(), 1, by=lambda each: each[1:]):
         loaded, _ = scenario(path)
         was, now = first(path), first(path, switches={name: value})
         try:
             before, after = play(loaded, was).run, play(loaded, now).run
-        except (SwitchError, SetUpError):  # it cannot be so here
+        except (SwitchError, SetUpError):  # the switch is not available here
             continue
         text = compared(before, was, after, now)
         same = shown(before) == shown(after)
@@ -96,7 +99,7 @@ def test_nothing_is_otherwise_only_where_a_page_shows_the_same(sample: Sample) -
 
 
 def _leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Where something is that is no time."""
+    """Yield the paths of all values except times."""
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()  # fmt: skip
     for key, each in inside:
         if not str(key).endswith("_ms") and (*path, key) not in _WHOLE:
@@ -106,7 +109,7 @@ def _leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 
 
 def _otherwise(value: Any) -> Any:
-    if value in ("ok", "waited", "refused"):  # of a card
+    if value in ("ok", "waited", "refused"):  # the state of a card
         return "failed"
     if isinstance(value, bool):
         return not value
@@ -114,7 +117,7 @@ def _otherwise(value: Any) -> Any:
 
 
 def test_no_part_of_a_run_can_change_unnoticed() -> None:
-    """Wherever one value is put otherwise, the sentence does not say that nothing is."""
+    """No change of a single value is reported as no difference."""
     loaded, _ = scenario(LOST)
     was = first(LOST, switches={"protection.version_check": "off"})
     run = play(loaded, was).run
@@ -130,7 +133,7 @@ def test_no_part_of_a_run_can_change_unnoticed() -> None:
 
 
 def test_rows_and_checks_that_are_not_made_are_told() -> None:
-    """Without agents the other copy stays as it was, and nobody checks it any more."""
+    """Without agents, the sentence names the rows that differ and the checks that are not made."""
     text = sentence(LOST, switches={"agents": "off"})
     assert "converged and echoed are not checked any more" in text
     assert "at sub2 account id=1 ends with balance 100 (before: 90)" in text
@@ -144,7 +147,7 @@ def test_rows_and_checks_that_are_not_made_are_told() -> None:
     ],
 )
 def test_what_the_file_expects_of_an_order_is_not_held_against_another(more: Any) -> None:
-    """A step for which nothing is expected then need not be accepted."""
+    """A step without an expectation need not be accepted."""
     text = sentence(LOST, **more)
     assert "b_write" in text
     assert "as the file expects" not in text
@@ -152,7 +155,7 @@ def test_what_the_file_expects_of_an_order_is_not_held_against_another(more: Any
 
 @pytest.mark.parametrize("off", [{}, {"protection.version_check": "off"}])
 def test_a_fault_that_is_not_reached_is_told(off: dict[str, str]) -> None:
-    """Also where a protection is off, and nothing is expected of the run."""
+    """A fault that is not reached is reported, even with a protection off and no expectations."""
     fault = {"at": "coordinator.decision_logged", "do": "crash coordinator", "nth": 9}
     text = sentence(LOST, faults=[fault], switches=off)
     assert (
@@ -161,14 +164,17 @@ def test_a_fault_that_is_not_reached_is_told(off: dict[str, str]) -> None:
 
 
 def test_an_initialisation_that_cannot_be_is_told() -> None:
-    """Without its customer no purchase can be copied: the step fails, and the play goes on."""
+    """An initialisation that fails is reported, and the play continues.
+
+    Without its customer no purchase can be copied.
+    """
     path = SHIPPED / "merge/late_seller.twopc.yaml"
     text = sentence(path, switches={"protection.children_follow": "off"})
     assert "c_begins fails (before: accepted)" in text
 
 
 def test_the_cause_comes_first() -> None:
-    """Then what came of it: the session, the checks, the rows."""
+    """The cause comes first, then its effects on sessions, checks and rows."""
     assert sentence(LOST, switches={"protection.version_check": "off"}) == (
         "With version check off, b_write waits and is accepted (before: refused); bob is committed instead of"
         " rolled back; no_lost_update catches it, and so does converged; at pub and sub1 account id=1 ends with balance 80"
@@ -177,7 +183,7 @@ def test_the_cause_comes_first() -> None:
 
 
 def test_what_another_order_brings_about_is_not_put_down_to_a_switch() -> None:
-    """The order was changed too since a run was shown last: what was asked for in between was left out."""
+    """If the order was changed too, the differences are not attributed to the switch alone."""
     loaded, _ = scenario(LOST)
     was = first(LOST)
     order = [each for each in was["order"] if each != "a_write"]

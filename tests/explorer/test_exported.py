@@ -1,4 +1,4 @@
-"""What is exported passes when it is played as it stands, and says only what has happened."""
+"""Tests that an exported file passes when it is played, and states only what has happened."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from twopc.sim.scenario.run import run
 from twopc.sim.scenario.scenario_files import BYTES_MAX
 from twopc.sim.scenario.theatres import TheatreOptions, played, theatre
 
-#: A row that stands in the file twice, and a third time in what is expected.
+#: A scenario with a row that is in the file twice, and a third time in the expectations.
 LONG_ROW = """
 twopc: 1
 name: long
@@ -39,14 +39,14 @@ TEMPLATE = SHIPPED.parent / "sim/explore/templates/two_writers.twopc.yaml"
 
 
 def off(*names: str) -> dict[str, str]:
-    """Switches by which protections are off."""
+    """Return switches that turn protections off."""
     return {f"protection.{name}": "off" for name in names}
 
 
 def exported(
     path: Path, order: str, kind: str = "scenario", *, text: str = "", **switches: str
 ) -> ExportedText:
-    """A listed order of a file with these switches, or of the file with another text."""
+    """Export a listed order of a file with these switches, or of the file with another text."""
     text = text or path.read_text(encoding="utf-8")
     document, loaded = examine_text(text, path.name)
     described = content(path.name, text, document, loaded)["scenario"]
@@ -57,7 +57,7 @@ def exported(
 
 
 def failures(made: ExportedText) -> list[str]:
-    """What fails of it when it is run on the model as `twopc run` does."""
+    """Return the failures of an export when it is run on the model as `twopc run` does."""
     loaded = parse(made["text"], made["filename"])
     results: list[str] = []
 
@@ -73,13 +73,13 @@ def failures(made: ExportedText) -> list[str]:
 
 
 def kept(made: ExportedText) -> Scenario:
-    """The scenario that was exported."""
+    """Return the scenario that was exported."""
     return parse(made["text"]).scenario
 
 
 def _listed() -> Iterator[tuple[Path, str, tuple[str, ...]]]:
-    """Every listed order that is shipped: as it stands, and without what the file's twins switch off."""
-    for path in sorted(SHIPPED.glob("[!s]*/*.twopc.yaml")):  # stress has loads
+    """Yield every listed order shipped, as it is, and without the protections of each twin."""
+    for path in sorted(SHIPPED.glob("[!s]*/*.twopc.yaml")):  # stress scenarios have loads
         loaded, described = scenario(path)
         for order in described["orders"]:
             if order["steps"]:
@@ -89,7 +89,7 @@ def _listed() -> Iterator[tuple[Path, str, tuple[str, ...]]]:
 
 
 def test_every_listed_order_is_exported_and_passes(sample: Sample) -> None:
-    """Of each kind of scenario one."""
+    """For each kind of scenario, an exported listed order passes."""
     for path, order, names in sample(_listed(), 1, by=lambda each: each[0].parent):
         made = exported(path, order, **off(*names))
         assert failures(made) == [], f"{path.name}, {order}, without {names}"
@@ -104,7 +104,10 @@ def test_every_listed_order_is_exported_and_passes(sample: Sample) -> None:
     ],
 )
 def test_a_protection_that_breaks_nothing_leaves_no_twin(file: str, order: str, name: str) -> None:
-    """Or only what does not hold with it either; the order stands as it is, and the file says so."""
+    """An export has no twin if switching off a protection breaks no check that holds with it.
+
+    The order is exported with every protection, and the file says so.
+    """
     made = exported(SHIPPED / f"{file}.twopc.yaml", order, **off(name))
     assert failures(made) == []
     assert kept(made).twins == ()
@@ -117,7 +120,7 @@ def test_a_protection_that_breaks_nothing_leaves_no_twin(file: str, order: str, 
 
 
 def test_a_sum_that_does_not_hold_is_left_out() -> None:
-    """No truth value takes it out."""
+    """A sum that does not hold is left out: no truth value can express it."""
     made = exported(SHIPPED / "immediate/write_skew.twopc.yaml", "at the same time")
     assert failures(made) == []
     assert "Not expected: sum: doctor.on_call at pub adds up to 0, not 1." in made["remarks"]
@@ -131,7 +134,7 @@ def test_a_long_table_that_is_not_expected_is_named() -> None:
 
 
 def test_any_client_is_written_of_sessions_that_can_be_so() -> None:
-    """Where the application only reads, none commits by itself."""
+    """An export has any client only in sessions that change rows; one that reads is coordinated."""
     path = SHIPPED / "proc_execution/mixed_subscribers.twopc.yaml"
     made = exported(path, "a call and its rows", any_client="on")
     ways = {name: each.way for name, each in kept(made).sessions.items()}
@@ -151,7 +154,7 @@ def test_a_page_says_what_is_not_as_the_file_expects() -> None:
 
 
 def moved(path: Path, step: str, before: str, *, text: str = "") -> ExportedText:
-    """The first order of a file with a step before another."""
+    """Export the first order of a file with a step moved before another."""
     text = text or path.read_text(encoding="utf-8")
     loaded = parse(text, path.name)
     order = [str(each.step) for each in loaded.scenario.orders[0].steps if each.step != step]
@@ -160,7 +163,7 @@ def moved(path: Path, step: str, before: str, *, text: str = "") -> ExportedText
 
 
 def test_a_step_that_looks_expects_what_it_has_seen() -> None:
-    """In another order it sees other rows than the file says at the step."""
+    """In another order, a step that reads expects the rows that it has read."""
     path = SHIPPED / "transactional/two_unique_keys.twopc.yaml"
     made = moved(path, "o_both", "s_look")
     assert failures(made) == []
@@ -180,7 +183,7 @@ def test_what_a_step_has_seen_of_the_clock_is_not_expected() -> None:
 
 
 def test_no_text_is_exported_that_is_too_long_to_be_read() -> None:
-    """Of a file that may just be read, once what came of it is written into it."""
+    """An export that is too long to be read again is refused, if only its expectations make it so long."""
     name = "x" * (BYTES_MAX // 3)
     text = LONG_ROW.replace("NAME", name)
     with pytest.raises(ScenarioError, match=f"over {BYTES_MAX} bytes, which no scenario has"):

@@ -1,4 +1,4 @@
-"""An order is known by its name: the explorer plays every one that is shipped as `twopc run` does, maps and lessons too."""
+"""Tests that the explorer plays every shipped order, map and lesson as `twopc run` does, by name."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ from twopc.sim.scenario.values import NotPlayableError, Selection
 
 SHIPPED = Path(__file__).parents[2] / "scenarios"
 FILES = sorted(SHIPPED.rglob("*.twopc.yaml"))
-#: So many orders of a file's steps are mapped, and so many tiles clicked.
+#: Number of orders of a file that are mapped, and of tiles that are clicked.
 MAPPED, CLICKED = 12, 4
 
 
 @cache
 def scenario(path: Path) -> LoadedScenario:
-    """As it is installed."""
+    """Return a scenario as shipped."""
     return load(path)
 
 
 def listed(loaded: LoadedScenario) -> list[ListedOrder]:
-    """What the page offers; nothing of a load."""
+    """Return the orders that the page offers; none for a load."""
     return (
         [] if loaded.scenario.workload is not None else description.scenario(loaded)["orders"]
     )  # fmt: skip
 
 
 def clicked(loaded: LoadedScenario, order: ListedOrder, **more: Any) -> OrderPlay:
-    """What the page shows of an order that is chosen by its name."""
+    """Play an order that is chosen by its name, as the page does."""
     chosen: PlayVariant = {"order": order["steps"], "listed": order["name"], **more}  # type: ignore[typeddict-item]
     return play(loaded, chosen)
 
 
 def judged(loaded: LoadedScenario, selection: Selection) -> dict[str, OrderVerdict]:
-    """By name, what `twopc run` says of orders; of generated ones of the first."""
+    """Return the verdicts of `twopc run` by order; for generated orders that of the first one."""
     verdicts: dict[str, OrderVerdict] = {}
 
     async def work() -> None:
@@ -73,16 +73,19 @@ def judged(loaded: LoadedScenario, selection: Selection) -> dict[str, OrderVerdi
 
 
 def first_of(order: ListedOrder) -> str:
-    """What `--order` takes to play an order, or the first that it stands for."""
+    """Return the name for `--order` of an order, or of the first one that it stands for."""
     title, bracket, cell = order["name"].partition(" [")
     return f"{title} #1{bracket}{cell}" if order["generated"] else order["name"]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name.partition(".")[0])
 def test_an_order_is_what_its_name_says(path: Path) -> None:
-    """Others may have its steps, and other faults, another isolation level, or another cell of the matrix."""
+    """An order chosen by its name has the faults, isolation level and cell of that name.
+
+    Other orders may have the same steps.
+    """
     loaded = scenario(path)
-    with contextlib.suppress(SetUpError, NotPlayableError):  # the model does not know something
+    with contextlib.suppress(SetUpError, NotPlayableError):  # the model lacks something
         for order in listed(loaded):
             done = clicked(loaded, order)
             assert done.chosen.listed == order["name"]
@@ -97,7 +100,7 @@ def test_an_order_is_what_its_name_says(path: Path) -> None:
 
 
 def kinds(loaded: LoadedScenario) -> Iterator[ListedOrder]:
-    """One order of each kind: with other faults, or switched otherwise."""
+    """Yield one order for each combination of faults and switches."""
     seen = []
     for order in listed(loaded):
         if (kind := (order["faults"], order["switches"])) not in seen:
@@ -106,7 +109,7 @@ def kinds(loaded: LoadedScenario) -> Iterator[ListedOrder]:
 
 
 def tiles(loaded: LoadedScenario, order: ListedOrder) -> list[WireBehaviour]:
-    """The map of orders that are made of one that is chosen."""
+    """Return the map of the orders that are made from a chosen one."""
     found: dict[str, WireBehaviour] = {}
 
     def tell(event: OrdersEvent) -> None:
@@ -120,7 +123,7 @@ def tiles(loaded: LoadedScenario, order: ListedOrder) -> list[WireBehaviour]:
 @pytest.mark.sample(33)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name.partition(".")[0])
 def test_a_click_shows_what_the_tile_says(path: Path) -> None:
-    """With the faults and the isolation of the order that the map was made for, and what is expected of it."""
+    """A tile shows the run with the faults, isolation level and expectations of its map's order."""
     loaded = scenario(path)
     with contextlib.suppress(SetUpError, NotPlayableError):
         for order in kinds(loaded):
@@ -132,12 +135,12 @@ def test_a_click_shows_what_the_tile_says(path: Path) -> None:
 
 @pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.name)
 def test_a_question_shows_its_own_run(lesson: Lesson) -> None:
-    """The run behind a question is the one that answers it, not another of the same steps."""
+    """The run behind a question is the run that answers it, not another one of the same steps."""
     asked = {each["number"]: each for each in questions(lesson)}
     for question in lesson.questions:
         document, loaded = examine_text(question.text, question.file)
         if loaded is None or document.errors:
-            continue  # the lesson says what is wrong
+            continue  # the lesson reports the error
         part = asked[question.number]
         order = next(
             each for each in listed(loaded) if each["name"] == part["order"] or part["steps"]
@@ -153,7 +156,7 @@ def test_a_question_shows_its_own_run(lesson: Lesson) -> None:
 
 
 def questions(lesson: Lesson) -> Iterator[Any]:
-    """As the page has them, those of exercises too."""
+    """Yield the questions as the page has them, including those of exercises."""
     parts = [*next(each["parts"] for each in lessons_json() if each["number"] == lesson.number)]
     while parts:
         part = parts.pop(0)
@@ -163,7 +166,7 @@ def questions(lesson: Lesson) -> Iterator[Any]:
 
 
 def test_an_export_keeps_what_the_order_has_besides_its_steps() -> None:
-    """Its faults and its isolation are in the file, which is played as what was shown."""
+    """An exported file has the order's faults and isolation level, and is played as shown."""
     for path in FILES:
         loaded = scenario(path)
         for order in kinds(loaded):

@@ -1,4 +1,4 @@
-"""A table may have many rows: checks, expectations and comparisons see the last of them as they see the first."""
+"""Tests of tables with many rows: checks, expectations and comparisons include the last row."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_what_a_switch_changes_is_told() -> None:
 
 
 def test_other_rows_are_another_behaviour() -> None:
-    """Minus ten, doubled; and the other way round."""
+    """Two orders that leave different rows have different behaviours."""
     sync = {"sync": "everywhere"}
     one, other = played([*ALICE, sync, *BOB]), played([*BOB, sync, *ALICE])
     assert one.run["behaviour"] != other.run["behaviour"]
@@ -84,7 +84,7 @@ def test_expected_rows_are_compared() -> None:
 
 
 def test_every_row_of_a_result_is_compared() -> None:
-    """One that has the first rows that are expected, and more, has others than those."""
+    """A result with more rows than expected does not match the expectation."""
     expected = ROWS.rpartition(", {")[0]
     text = TEXT.replace(
         "- a_end: commit",
@@ -103,7 +103,7 @@ def test_every_row_of_a_result_is_compared() -> None:
 def test_a_page_leaves_out_only_rows_in_which_nothing_happens(
     page: ExplorerPage, folder: Path
 ) -> None:
-    """And says how many they are."""
+    """A page omits only rows that no step changes, and shows their number."""
     rows = ", ".join(f"{{id: {number}, balance: 100}}" for number in range(1, 251))
     many = TEXT.replace(ROWS, rows).replace(f"where id = {LAST}", "where id = 250")
     (folder / "many.twopc.yaml").write_text(many, encoding="utf-8")

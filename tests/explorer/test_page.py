@@ -1,4 +1,4 @@
-"""Steps that are moved, and what the page then shows, with the mouse and by keyboard."""
+"""Tests of moving steps with the mouse and by keyboard, and of what the page shows afterwards."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ AT_FIRST = ["a_begin", "a_read", "b_begin", "b_read", "a_write", "b_write", "a_e
 
 
 def test_a_step_is_dragged_to_where_it_no_longer_waits(page: ExplorerPage) -> None:
-    """A step that waits shows for whom, a refused one why; behind the commit there is nothing to wait for."""
+    """A step moved behind the commit for which it waits no longer waits.
+
+    A step that waits shows for whom, and a refused one why.
+    """
     page.play(LOST_UPDATE)
     assert page.order() == AT_FIRST
     assert "waits for alice (a_write) at pub" in page.card("b_write")
@@ -28,7 +31,7 @@ def test_a_step_is_dragged_to_where_it_no_longer_waits(page: ExplorerPage) -> No
 
 
 def test_a_session_keeps_the_sequence_of_its_steps(page: ExplorerPage) -> None:
-    """What of the session stands in the way is taken along, and the card is where it was dropped."""
+    """A moved step takes steps of its session along, so that their sequence remains."""
     page.play(LOST_UPDATE)
 
     page.browser.drag("[data-key=b_write]", "[data-key=a_begin]", (0, -8))
@@ -49,7 +52,7 @@ def test_a_session_keeps_the_sequence_of_its_steps(page: ExplorerPage) -> None:
 
 
 def test_escape_leaves_a_dragged_step_where_it_was(page: ExplorerPage) -> None:
-    """Until then a line among the steps shows where it would go."""
+    """While a step is dragged, a line shows its target; Escape leaves the step where it was."""
     page.play(LOST_UPDATE)
     begin = page.browser.middle("[data-key=a_write]")
     end = page.browser.middle("[data-key=b_begin]", scroll=False)
@@ -69,7 +72,7 @@ def test_escape_leaves_a_dragged_step_where_it_was(page: ExplorerPage) -> None:
 
 
 def test_the_keyboard_is_enough(page: ExplorerPage) -> None:
-    """Tab comes to the timeline, arrows to a card, Alt and an arrow move it; the focus stays with it."""
+    """By keyboard alone, a step is reached with Tab and arrows, moved with Alt, and keeps the focus."""
     page.play(LOST_UPDATE)
     focused = "document.activeElement.dataset.key"
     for _ in range(200):
@@ -87,7 +90,7 @@ def test_the_keyboard_is_enough(page: ExplorerPage) -> None:
     assert page.run(focused) == "b_write"
     assert page.text("#announcer").startswith("b_write moved behind a_end, place 7 of 8.")
     assert page.run("getComputedStyle(document.activeElement).outlineStyle") != "none"
-    page.browser.press("Enter")  # shows the moment at which it was over
+    page.browser.press("Enter")  # shows the moment at which the step ended
     assert "b_write ✗ refused" in page.text(".moment")
 
 
@@ -105,11 +108,11 @@ def test_an_order_that_cannot_be_is_marked_where_it_stops(page: ExplorerPage) ->
     assert page.text(".moment").startswith("b_write waits at pub for alice (a_write)")
     assert "bob waits for alice" in page.text(
         ".node"
-    )  # as it stands there, and not when all is over
+    )  # the node as it is at that moment, not at the end
 
 
 def test_the_browser_goes_back_to_what_was_looked_at(page: ExplorerPage) -> None:
-    """Another file, view or lesson is another place."""
+    """Each file, view and lesson has its own entry in the browser's history."""
     page.play(LOST_UPDATE)
     page.click("#tab-orders")
     page.after("#view-orders h2", "Every order")
@@ -125,7 +128,7 @@ def test_the_browser_goes_back_to_what_was_looked_at(page: ExplorerPage) -> None
 
 
 def test_every_place_is_shown_at_every_moment(page: ExplorerPage) -> None:
-    """Rows with versions, uncommitted ones, locks and who waits, prepared branches, markers, decisions, agents."""
+    """Every moment shows row versions, uncommitted rows, locks, waits, branches, markers, decisions, agents."""
     page.play(LOST_UPDATE)
 
     page.moment_of("b_write waits for alice (a_write) at pub")

@@ -1,4 +1,4 @@
-"""What `twopc explore --export` wrote, read from a plain file server."""
+"""Tests of a page written by `twopc explore --export`, read from a plain file server."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tests.report.browser.chromium import Browser
 
 class _Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
-        """Nobody reads it."""
+        """Discard the message."""
 
 
 @pytest.fixture(scope="module")
 def address(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Of the exported page, which is below a folder of its server."""
+    """The address of the exported page, which is below a folder of its server."""
     served = tmp_path_factory.mktemp("served")
     command = [
         sys.executable,
@@ -45,7 +45,7 @@ def address(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def test_listed_orders_are_looked_into_without_a_server(chromium: Browser, address: str) -> None:
-    """Every moment of every listed order is there; nothing can be moved, switched or saved."""
+    """An exported page shows all moments of listed orders, but moves, switches, saves nothing."""
     page = ExplorerPage(chromium, address)
     page.play("immediate/lost_update.twopc.yaml")
     assert "waits for alice (a_write) at pub" in page.card("b_write")
@@ -62,7 +62,7 @@ def test_listed_orders_are_looked_into_without_a_server(chromium: Browser, addre
     )
     page.after(".outcome", "bob committed")
 
-    strict = "at the same time, serializable"  # another order has its steps
+    strict = "at the same time, serializable"  # another order has the same steps
     page.play("immediate/write_skew.twopc.yaml", f"&name={quote(strict)}")
     assert page.run("document.querySelector('#order').value") == strict
     assert page.text(".outcome") == "Ada committed; grace is rolled back."

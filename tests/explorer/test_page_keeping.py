@@ -1,4 +1,4 @@
-"""What is kept of what is shown, and how the page goes on when what it asks has died."""
+"""Tests of exports from the page, and of a page whose worker or server has died."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.report.browser.chromium import Browser
 from twopc.server.polling import wait_for
 
 LOST_UPDATE = "immediate/lost_update.twopc.yaml"
-#: The model's databases are called as their nodes, those of servers are not.
+#: In the model, databases are named after their nodes; on servers they are not.
 DIFFERENT = """twopc: 1
 name: different
 about: A row keeps the name of the database in which it was written.
@@ -28,7 +28,7 @@ orders: [{name: one, steps: [a_write]}]
 
 
 def exported(page: ExplorerPage, kind: str) -> str:
-    """What the page offers to keep."""
+    """Return an export that the page offers."""
     page.click("#export")
     page.click(f"#export-{kind}")
     page.browser.until("document.querySelector('.exported pre')")
@@ -36,12 +36,12 @@ def exported(page: ExplorerPage, kind: str) -> str:
     page.run("document.querySelector('dialog').close()")
     page.browser.until(
         "!document.querySelector('dialog')"
-    )  # it goes a moment later, with what it shows
+    )  # the dialog and its content disappear a moment later
     return str(text)
 
 
 def test_what_is_shown_is_exported(page: ExplorerPage) -> None:
-    """As a scenario with its expectations, a test, a page, a picture, and a link that opens it again."""
+    """The shown order is exported as scenario with expectations, test, page, picture and link."""
     page.play(LOST_UPDATE)
     page.browser.drag("[data-key=b_write]", "[data-key=b_end]", (0, -4))
     page.after(".path", "lost_update")
@@ -83,7 +83,7 @@ def test_a_new_scenario_begins_with_a_template(page: ExplorerPage, folder: Path)
 def test_what_played_is_killed_and_the_page_goes_on(
     page: ExplorerPage, server: ExploreProcess
 ) -> None:
-    """The process that plays has died; another takes its place, and nobody has to ask again."""
+    """When the worker that plays is killed, another one plays the same request."""
     page.play(LOST_UPDATE)
     page.expected = ("503",)
     for worker in server.workers():
@@ -96,10 +96,10 @@ def test_what_played_is_killed_and_the_page_goes_on(
 
 
 def test_what_does_not_end_is_stopped(page: ExplorerPage, server: ExploreProcess) -> None:
-    """What was shown before stays, and the next thing is played."""
+    """When a play is stopped, the page keeps the previous run and plays the next request."""
     page.play(LOST_UPDATE)
     for worker in server.workers():
-        worker.suspend()  # as one that computes for ever
+        worker.suspend()  # like a worker that computes forever
     page.click("[id='switch-protection.version_check']")
 
     page.click("#stop:not(:disabled)")
@@ -111,7 +111,7 @@ def test_what_does_not_end_is_stopped(page: ExplorerPage, server: ExploreProcess
 
 
 def test_who_stops_a_play_stops_nobody_else_s(page: ExplorerPage, server: ExploreProcess) -> None:
-    """Another tab's waits behind it, and is played."""
+    """Stopping a play does not stop the request of another tab that waits behind it."""
     page.play(LOST_UPDATE)
     for worker in server.workers():
         worker.suspend()
@@ -130,7 +130,7 @@ def test_who_stops_a_play_stops_nobody_else_s(page: ExplorerPage, server: Explor
 def test_a_server_that_dies_is_missed_and_gone_on_with_when_it_is_back(
     chromium: Browser, folder: Path
 ) -> None:
-    """What was written and not saved is still there; the new server's link goes on in the same tab."""
+    """A page keeps its content while its server is down, and continues in the same tab with a new one."""
     with explored(folder) as first:
         page = ExplorerPage(chromium, first.link)
         page.play(LOST_UPDATE)
@@ -138,7 +138,7 @@ def test_a_server_that_dies_is_missed_and_gone_on_with_when_it_is_back(
         first.process.wait()
         page.click("[id='switch-protection.version_check']")
         page.after("#trouble", "The server does not answer")
-        assert page.card("b_write")  # what was seen stays
+        assert page.card("b_write")  # the previous run stays visible
     with explored(folder, "--port", str(first.port)) as second:
         page.after("#trouble", "started anew")
         page.run(f"location.hash = 'token={second.token}'; 0")
@@ -147,7 +147,7 @@ def test_a_server_that_dies_is_missed_and_gone_on_with_when_it_is_back(
 
 
 def test_a_new_user_comes_from_the_lost_update_to_its_test(page: ExplorerPage) -> None:
-    """Who has read nothing finds each next thing on the page: file, step, switch, check, servers, test."""
+    """A new user finds each next step on the page: file, step, switch, check, servers, test."""
     page.open()
     page.click(".begin .main")
     page.settled()

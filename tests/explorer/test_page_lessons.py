@@ -1,4 +1,4 @@
-"""Lessons: what comes behind a question is shown when it is answered, and explained by the run."""
+"""Tests of lessons: what follows a question is shown after its answer, and explained by the run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LAST = "[...document.querySelectorAll('.question')].at(-1)"
 
 
 def answer(page: ExplorerPage, words: str) -> None:
-    """Choose an answer of the last question, and say so."""
+    """Choose an answer of the last question, and submit it."""
     page.run(
         f"(() => {{ const found = [...{_LAST}.querySelectorAll('label')].find(e => e.innerText.includes({words!r}));"
         f"found.click(); {_LAST}.querySelector('[type=submit]').click(); }})()"
@@ -26,7 +26,7 @@ def test_a_wrong_and_a_right_prediction_are_explained_by_the_run(page: ExplorerP
     page.open("lesson=1")
     page.browser.until("document.querySelector('.question form')")
     assert "goes on when you have answered" in page.text(".rest")
-    assert page.run("document.querySelectorAll('.lanes').length") == 0  # nothing gives it away
+    assert page.run("document.querySelectorAll('.lanes').length") == 0  # no run before the answer
 
     answer(page, "and then it succeeds")
     page.after(".verdict", "Not as you expected")
@@ -49,7 +49,7 @@ def test_a_wrong_and_a_right_prediction_are_explained_by_the_run(page: ExplorerP
 
 
 def test_the_run_of_a_question_is_that_of_its_order(page: ExplorerPage) -> None:
-    """The file has several with the same steps: what is opened is the one that was asked for."""
+    """The run of a question is opened by its order, although other orders have the same steps."""
     page.open("lesson=10")
     page.browser.until("document.querySelector('.question form')")
     page.run(f"{_LAST}.querySelector('input').focus()")
@@ -86,7 +86,7 @@ def test_what_was_answered_is_still_answered_when_the_lesson_is_opened_again(
 
 
 def test_a_lesson_s_file_is_opened_to_be_tried(page: ExplorerPage) -> None:
-    """It is in no file of the folder yet: nothing is written until somebody says so."""
+    """A lesson's file is opened in the editor, and not saved before the user saves it."""
     page.open("lesson=1")
     page.run(
         "[...document.querySelectorAll('.file button')].find(e => e.innerText === 'Open it').click()"
@@ -121,6 +121,6 @@ def test_a_class_sees_large_type_and_one_part_after_the_other(presented: Explore
     page.browser.until("document.querySelector('.lesson').children.length === 1")
 
     page.play("immediate/lost_update.twopc.yaml")
-    page.browser.press("ArrowLeft")  # moments, in a run
+    page.browser.press("ArrowLeft")  # in a run, the keys move between moments
     last = page.run("Number(document.querySelector('.player input').max)")
     page.after(".when", f"{last} of {last + 1}")

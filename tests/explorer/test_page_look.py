@@ -1,4 +1,4 @@
-"""How the page looks to everybody: any width, either scheme, without motion, and to assistive technology."""
+"""Tests of the page's look at any width, in both colour schemes, and for assistive technology."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VIEWS = (
 
 
 def opened(page: ExplorerPage, view: str, **look: object) -> None:
-    """A view, once all of it is there."""
+    """Open a view, and wait until it is complete."""
     page.open(view, **look)
     if view.startswith("file="):
         page.browser.until("!document.querySelector('#actions').matches(':empty')")
@@ -26,7 +26,7 @@ def opened(page: ExplorerPage, view: str, **look: object) -> None:
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
 def test_nothing_serious_is_found_by_axe(page: ExplorerPage, width: int, scheme: str) -> None:
-    """Names, roles, contrast, in every view; and the page does not scroll sideways."""
+    """In every view, axe-core finds no serious violation, and the page does not scroll sideways."""
     for view in VIEWS:
         opened(page, view, width=width, scheme=scheme, motion="reduce")
         assert page.violations() == [], view
@@ -34,7 +34,7 @@ def test_nothing_serious_is_found_by_axe(page: ExplorerPage, width: int, scheme:
 
 
 def test_a_run_that_breaks_something_has_contrast_too(page: ExplorerPage) -> None:
-    """Refusals, waits, broken invariants and places that an order does not come to, in either scheme."""
+    """Refusals, waits, broken invariants and unreached steps have enough contrast in both schemes."""
     impossible = '["a_begin","a_read","b_begin","b_read","a_write","b_write","b_end","a_end"]'
     for more in (
         '&switches={"protection.version_check":"off"}',
@@ -54,7 +54,7 @@ def test_dark_is_dark(page: ExplorerPage) -> None:
 
 
 def test_an_address_without_the_secret_says_what_is_missing(page: ExplorerPage) -> None:
-    """As one that was typed into another tab; nothing was started anew."""
+    """An address without the token, as typed into another tab, leads to a message about the token."""
     page.open()
     page.expected = ("403", "404", "401")
     page.run("sessionStorage.clear()")
@@ -63,7 +63,11 @@ def test_an_address_without_the_secret_says_what_is_missing(page: ExplorerPage) 
 
 
 def test_a_small_window_has_everything_one_below_the_other(page: ExplorerPage) -> None:
-    """The list of scenarios is folded, slider and picture come before the steps, cards are wide enough to be read, and the grip is there for a finger."""
+    """In a small window, elements are stacked in a usable order, and steps can be moved by touch.
+
+    The list of scenarios is folded, slider and picture precede the steps, no card is cut off, and
+    the grip accepts a finger.
+    """
     page.play(LOST_UPDATE, width=390)
     assert page.run("document.querySelector('#files').open") is False
     tops = page.run(

@@ -1,4 +1,4 @@
-"""All orders as a map that is clicked through."""
+"""Tests of the map of all orders."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.explorer.browsing import ExplorerPage
 
 LOST_UPDATE = "immediate/lost_update.twopc.yaml"
-#: So many steps that playing every order of them takes longer than anybody waits.
+#: Steps with so many orders that playing all of them takes too long.
 LONG = "".join(
     f"""  s{number}:
     node: sub{number}
@@ -22,7 +22,7 @@ LONG = "".join(
 
 
 def test_every_order_is_a_map_that_is_clicked_through(page: ExplorerPage) -> None:
-    """Each behaviour with how many orders come to it; a click shows one of them."""
+    """Each tile shows a behaviour and its number of orders; a click shows one of them."""
     page.play(LOST_UPDATE)
     page.click("#tab-orders")
     page.browser.until("!document.querySelector('#orders-stop') && document.querySelector('.tile')")
@@ -33,7 +33,7 @@ def test_every_order_is_a_map_that_is_clicked_through(page: ExplorerPage) -> Non
     assert len(tiles) > 1
     assert len(set(tiles)) > 1
     came_to = [each.split("played, as")[0] for each in page.texts(".tile")]
-    assert len(set(came_to)) == len(came_to)  # who reads them sees what is otherwise
+    assert len(set(came_to)) == len(came_to)  # the texts of the tiles differ
     assert any("b_write waits for alice (a_write) at pub" in each for each in came_to)
     page.click(".tile[aria-pressed=false]")
     page.browser.until("document.querySelector('.tile[aria-pressed=true]')")
@@ -64,7 +64,7 @@ def test_a_map_that_takes_long_is_stopped(page: ExplorerPage, folder: Path) -> N
         page.click("#orders-stop")
         page.after(".progress", "Stopped.")
         assert page.run("document.querySelector('#orders-stop')") is None
-        page.click("#tab-run")  # and what is shown still works
+        page.click("#tab-run")  # the run view still works
         page.settled()
     finally:
         path.unlink()

@@ -1,4 +1,4 @@
-"""What the page says of an order on PostgreSQL beside the same on the model."""
+"""Tests of the comparison of an order on PostgreSQL and on the model."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ PLAYED = "!document.querySelector('#on-postgres').disabled"
 
 
 def opened(page: ExplorerPage, more: str = "") -> None:
-    """The view of both, before anything is played there."""
+    """Open the comparison, before anything is played on PostgreSQL."""
     page.play(LOST_UPDATE, more)
     page.click("#tab-postgres")
     page.browser.until(PLAYED)
 
 
 def test_a_free_choice_is_no_agreement(page: ExplorerPage) -> None:
-    """Servers choose by chance which of two it is, so the answer is what the server would send."""
+    """A difference that PostgreSQL may choose is not shown as agreement.
+
+    Servers choose at random, so the test replaces the server's answer.
+    """
     opened(page)
     page.run(
         "(() => { const ask = window.fetch; window.fetch = async (to, how) => {"
@@ -39,7 +42,7 @@ def test_a_free_choice_is_no_agreement(page: ExplorerPage) -> None:
 
 @pytest.mark.postgres
 def test_a_refusal_goes_with_what_was_refused(page: ExplorerPage) -> None:
-    """Switched on again, the protection is no reason any more."""
+    """When the refused protection is switched on again, its refusal disappears."""
     page.expected = ("422",)
     off = json.dumps({"protection.epoch": "off"}).replace('"', "%22").replace(" ", "")
     opened(page, f"&switches={off}")

@@ -1,4 +1,4 @@
-"""What may be otherwise than in the file: protections, isolation, faults at points of the run."""
+"""Tests of switches and faults on the page: protections, isolation, faults at protocol points."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def choose(page: ExplorerPage, selector: str, value: str) -> None:
 
 
 def test_without_the_version_check_an_update_is_lost_and_caught(page: ExplorerPage) -> None:
-    """The page says what the switch changed, which check catches it, and why; switched on again all holds."""
+    """Without the version check, the page shows the difference and the check that fails, with a reason."""
     page.play(LOST_UPDATE)
     assert page.run("document.querySelector('.checks .bad')") is None
 
@@ -36,7 +36,10 @@ def test_without_the_version_check_an_update_is_lost_and_caught(page: ExplorerPa
 def test_whoever_has_read_nothing_reads_what_protections_and_checks_mean(
     page: ExplorerPage,
 ) -> None:
-    """What the file is about stands open, the others fold out; the checks likewise. And why bob is rolled back."""
+    """Protections and checks are explained, and the page says why a session was rolled back.
+
+    The explanations of the file's protections are visible, the others unfold.
+    """
     page.play(LOST_UPDATE)
     assert "Without it: a change that the writer has never seen is overwritten" in page.text(
         ".switches .protections"
@@ -54,7 +57,7 @@ def test_whoever_has_read_nothing_reads_what_protections_and_checks_mean(
 
 
 def test_a_fault_that_never_strikes_says_so(page: ExplorerPage) -> None:
-    """It was placed where the run came by; an order without that is another."""
+    """A fault that is placed but not reached is reported."""
     fault = "%5B%7B%22at%22%3A%22coordinator.decision_logged%22%2C%22do%22%3A%22crash%20coordinator%22%2C%22nth%22%3A9%7D%5D"
     page.play(LOST_UPDATE, f"&faults={fault}")
     assert "never strikes" in page.text(".placed")
@@ -68,11 +71,11 @@ def test_an_isolation_level_is_chosen(page: ExplorerPage) -> None:
     page.after(".compared", "repeatable read")
 
     assert "serialization_failure" in page.card("b_write")
-    assert page.run("location.hash.includes('repeatable')")  # loaded again, it is the same
+    assert page.run("location.hash.includes('repeatable')")  # a reload keeps the setting
 
 
 def test_a_fault_is_placed_at_a_point_of_the_run_and_removed(page: ExplorerPage) -> None:
-    """The coordinator dies between decision and commit: what that changes is said."""
+    """A fault is placed between decision and commit and removed; the page shows its effect."""
     page.play(LOST_UPDATE)
     card = "[data-key=a_end] ~ .points"
     page.click(f"{card} summary")
@@ -91,7 +94,10 @@ def test_a_fault_is_placed_at_a_point_of_the_run_and_removed(page: ExplorerPage)
 
 
 def test_an_order_is_chosen_by_its_name(page: ExplorerPage) -> None:
-    """Another one has its steps, and another isolation level: the switch names the level that is played."""
+    """An order chosen by its name has its isolation level, which the switch shows.
+
+    Another order has the same steps.
+    """
     page.play("immediate/write_skew.twopc.yaml", "&name=at%20the%20same%20time")
     assert page.text("#view-run .outcome") == "Ada and grace committed."
     strict = "at the same time, serializable"
@@ -115,7 +121,7 @@ def test_an_order_is_chosen_by_its_name(page: ExplorerPage) -> None:
 
 
 def test_a_step_is_moved_and_what_kills_its_commit_stays(page: ExplorerPage) -> None:
-    """The order that was moved is made of the one that is listed, with its fault."""
+    """An order made by moving a step keeps the fault of the listed order."""
     page.play("crash/dies_undecided.twopc.yaml")
     assert "Alice is in doubt" in page.text("#view-run .outcome")
     placed = page.text(".placed")

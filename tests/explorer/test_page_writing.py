@@ -1,4 +1,4 @@
-"""The editor: mistakes at their lines, completion, what is saved, and what others have saved meanwhile."""
+"""Tests of the editor: errors at their lines, completion, saving, and conflicting changes of others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.explorer.browsing import ExplorerPage
 
 LOST_UPDATE = "immediate/lost_update.twopc.yaml"
-#: Of the editor, whose styles and elements are in a shadow root.
+#: The shadow root with the editor's styles and elements.
 INSIDE = "document.querySelector('.editor').shadowRoot"
 
 
@@ -23,7 +23,7 @@ def edited(page: ExplorerPage, path: str = LOST_UPDATE) -> None:
 
 
 def go_to(page: ExplorerPage, text: str) -> None:
-    """Click behind the first line that has a text."""
+    """Click behind the first line that contains a text."""
     x, y = page.run(
         f"""(() => {{
           const line = [...{INSIDE}.querySelectorAll('.cm-line')].find(e => e.textContent.includes({text!r}));
@@ -48,7 +48,7 @@ def open_listed(page: ExplorerPage, name: str) -> None:
 
 @pytest.fixture
 def lost_update(folder: Path) -> Iterator[Path]:
-    """The file, which a test may change."""
+    """The file of the lost update, which a test may change."""
     path = folder / LOST_UPDATE
     before = path.read_text(encoding="utf-8")
     yield path
@@ -56,7 +56,7 @@ def lost_update(folder: Path) -> Iterator[Path]:
 
 
 def test_a_mistake_is_shown_at_its_line_while_it_is_written(page: ExplorerPage) -> None:
-    """As `twopc check` finds it, with what was probably meant; the file itself is not touched."""
+    """An error appears at its line while typing, with a suggestion, and the file is not changed."""
     edited(page)
     assert page.texts(".mistakes li") == ["✓ no mistakes"]
 
@@ -96,7 +96,7 @@ def test_keys_are_completed_after_the_schema(page: ExplorerPage) -> None:
 def test_nothing_is_saved_before_it_is_said_and_nothing_of_others_is_lost(
     page: ExplorerPage, lost_update: Path
 ) -> None:
-    """Somebody else's change is shown beside one's own; either can be kept."""
+    """A text is saved only on request; a conflicting change is shown beside it, and either can be kept."""
     before = lost_update.read_text(encoding="utf-8")
     edited(page)
     go_to(page, "name: lost-update")
@@ -106,7 +106,7 @@ def test_nothing_is_saved_before_it_is_said_and_nothing_of_others_is_lost(
     lost_update.write_text(
         before.replace("name: lost-update", "name: lost-update-of-theirs"), encoding="utf-8"
     )
-    page.expected = ("409",)  # the browser logs it, though the page has dealt with it
+    page.expected = ("409",)  # the browser logs the error, although the page has handled it
 
     page.click("#save")
     page.after(".conflict", "Not saved")
@@ -147,7 +147,7 @@ def test_another_file_is_opened_and_what_was_written_is_still_there(page: Explor
 def test_what_is_shown_is_played_whatever_is_in_the_file_by_now(
     page: ExplorerPage, lost_update: Path
 ) -> None:
-    """Another tab has saved: who has not opened the file again sees what their own text comes to."""
+    """The page plays the text that it shows, even if another tab has saved the file meanwhile."""
     before = lost_update.read_text(encoding="utf-8")
     page.play(LOST_UPDATE)
     lost_update.write_text(before.replace(":bal - 20", ":bal - 30"), encoding="utf-8")
@@ -161,7 +161,7 @@ def test_what_is_shown_is_played_whatever_is_in_the_file_by_now(
 def test_what_is_written_while_a_text_is_saved_is_kept(
     page: ExplorerPage, lost_update: Path
 ) -> None:
-    """It is not in the file yet, and still there when another file was looked at."""
+    """Text typed during a save is not lost, and remains after another file was opened."""
     edited(page)
     go_to(page, "name: lost-update")
     page.browser.type("-saved")
@@ -183,7 +183,7 @@ def test_what_is_written_while_a_text_is_saved_is_kept(
 
 
 def test_a_file_that_is_gone_is_saved_again(page: ExplorerPage, lost_update: Path) -> None:
-    """If that is said."""
+    """A file that was removed meanwhile is saved again on request."""
     edited(page)
     go_to(page, "name: lost-update")
     page.browser.type("-of-mine")
@@ -203,7 +203,7 @@ def test_a_file_that_is_gone_is_saved_again(page: ExplorerPage, lost_update: Pat
 def test_what_is_told_and_undone_of_one_file_is_not_of_another(
     page: ExplorerPage, lost_update: Path
 ) -> None:
-    """Neither what others have made of it, nor its text: that would be saved into the other one."""
+    """A conflict and the undo history of a file do not apply to another file."""
     before = lost_update.read_text(encoding="utf-8")
     edited(page)
     go_to(page, "name: lost-update")

@@ -1,4 +1,4 @@
-"""What the explorer's server answers: files, and orders that are played on the model."""
+"""Tests of the answers of the explorer's server: files, and orders played on the model."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ WAITS = ["a_begin", "a_read", "b_begin", "b_read", "a_write", "b_write", "a_end"
 
 
 def cards(answer: Any) -> dict[str, Any]:
-    """The cards by step."""
+    """Return the cards by step."""
     return {each["step"]: each for each in answer["run"]["cards"]}
 
 
 def state_at(run: Any, moment: int) -> dict[str, Any]:
-    """How everything stood at a moment."""
+    """Return the state of everything at a moment."""
     state: dict[str, Any] = {}
     for delta in run["states"][: moment + 1]:
         state |= delta
@@ -27,7 +27,7 @@ def state_at(run: Any, moment: int) -> dict[str, Any]:
 
 
 def test_files_are_listed_and_described(server: ExploreProcess) -> None:
-    """A glance knows names and orders; a closer look the steps, too."""
+    """The plain list of files has names and orders; the checked list also has the steps."""
     glance = {each["path"]: each for each in server.get("/api/files")["files"]}
     checked = {each["path"]: each for each in server.get("/api/files?checked=1")["files"]}
     assert glance.keys() == checked.keys()
@@ -42,7 +42,7 @@ def test_files_are_listed_and_described(server: ExploreProcess) -> None:
 
 
 def test_a_step_that_waits_says_for_whom_and_a_refused_one_why(server: ExploreProcess) -> None:
-    """In the words of the reports."""
+    """The texts are those of the reports."""
     answer = server.play(LOST, WAITS)
     assert answer["run"]["possible"] is True
     write = cards(answer)["b_write"]
@@ -55,7 +55,7 @@ def test_a_step_that_waits_says_for_whom_and_a_refused_one_why(server: ExplorePr
 
 
 def test_every_moment_shows_the_nodes(server: ExploreProcess) -> None:
-    """While alice commits her branches are prepared; bob waits for the row that she has changed."""
+    """While alice commits, her branches are prepared, and bob waits for the row that she has changed."""
     run = server.play(LOST, WAITS)["run"]
     assert len(run["moments"]) == len(run["states"])
     for moment, delta in zip(run["moments"], run["states"], strict=True):
@@ -96,7 +96,7 @@ def test_every_moment_shows_the_nodes(server: ExploreProcess) -> None:
 
 
 def test_without_the_version_check_the_update_is_lost(server: ExploreProcess) -> None:
-    """And it is told what the switch has changed, and which check catches it."""
+    """The answer contains the effect of the switch, and the check that detects it."""
     off = {"protection.version_check": "off"}
     answer = server.play(LOST, WAITS, switches=off, before={"order": WAITS})
     assert cards(answer)["b_write"]["state"] == "waited"
@@ -130,7 +130,7 @@ def test_without_the_version_check_the_update_is_lost(server: ExploreProcess) ->
 def test_an_order_that_cannot_be_is_marked_where_it_stops(
     server: ExploreProcess, order: list[str], at: int, reason: str
 ) -> None:
-    """By a lock, or by the sequence of a session's own steps."""
+    """An order stops at a step that waits for a lock, or that precedes an earlier step of its session."""
     run = server.play(LOST, order)["run"]
     assert run["possible"] == {"at": at, "reason": reason}
     states = {each["item"]: each["state"] for each in run["cards"]}
@@ -139,7 +139,7 @@ def test_an_order_that_cannot_be_is_marked_where_it_stops(
 
 
 def test_a_fault_placed_at_a_point_strikes(server: ExploreProcess) -> None:
-    """The coordinator dies when its decision is durable: recovery commits what it has left."""
+    """A coordinator that crashes after its decision is durable is followed by recovery, which commits."""
     clean = server.play(LOST, WAITS)["run"]
     assert "coordinator.decision_logged" in {each["point"] for each in clean["arrivals"]}
     fault = {"at": "coordinator.decision_logged", "do": "crash coordinator"}
@@ -150,7 +150,7 @@ def test_a_fault_placed_at_a_point_strikes(server: ExploreProcess) -> None:
 
 
 def test_what_cannot_be_is_refused_with_its_reason(server: ExploreProcess) -> None:
-    """An unknown switch, a value, a step, an order; and a text with a mistake, at its place."""
+    """An invalid switch, value, step, order or text is refused with a reason; text errors have a line."""
     for more, words in (
         ({"switches": {"speed": "high"}}, "there is no switch 'speed'"),
         ({"switches": {"commit": "hope"}}, "commit is one of presumed_abort"),
@@ -171,7 +171,7 @@ def test_what_cannot_be_is_refused_with_its_reason(server: ExploreProcess) -> No
 
 
 def test_what_the_model_does_not_know_is_marked_where_it_stands(server: ExploreProcess) -> None:
-    """As a mistake of the file is."""
+    """A statement that the model does not support is reported at its line, like an error in the file."""
     text = server.get(f"/api/file?path={LOST}")["text"]
     text = text.replace("set balance = :bal - 20", "set balance = pg_relation_size('account')")
     status, value, _ = server.ask("POST", "/api/play", {"path": LOST, "text": text, "order": WAITS})
@@ -181,7 +181,7 @@ def test_what_the_model_does_not_know_is_marked_where_it_stands(server: ExploreP
 
 
 def test_nothing_is_left_after_ctrl_c(folder: Path) -> None:
-    """The command ends with 0, and so do the processes that it has started."""
+    """After Ctrl-C the command exits with 0, and none of its processes is left."""
     with explored(folder / LOST) as running:
         assert [each["path"] for each in running.get("/api/files")["files"]] == [Path(LOST).name]
         workers = running.workers()
@@ -191,7 +191,7 @@ def test_nothing_is_left_after_ctrl_c(folder: Path) -> None:
 
 
 def test_every_order_is_sorted_by_what_comes_of_it(server: ExploreProcess) -> None:
-    """With progress on the way; the counts are those of the run by command."""
+    """Orders are grouped by behaviour, with progress events, and counted as `twopc run` counts them."""
     events = server.events("/api/orders", path=LOST)
     assert events[0]["event"] == "progress"
     last = events[-1]
@@ -209,7 +209,7 @@ def test_every_order_is_sorted_by_what_comes_of_it(server: ExploreProcess) -> No
 def test_merging_shows_lineages_generations_and_what_sessions_bring(
     server: ExploreProcess,
 ) -> None:
-    """Two columns of a row are changed at two nodes: its lineage knows both in the end."""
+    """Two columns of a row changed at two nodes are merged: its lineage includes both changes in the end."""
     path = "merge/columns_meet.twopc.yaml"
     order = server.get(f"/api/file?path={path}")["scenario"]["orders"][0]["steps"]
     run = server.play(path, order)["run"]

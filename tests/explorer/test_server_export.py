@@ -1,4 +1,4 @@
-"""What is shown, to be kept: files that expect what came of it, and hold when they are played by command."""
+"""Tests of exports: files that expect what was shown, and pass when they are played by command."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.explorer.test_server import LOST, WAITS
 from twopc.sim.scenario.check import parse
 
 OFF = {"protection.version_check": "off"}
-#: One that is installed, by the name that every command takes.
+#: A shipped scenario, by the name that every command accepts.
 CLOCK = "scenarios/proc_execution/clock_in_procedure.twopc.yaml"
-#: By hand: bob writes first, and alice commits first of all.
+#: An order made by hand: bob writes first, and commits before alice.
 BY_HAND = ["a_begin", "b_begin", "b_read", "b_write", "a_read", "a_write", "b_end", "a_end"]
 
 
 def exported(server: ExploreProcess, kind: str, order: list[Any], **more: Any) -> Any:
-    """What is exported."""
+    """Return an export."""
     return server.post("/api/export", path=LOST, kind=kind, order=order, **more)
 
 
@@ -42,7 +42,7 @@ def exported(server: ExploreProcess, kind: str, order: list[Any], **more: Any) -
 def test_a_scenario_expects_what_was_shown(
     server: ExploreProcess, tmp_path: Path, more: dict[str, Any]
 ) -> None:
-    """It passes by command, with the twin that the protection leaves; and nothing of it is left to chance."""
+    """An exported scenario passes by command, with the twin of the protection that was off."""
     made = exported(server, "scenario", BY_HAND, name="bob first", **more)
     assert made["remarks"] == []
     place = tmp_path / made["filename"]
@@ -58,7 +58,7 @@ def test_a_scenario_expects_what_was_shown(
 
 
 def test_an_order_that_cannot_be_is_not_exported(server: ExploreProcess) -> None:
-    """With the reason."""
+    """The error states the reason."""
     body = {"path": LOST, "kind": "scenario", "order": [*WAITS[:6], "b_end", "a_end"]}
     status, value, _ = server.ask("POST", "/api/export", body)
     assert status == 422
@@ -67,7 +67,7 @@ def test_an_order_that_cannot_be_is_not_exported(server: ExploreProcess) -> None
 
 @pytest.mark.postgres
 def test_exported_tests_pass(server: ExploreProcess, tmp_path: Path) -> None:
-    """By pytest alone, on real servers: of an order with a fault placed by hand, and of one that reads the clock."""
+    """Exported tests pass with plain pytest on servers: one with a placed fault, one that reads the clock."""
     fault = {"at": "coordinator.decision_logged", "do": "crash coordinator"}
     clock = {"path": CLOCK, "order": ["o_close", "r_sync"], "kind": "pytest"}
     for number, made in enumerate(
@@ -85,7 +85,7 @@ def test_exported_tests_pass(server: ExploreProcess, tmp_path: Path) -> None:
 
 
 def test_a_page_and_a_link_are_exported(server: ExploreProcess) -> None:
-    """The page needs no server; the link opens the same, and holds no token."""
+    """An exported page needs no server; an exported link opens the same run, without a token."""
     page = exported(server, "html", WAITS, switches=OFF)
     assert page["text"].startswith("<!DOCTYPE html>")
     assert "no_lost_update" in page["text"]
@@ -95,7 +95,7 @@ def test_a_page_and_a_link_are_exported(server: ExploreProcess) -> None:
 
 
 def test_templates_can_be_played(server: ExploreProcess) -> None:
-    """Every one of them, each listed order as it expects."""
+    """Each listed order of every template plays as expected."""
     templates = server.get("/api/templates")["templates"]
     assert len(templates) >= 4
     for each in templates:
@@ -107,7 +107,7 @@ def test_templates_can_be_played(server: ExploreProcess) -> None:
 
 
 def test_a_static_export_holds_every_listed_order(folder: Path, tmp_path: Path) -> None:
-    """As files that are the same each time; a folder that holds something else is left alone."""
+    """A static export is deterministic, and does not overwrite a folder with other content."""
     target = tmp_path / "export"
     done = twopc("explore", str(folder), "--export", str(target))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -121,7 +121,7 @@ def test_a_static_export_holds_every_listed_order(folder: Path, tmp_path: Path) 
         for order, listed in zip(file["orders"], content["scenario"]["orders"], strict=True):
             answer = json.loads((data / order["play"]).read_text(encoding="utf-8"))
             assert answer["run"]["order"] == listed["steps"]
-            assert answer["listed"] == listed["name"]  # another one may have its steps
+            assert answer["listed"] == listed["name"]  # another order may have the same steps
             assert (answer["run"]["possible"], answer["run"]["failures"]) == (True, [])
     assert (target / "index.html").exists()
     assert not list(target.rglob("package.json"))
@@ -138,7 +138,10 @@ def test_a_static_export_holds_every_listed_order(folder: Path, tmp_path: Path) 
 def test_a_static_export_shows_what_cannot_be_read_with_its_reason(
     folder: Path, tmp_path: Path
 ) -> None:
-    """In place of an export that was there; one file can be exported, too."""
+    """An unreadable file is exported with its error. An export replaces an earlier one.
+
+    A single file can also be exported.
+    """
     opened, target = tmp_path / "opened", tmp_path / "export"
     opened.mkdir()
     good = opened / "good.twopc.yaml"
@@ -162,7 +165,7 @@ def test_a_static_export_shows_what_cannot_be_read_with_its_reason(
 def test_what_a_scenario_takes_from_others_is_exported_with_it(
     server: ExploreProcess, tmp_path: Path
 ) -> None:
-    """Whoever gets the file has no other; a switch changes what the other one says."""
+    """An export includes the files that its scenario extends, with the switches applied."""
     text = f"twopc: 1\nname: child\nabout: a child\nextends: {Path(LOST).name}\n"
     body = {"path": "immediate/child.twopc.yaml", "text": text, "order": BY_HAND, "name": "own"}
     switches = {"commit": "presumed_nothing"}
@@ -177,7 +180,7 @@ def test_what_a_scenario_takes_from_others_is_exported_with_it(
 
 
 def test_what_was_exported_with_a_fault_takes_another(server: ExploreProcess) -> None:
-    """It has another name."""
+    """A second fault gets a name of its own."""
     faults = [{"at": "coordinator.decision_logged", "do": "crash coordinator"}]
     first = exported(server, "scenario", BY_HAND, faults=faults)["text"]
     text = exported(server, "scenario", BY_HAND, listed="by hand", faults=faults, text=first)[
@@ -189,7 +192,7 @@ def test_what_was_exported_with_a_fault_takes_another(server: ExploreProcess) ->
 
 
 def test_what_the_clock_decides_is_not_expected(server: ExploreProcess) -> None:
-    """It is another time whenever the file is played; the file says what is left out."""
+    """Values that depend on the clock are not expected, and the file says which are left out."""
     body = {"path": CLOCK, "order": ["o_close", "r_sync"], "kind": "scenario"}
     made = server.post("/api/export", **body)
     why = "Not expected, because the clock or chance decides it: orders.closed_at."
@@ -200,7 +203,7 @@ def test_what_the_clock_decides_is_not_expected(server: ExploreProcess) -> None:
 
 
 def test_names_and_texts_may_have_any_characters(server: ExploreProcess) -> None:
-    """The file is read again, and the test is Python."""
+    """Any characters in names and texts survive: the scenario can be read, and the test is Python."""
     text = server.get(f"/api/file?path={LOST}")["text"]
     text = text.replace("name: lost-update", f"name: x²{'n' * 250}")
     text = re.sub(r"about: >\n(  .*\n)+", lambda _: r'about: "\0 \x1b \"\"\" \\"' + "\n", text)

@@ -1,4 +1,4 @@
-"""Files that cannot be read, names that no file has, texts that cannot be kept, and whoever saves at the same time."""
+"""Tests of unreadable files, invalid names, texts that cannot be saved, and concurrent saves."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from twopc.sim.explore.model_worker import ModelBench
 from twopc.sim.scenario.scenario_files import BYTES_MAX
 
 LOST = (SHIPPED / "immediate/lost_update.twopc.yaml").read_text(encoding="utf-8")
-#: A user who owns nothing.
+#: Id of a user who owns no file.
 _NOBODY = 65534
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One scenario, and what the tests put beside it."""
+    """A folder with one scenario, to which tests add files."""
     made = tmp_path_factory.mktemp("explored")
     (made / "good.twopc.yaml").write_text(LOST, encoding="utf-8")
     return made
@@ -41,9 +41,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def a_folder_of_somebody_else() -> Iterator[Path]:
-    """A folder that this user may not write; whoever may do everything is somebody else meanwhile."""
+    """Yield a folder that this user may not write; root becomes another user meanwhile."""
     user = os.geteuid()
-    codecs.lookup("utf-8-sig")  # somebody else may not read where it is installed
+    codecs.lookup("utf-8-sig")  # the other user may not be able to read the installation
     with tempfile.TemporaryDirectory() as name:
         (Path(name) / "closed").mkdir(mode=0o000)
         (Path(name) / "good.twopc.yaml").write_text(LOST, encoding="utf-8")
@@ -60,7 +60,7 @@ def a_folder_of_somebody_else() -> Iterator[Path]:
 
 @pytest.fixture
 def strange(folder: Path) -> Iterator[dict[str, str]]:
-    """Files that cannot be read, by path as it is shown, and words of the reason."""
+    """Files that cannot be read, by their path as shown, each with words of the reason."""
     (folder / "loop.twopc.yaml").symlink_to("loop.twopc.yaml")
     (folder / "nowhere.twopc.yaml").symlink_to("nothing.twopc.yaml")
     (folder / "long.twopc.yaml").write_text("#" * (BYTES_MAX + 1), encoding="utf-8")
@@ -83,7 +83,7 @@ def strange(folder: Path) -> Iterator[dict[str, str]]:
 def test_what_cannot_be_read_is_listed_with_its_reason(
     server: ExploreProcess, strange: dict[str, str], how: str
 ) -> None:
-    """Beside what can."""
+    """Unreadable files are listed beside the others, each with its reason."""
     files = {each["path"]: each for each in server.get(f"/api/files{how}")["files"]}
     assert files.pop("good.twopc.yaml")["error"] is None
     assert files.keys() == strange.keys()
@@ -93,7 +93,7 @@ def test_what_cannot_be_read_is_listed_with_its_reason(
 
 
 def test_what_somebody_else_keeps_closed_is_listed_with_its_reason() -> None:
-    """A file, and a folder; a file is not saved where nothing can be."""
+    """A file and a folder without permission are listed, and saving into such a folder fails."""
     with a_folder_of_somebody_else() as place:
         opened = OpenFolder(place)
         errors = {each["path"]: each["error"] for each in opened.glance()}
@@ -108,7 +108,7 @@ def test_what_somebody_else_keeps_closed_is_listed_with_its_reason() -> None:
 
 
 def test_names_that_no_file_has_are_refused(server: ExploreProcess, folder: Path) -> None:
-    """With the reason of the system."""
+    """An invalid name is refused with the operating system's reason."""
     for path, words in (
         (f"{'x' * 300}.twopc.yaml", "File name too long"),
         ("good.twopc.yaml/x.twopc.yaml", "Not a directory"),
@@ -125,7 +125,7 @@ def test_names_that_no_file_has_are_refused(server: ExploreProcess, folder: Path
 
 
 def test_a_text_is_saved_only_if_it_can_be_read_again(server: ExploreProcess, folder: Path) -> None:
-    """And has the version then that saving it has told."""
+    """A text too long to be read again is not saved; saving returns the version of the saved text."""
     body = {"path": "new.twopc.yaml", "text": "#" * (BYTES_MAX + 1), "base_version": ""}
     status, value, _ = server.ask("PUT", "/api/file", body)
     assert (status, value["kind"]) == (413, "request")
@@ -138,7 +138,7 @@ def test_a_text_is_saved_only_if_it_can_be_read_again(server: ExploreProcess, fo
 
 
 def test_who_has_got_no_answer_saves_again(server: ExploreProcess, folder: Path) -> None:
-    """What is in the file is their own text, and nobody else's change."""
+    """Saving the same text again succeeds, because the file's change is the client's own."""
     version = server.get("/api/file?path=good.twopc.yaml")["version"]
     body = {"path": "good.twopc.yaml", "text": f"{LOST}# mine\n", "base_version": version}
     first, again = (server.ask("PUT", "/api/file", body) for _ in range(2))
@@ -150,7 +150,7 @@ def test_who_has_got_no_answer_saves_again(server: ExploreProcess, folder: Path)
 def test_who_may_not_read_a_file_may_not_read_its_next_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not even before it has taken the other's place."""
+    """The temporary file of a save has the permissions of the file that it replaces from the start."""
     (tmp_path / "good.twopc.yaml").write_text(LOST, encoding="utf-8")
     (tmp_path / "good.twopc.yaml").chmod(0o600)
     folder, modes = OpenFolder(tmp_path), []
@@ -166,7 +166,7 @@ def test_who_may_not_read_a_file_may_not_read_its_next_text(
 
 
 def test_of_those_who_save_at_once_one_does(server: ExploreProcess, folder: Path) -> None:
-    """The others are told."""
+    """Of several concurrent saves of one version, one succeeds and the others get a conflict."""
     place = folder / "good.twopc.yaml"
     version = server.get("/api/file?path=good.twopc.yaml")["version"]
     bodies = [
@@ -180,7 +180,7 @@ def test_of_those_who_save_at_once_one_does(server: ExploreProcess, folder: Path
 
 
 def test_a_folder_that_becomes_a_link_meanwhile_leads_nowhere(tmp_path: Path) -> None:
-    """Whatever is swapped while a file is saved, nothing is written outside."""
+    """Nothing is written outside the folder even if a path becomes a link during a save."""
     inner, outside = tmp_path / "opened" / "inner", tmp_path / "outside"
     for each in (inner, outside):
         each.mkdir(parents=True)
@@ -208,7 +208,7 @@ def test_a_folder_that_becomes_a_link_meanwhile_leads_nowhere(tmp_path: Path) ->
 def test_what_a_scenario_is_made_of_is_read_from_files_only(
     server: ExploreProcess, folder: Path
 ) -> None:
-    """Not from a pipe, a device or the worker's input; and one that has gone meanwhile is missing."""
+    """Pipes, devices and standard input are refused as parts of a scenario, and missing files reported."""
     os.mkfifo(folder / "pipe.yaml")
     (folder / "shared.yaml").write_text("twopc: 1\ntables: {}\n", encoding="utf-8")
     for name, words in (
@@ -231,7 +231,7 @@ def test_what_a_scenario_is_made_of_is_read_from_files_only(
 
 
 def test_no_more_texts_are_kept_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While a long one is written, each pause brings another; short ones stay."""
+    """Cached texts are bounded in size: long texts are not kept, and recent short ones are."""
     monkeypatch.setattr(model_worker, "_KEPT_CHARACTERS_MAX", 4 * len(LOST))
     bench = ModelBench()
     texts = [f"{LOST}# {number}" for number in range(5)]
@@ -247,7 +247,7 @@ def test_no_more_texts_are_kept_than_fit(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_what_a_scenario_is_made_of_is_read_anew_whatever_its_clock_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file may be put back with the time of another."""
+    """A base file is read again even if its modification time has not changed."""
     monkeypatch.chdir(tmp_path)
     base = tmp_path / "base.twopc.yaml"
     base.write_text(LOST, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Who may ask, what may be read and written, and what becomes of plays that do not end."""
+"""Tests of access control, of reading and writing outside the folder, and of plays that do not end."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tests.explorer.server import WAIT_S, ExploreProcess, explored, left
 from tests.explorer.test_server import LOST, WAITS
 from twopc.server.polling import wait_for
 
-#: Of CPU, that a process has used only if it plays something endless: more than its start takes.
+#: CPU time that a process reaches only with an endless play: more than its start takes.
 _BUSY_S = 2.0
-#: A step that never ends: a loop in a routine of the scenario's own.
+#: A step that never ends: a loop in a routine of the scenario.
 ENDLESS = """
 twopc: 1
 name: endless
@@ -45,7 +45,7 @@ orders:
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[tuple[ExploreProcess, Path]]:
-    """A server, and the folder of the test's own that it serves."""
+    """A server of an empty folder, and the folder."""
     folder = tmp_path / "opened"
     folder.mkdir()
     with explored(folder) as running:
@@ -66,13 +66,13 @@ def own(tmp_path: Path) -> Iterator[tuple[ExploreProcess, Path]]:
 def test_strangers_are_refused(
     server: ExploreProcess, headers: dict[str, str], status: int, kind: str
 ) -> None:
-    """Without the link's token, under another name, from another page."""
+    """A request without the token, for another host, or from another origin is refused."""
     seen, value, _ = server.ask("GET", "/api/files", None, **headers)
     assert (seen, value["kind"]) == (status, kind)
 
 
 def test_every_answer_has_the_policy(server: ExploreProcess) -> None:
-    """The page, the answers, and what is refused: nothing may be loaded from elsewhere."""
+    """Every response has a content security policy that forbids content of other origins."""
     for path in ("/", "/api/files", "/nothing"):
         _, _, headers = server.ask("GET", path)
         policy = headers["content-security-policy"]
@@ -87,7 +87,7 @@ def test_every_answer_has_the_policy(server: ExploreProcess) -> None:
 def test_nothing_outside_of_the_folder_is_read_or_written(
     own: tuple[ExploreProcess, Path],
 ) -> None:
-    """By dots, by an absolute path, by links of files and of folders."""
+    """Neither dots, absolute paths nor links lead outside the folder."""
     running, folder = own
     outside = folder.parent / "secret"
     outside.mkdir()
@@ -107,7 +107,7 @@ def test_nothing_outside_of_the_folder_is_read_or_written(
 
 
 def test_a_pipe_keeps_nobody_waiting(own: tuple[ExploreProcess, Path]) -> None:
-    """Whoever opened it for reading would wait for a writer for ever."""
+    """A pipe is not opened for reading, which would block until a writer opens it."""
     running, folder = own
     os.mkfifo(folder / "pipe.twopc.yaml")
     assert running.get("/api/files")["files"] == []
@@ -119,7 +119,7 @@ def test_a_pipe_keeps_nobody_waiting(own: tuple[ExploreProcess, Path]) -> None:
 
 
 def test_two_tabs_do_not_lose_each_others_changes(own: tuple[ExploreProcess, Path]) -> None:
-    """Whoever saves second is told; a file that a link leads to within the folder keeps its link and mode."""
+    """The second save of one version gets a conflict; a file behind a link keeps its mode and its link."""
     running, folder = own
     (folder / "real").mkdir()
     place = folder / "real" / "x.twopc.yaml"
@@ -142,7 +142,7 @@ def test_two_tabs_do_not_lose_each_others_changes(own: tuple[ExploreProcess, Pat
 
 
 def test_a_play_that_nobody_waits_for_ends(own: tuple[ExploreProcess, Path]) -> None:
-    """Its tab is closed, or has stopped it; another process does what others wait for, and nothing of theirs is lost."""
+    """An endless play whose client disconnects is ended, and the requests of other clients succeed."""
     running, _ = own
     first = running.workers()
     connection = running.connection()
@@ -164,7 +164,7 @@ def test_a_play_that_nobody_waits_for_ends(own: tuple[ExploreProcess, Path]) -> 
 
 
 def test_a_process_that_dies_is_replaced(folder: Path) -> None:
-    """What it was at is refused with the reason; the next request is done."""
+    """When a worker is killed, at most its request fails with a reason, and the next one succeeds."""
     with explored(folder) as running, ThreadPoolExecutor() as others:
         (worker,) = running.workers()
         worker.suspend()
@@ -198,7 +198,7 @@ def test_a_process_that_dies_is_replaced(folder: Path) -> None:
     ids=lambda each: repr(each[:40]) if isinstance(each, bytes) else "",
 )
 def test_a_strange_request_is_refused(server: ExploreProcess, body: bytes, place: str) -> None:
-    """With what is wrong, and where; it does no harm."""
+    """An invalid request is refused with a reason and the place of the error."""
     connection = server.connection()
     headers = {"X-Twopc-Token": server.token, "Content-Type": "application/json"}
     connection.request("POST", "/api/play", body, headers)
@@ -210,7 +210,7 @@ def test_a_strange_request_is_refused(server: ExploreProcess, body: bytes, place
 
 
 def test_a_question_has_a_number(server: ExploreProcess) -> None:
-    """One of a length that a number may have."""
+    """A question is a number of at most a certain length."""
     for number in ("one", "-1", "", "9" * 5_000):
         status, value, _ = server.ask("GET", f"/api/lessons/answer?lesson=1&question={number}")
         assert (status, value["kind"]) == (400, "request")
@@ -218,14 +218,14 @@ def test_a_question_has_a_number(server: ExploreProcess) -> None:
 
 
 def test_a_key_of_a_request_is_none_of_the_workers_protocol(server: ExploreProcess) -> None:
-    """Nothing is stopped by it, nothing else is done, and the next request is done, too."""
+    """Extra keys of a request do not reach the protocol of the workers."""
     body = {"path": "a.twopc.yaml", "text": "twopc: 1", "stop": 7, "id": 7, "do": "templates"}
     for _ in range(2):
         assert server.post("/api/check", **body)["text"] == "twopc: 1"
 
 
 def test_it_ends_though_a_play_does_not(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Ctrl-C in the middle of an endless play, and of all orders of one: nothing is left, and nothing complained of."""
+    """Ctrl-C ends endless plays of one order and of all orders, without remaining processes or errors."""
     with explored(tmp_path) as running:
         workers = running.workers()
         endless = {"path": "endless.twopc.yaml", "text": ENDLESS, "order": ["a_spin"]}

@@ -1,4 +1,4 @@
-"""The order that is shown, on real servers beside the model."""
+"""Tests of playing the shown order on servers and comparing it with the model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.postgres
 
 
 def servers(explorer: ExploreProcess) -> list[psutil.Process]:
-    """Those of PostgreSQL, each by its first process."""
+    """Return the first process of each PostgreSQL server."""
     results = []
     for each in explorer.workers():
         with suppress(psutil.NoSuchProcess):
@@ -29,7 +29,10 @@ def servers(explorer: ExploreProcess) -> list[psutil.Process]:
 
 
 def test_servers_agree_with_the_model_and_stay_warm(server: ExploreProcess) -> None:
-    """On the same server, then without the version check: the update is lost on both; and an order by its name."""
+    """Orders, one without the version check, agree with the model, and the server is reused.
+
+    Without the check the update is lost on both. One order is chosen by its name.
+    """
     first = server.post("/api/postgres", path=LOST, order=WAITS)
     assert (first["first_difference"], first["run"]["on"]) == (None, "postgres")
     assert cards(first)["b_write"]["state"] == "refused"
@@ -50,7 +53,7 @@ def test_servers_agree_with_the_model_and_stay_warm(server: ExploreProcess) -> N
 
 
 def test_what_servers_cannot_do_is_refused(server: ExploreProcess) -> None:
-    """A protection that stays on there, with the reason."""
+    """A protection that servers cannot switch off is refused with its reason."""
     body = {"path": LOST, "order": WAITS, "switches": {"protection.fence": "off"}}
     status, value, _ = server.ask("POST", "/api/postgres", body)
     assert (status, value["kind"]) == (422, "switch")
@@ -60,7 +63,7 @@ def test_what_servers_cannot_do_is_refused(server: ExploreProcess) -> None:
 def test_a_run_on_servers_is_stopped_and_nothing_is_left(
     folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """As soon as a server is there; the next run is whole, and Ctrl-C during another ends all of it."""
+    """A run that is stopped early leaves no server, the next run is complete, and Ctrl-C ends another."""
     body = {"path": LOST, "order": WAITS}
     with explored(folder) as running:
         stopped = running.connection()
@@ -88,7 +91,7 @@ def test_a_run_on_servers_is_stopped_and_nothing_is_left(
 def test_servers_that_have_died_are_replaced(
     folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """What was played on them is refused with the reason; the next order gets others, and nothing is left."""
+    """A play on a killed server is refused with the reason, and the next one gets a new server."""
     body = {"path": LOST, "order": WAITS}
     with explored(folder) as running:
         assert running.post("/api/postgres", **body)["first_difference"] is None
@@ -106,7 +109,7 @@ def test_servers_that_have_died_are_replaced(
 
 
 def test_who_agrees_has_waited_alike(server: ExploreProcess) -> None:
-    """Also for a coordinator that is stopped, which is no session that others compare."""
+    """Agreement includes waits, even for a paused coordinator, which is no session of the scenario."""
     text = (SHIPPED / "transactional/snapshot_while_writing.twopc.yaml").read_text(encoding="utf-8")
     path = "waiting.twopc.yaml"
     (order,) = (

@@ -1,7 +1,7 @@
-"""A log reader process that can be killed: a program for tests, which forks one for each order.
+"""A log reader process that can be killed: a program for tests that forks once per order.
 
-It reads one JSON object a line and answers each with the exit code of the process, as `subprocess` counts:
-minus the signal's number if one killed it.
+It reads one JSON object per line and answers each with the exit code of the process, as
+`subprocess` reports it: minus the signal's number if a signal killed the process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from twopc.publisher.log_reader import LogReader, LogReaderProfile
 
 
 async def work(order: dict[str, Any]) -> None:
-    """One pass."""
+    """Run one pass."""
     async with LogReader(
         **order["reader"],
         reading=LogReaderProfile(**order["reading"]),
@@ -28,7 +28,7 @@ async def work(order: dict[str, Any]) -> None:
 
 
 def serve() -> None:
-    """Do what each line orders, in a process of its own."""
+    """Execute the order in each line, in a process of its own."""
     for line in sys.stdin:
         order = json.loads(line)
         pid = os.fork()
@@ -41,7 +41,7 @@ def serve() -> None:
 
 
 class Killed:
-    """The program, from outside."""
+    """The program, as tests use it."""
 
     def __init__(self) -> None:
         self._program = subprocess.Popen(
@@ -52,7 +52,7 @@ class Killed:
         )
 
     async def run(self, reader: LogReader, *, arm: str, reading: dict[str, Any]) -> int:
-        """Run a process like `reader` to its end; its exit code."""
+        """Run a process like `reader` to its end, and return its exit code."""
         order = {
             "reader": {
                 "publisher": reader.publisher,
@@ -75,7 +75,7 @@ class Killed:
         return int(answer)
 
     def close(self) -> None:
-        """End the program."""
+        """Stop the program."""
         assert self._program.stdin is not None
         assert self._program.stdout is not None
         self._program.stdin.close()

@@ -1,4 +1,4 @@
-"""A Publisher, a distribution database and a log reader with the rights that it has in earnest."""
+"""A Publisher, a distribution database and a log reader with the privileges of production."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PASSWORD = "p"
 
 @dataclass(slots=True, kw_only=True)
 class Rig:
-    """Both databases, seen by their administrator, and what makes log readers."""
+    """Both databases as their administrator sees them, and a factory of log readers."""
 
     publisher: Database
     distribution: Database
@@ -43,7 +43,7 @@ class Rig:
         points: Points | None = None,
         slot: str = SLOT,
     ) -> LogReader:
-        """A log reader, not opened; it is closed with the rig."""
+        """Return a log reader that is not open; it is closed with the rig."""
         made = LogReader(
             publisher="pub",
             publisher_dsn=self.dsn(self.publisher),
@@ -56,37 +56,37 @@ class Rig:
         return made
 
     def dsn(self, database: Database) -> str:
-        """Of the log reader's role."""
+        """Return a connection string for the log reader's role."""
         return database.server.dsn(database.name, ROLE, PASSWORD)
 
     async def reconnect(self) -> None:
-        """Connect again, after the server was away."""
+        """Connect again, after the server was down."""
         for connection in (self.pub, self.dist):
             await connection.close()
         self.pub = await AsyncConnection.connect(self.publisher.dsn, autocommit=True)
         self.dist = await AsyncConnection.connect(self.distribution.dsn, autocommit=True)
 
     async def read(self, **options: Any) -> PassResult:
-        """One pass of a log reader of its own."""
+        """Run one pass of a new log reader."""
         async with self.reader(**options) as reader:
             return await reader.run_once()
 
     async def publish(
         self, table: str, *, row_filter: str | None = None, propagation: Propagation | None = None
     ) -> None:
-        """Publish a table and let the distribution database know."""
+        """Publish a table, and register it in the distribution database."""
         await publication.publish(
             self.pub, "public", table, row_filter=row_filter, propagation=propagation
         )
         await self.tell()
 
     async def tell(self) -> None:
-        """Let the distribution database know the articles as they are."""
+        """Register the current articles in the distribution database."""
         known = await publication.distributed_articles(self.pub)
         await distribution.put_articles(self.dist, self.number, known)
 
     async def commands(self) -> list[Row]:
-        """Transaction, article, type and text of every command, in order."""
+        """Return transaction, article, type and text of every command, in order."""
         return await rows(
             self.dist,
             """
@@ -96,11 +96,11 @@ class Rig:
         )
 
     async def texts(self) -> list[str]:
-        """The texts of all commands, in order."""
+        """Return the texts of all commands, in order."""
         return [text for *_, text in await self.commands()]
 
     async def transactions(self) -> list[Row]:
-        """Everything about every transaction but where it stands."""
+        """Return all columns of every transaction except its position."""
         return await rows(
             self.dist,
             """
@@ -116,7 +116,7 @@ class Rig:
         )
 
     async def contents(self) -> list[list[Row]]:
-        """Both tables, whole."""
+        """Return the content of both tables."""
         return [
             await rows(self.dist, f"select * from msrepl.{table} order by 1, 2, 3")
             for table in ("msrepl_transactions", "msrepl_commands")
@@ -124,22 +124,22 @@ class Rig:
 
 
 async def rows(connection: Connection, query: str, *parameters: Any) -> list[Row]:
-    """What a query returns."""
+    """Return the rows of a query's result."""
     cursor = await connection.execute(query.encode(), parameters or None)
     return await cursor.fetchall()
 
 
 async def value(connection: Connection, query: str, *parameters: Any) -> Any:
-    """The one value that a query returns."""
+    """Return the only value of a query's result."""
     return (await rows(connection, query, *parameters))[0][0]
 
 
 @asynccontextmanager
 async def rig(publisher: Database, at: Database | None = None) -> AsyncIterator[Rig]:
-    """Make one. Its roles and its slot go with it, the databases do not.
+    """Make a rig; its roles and its slot are dropped at the end, its databases are not.
 
     Args:
-        at: where the distribution database is; None: in the Publisher's own.
+        at: the distribution database; None: the Publisher's own database.
     """
     at = at or publisher
     made = Rig(
@@ -181,7 +181,7 @@ async def rig(publisher: Database, at: Database | None = None) -> AsyncIterator[
 
 
 async def _roles(pub: Connection, dist: Connection) -> None:
-    """On both servers, or the one that it is; each may connect to every database there."""
+    """Create the roles on both servers, which may be one; each may connect to all databases."""
     for connection in (pub, dist):
         for role, more in ((ROLE, "replication"), (LINK, "")):
             found = await connection.execute("select from pg_roles where rolname = %s", (role,))

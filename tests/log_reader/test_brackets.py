@@ -1,4 +1,4 @@
-"""Calls in the log: one command in the place of their rows, rows beside it, or rows."""
+"""Tests of calls in the log: stored as one command instead of rows, with rows beside it, or as rows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ POSTED = RelationMessage(
     503, "msrepl", "log_message", "d",
     tuple(RelationColumn(name, 25, -1, name == "id") for name in ("id", "kind", "body")),
 )  # fmt: skip
-#: Published, and changes of it are not stored.
+#: Published, but its changes are not stored.
 UNSENT = dataclasses.replace(
     ARTICLE,
     article_id=9,
@@ -58,7 +58,7 @@ EVER = 2**63 - 1
 
 
 def routine(number: int = 20, **more: object) -> ProcArticle:
-    """A published one."""
+    """Return a published routine."""
     return ProcArticle(
         article_id=number, schema="public", name=f"r{number}", kind="p", arguments=(), **more
     )  # type: ignore[arg-type]
@@ -67,7 +67,7 @@ def routine(number: int = 20, **more: object) -> ProcArticle:
 def planner(
     *routines: ProcArticle, beside_until: int = -1, horizon: int = 0, read_to: int = 0
 ) -> LogPlanner:
-    """One that knows the article and these routines."""
+    """Return a planner that knows the article and these routines."""
     return LogPlanner(
         publisher=3,
         builder=CommandBuilder([ARTICLE, UNSENT]),
@@ -89,7 +89,7 @@ def _inserted(relation: RelationMessage, values: Mapping[str, object | None]) ->
 
 
 def begun(number: int, article: int = 20, snapshot: str = "5000:5000:") -> RowMessage:
-    """The mark at a call's beginning; its snapshot sees everything unless it is said."""
+    """Return the marker of a call's begin; by default its snapshot sees every transaction."""
     call = ProcCall(values=(str(number),)).as_text()
     return _inserted(
         CALLS, {"id": number, "article_id": article, "snapshot": snapshot, "call": call}
@@ -97,7 +97,7 @@ def begun(number: int, article: int = 20, snapshot: str = "5000:5000:") -> RowMe
 
 
 def ended(number: int, article: int = 20, failure: str | None = None) -> RowMessage:
-    """The mark at its end."""
+    """Return the marker of a call's end."""
     return _inserted(
         CALLS,
         {"id": number + 1000, "article_id": article, "opened": number, "failure": failure},
@@ -105,14 +105,14 @@ def ended(number: int, article: int = 20, failure: str | None = None) -> RowMess
 
 
 def posted(body: str) -> RowMessage:
-    """What is posted of a routine."""
+    """Return a posted message about a routine."""
     return _inserted(POSTED, {"id": 1, "kind": "procedure", "body": body})
 
 
 def read(
     one: LogPlanner, *transactions: list[Decoded]
 ) -> tuple[list[tuple[int, int, bytes]], StoredBatch]:
-    """Article, type and text of every command that is made of these."""
+    """Return article, type and text of every command made of these transactions, and the batch."""
     feed(one, [TABLE, MARKER, CALLS, POSTED, OTHER])
     for each in transactions:
         feed(one, each)
@@ -122,12 +122,12 @@ def read(
 
 
 def rows(count: int, shift: int = 0) -> list[tuple[int, int]]:
-    """Article and type of so many inserted rows."""
+    """Return article and type of `count` inserted rows."""
     return [(7 + shift, 1)] * count
 
 
 def kinds(commands: list[tuple[int, int, bytes]]) -> list[tuple[int, int]]:
-    """Without texts."""
+    """Return articles and types without texts."""
     return [(article, kind) for article, kind, _ in commands]
 
 
@@ -162,7 +162,7 @@ def test_rows_are_stored_beside_the_call() -> None:
 
 
 def test_a_learned_command_is_stored_beside_as_well() -> None:
-    """After some hundred rows of a shape they are read by an expression."""
+    """Rows read by a learned expression, after some hundred of one shape, are stored beside the call."""
     one = planner(routine(), beside_until=EVER)
     commands, _ = read(
         one, transaction(10, begun(1), *map(insert, range(500)), ended(1), insert(3))
@@ -182,7 +182,7 @@ def test_a_call_over_several_blocks() -> None:
 
 @pytest.mark.parametrize("known", [True, False])
 def test_the_outermost_call_counts(known: bool) -> None:
-    """If it is not stored, what it calls is judged by itself."""
+    """Only the outermost stored call becomes a command; one within a call that is not stored is judged."""
     one = planner(*([routine(20)] if known else []), routine(21))
     commands, _ = read(
         one,
@@ -194,7 +194,7 @@ def test_the_outermost_call_counts(known: bool) -> None:
 
 
 def test_a_call_among_filtered_rows() -> None:
-    """Blocks are read before they are fed then; a call that ends within one hides nothing behind it."""
+    """Rows behind the end of a call in a block are filtered, although the block is scanned before."""
     filtered = dataclasses.replace(ARTICLE, article=dataclasses.replace(ITEM, row_filter="id > 0"))
     one = LogPlanner(
         publisher=3,
@@ -265,7 +265,7 @@ def test_a_writer_of_other_tables_does_not_count() -> None:
     ids=["no command", "truncate", "a call", "an obstacle", "a definition"],
 )
 def test_who_else_is_a_writer(writer: list[RowMessage]) -> None:
-    """Of the same tables, whatever is stored of it."""
+    """A transaction is a writer of its tables even if it stores no command for them."""
     declared = routine(reads=("other",), writes=("other",))
     commands, batch = read(
         planner(declared, routine(21, writes=("other",), reads=("other",))),
@@ -277,7 +277,7 @@ def test_who_else_is_a_writer(writer: list[RowMessage]) -> None:
 
 
 def test_a_declared_table_that_is_gone() -> None:
-    """Under its new name somebody may have written it."""
+    """A declared table that does not exist counts as written, because it may have been renamed."""
     gone = routine(reads=("gone",), writes=("gone",))
     _, batch = read(
         planner(gone),
@@ -317,7 +317,7 @@ def test_what_was_stored_already_is_not_known() -> None:
 
 
 def test_the_horizon_goes_with_the_batch() -> None:
-    """The highest writer; whoever begins there knows nothing of before."""
+    """A batch carries the highest writer as horizon, before which the next reader knows no writers."""
     one = planner(routine(), horizon=800)
     _, batch = read(one, transaction(10, insert(1), xid=910), transaction(20, insert(1), xid=905))
     assert batch.horizon == 910
@@ -355,7 +355,7 @@ def test_transaction_ids_beyond_32_bits() -> None:
     assert batch.horizon == 2**32 + 3 or batch.horizon == 2**32 + 5
 
 
-# -- marks of branches, definitions, errors -------------------------------------------------------
+# -- branch markers, definitions, errors ----------------------------------------------------------
 
 
 def test_after_another_mark_calls_travel_as_rows() -> None:
@@ -366,7 +366,7 @@ def test_after_another_mark_calls_travel_as_rows() -> None:
         ),
     )
     assert kinds(commands) == [(20, 30), (7, 1)]
-    assert batch.remarked == []  # nothing of it was streamed: all carries the last mark
+    assert batch.remarked == []  # no part was streamed: all commands have the last mark
 
 
 def test_a_definition_is_carried_where_it_stands() -> None:

@@ -1,4 +1,4 @@
-"""Calls of published routines at a real Publisher, read from its log and stored."""
+"""Tests of calls of published routines on a Publisher, read from its log and stored."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ GIVE_RAISE = """
 create procedure give_raise(pct numeric) language sql
 as $$ update item set price = price * (100 + pct) / 100 $$
 """
-#: As little as possible at a time, so that parts of transactions are stored.
+#: Reads as little as possible at a time, so that parts of transactions are stored.
 LITTLE = LogReaderProfile(catch_up_bytes=0, store_bytes=1, peek_messages=1)
 
 
 @pytest.fixture
 async def called(make_database: MakeDatabase) -> AsyncIterator[Rig]:
-    """A Publisher with the table ``item`` of three rows, the routine ``give_raise`` of which calls are stored,
-    and one read-only Subscriber."""
+    """A Publisher with three rows in ``item``, stored calls of ``give_raise``, and a read-only Subscriber."""
     async with rig(make_database(), make_database()) as made:
         await made.pub.execute(
             "create table item (id int primary key, price numeric); "
@@ -38,7 +37,7 @@ async def called(make_database: MakeDatabase) -> AsyncIterator[Rig]:
 
 
 async def publish(made: Rig, name: str, *, mode: str = "read only") -> ProcArticle:
-    """Publish a routine, let a Subscriber have it, and store its calls."""
+    """Publish a routine, subscribe a Subscriber to it, and store its calls."""
     article = await proc_execution.publish_procedure(made.pub, "public", name)
     await distribution.put_proc_article(made.dist, made.number, article)
     known = [each.article_id for each in await distribution.articles(made.dist, made.number)]
@@ -53,18 +52,18 @@ async def publish(made: Rig, name: str, *, mode: str = "read only") -> ProcArtic
 
 
 async def switch(made: Rig) -> None:
-    """Store the calls that are wanted."""
+    """Store the calls of routines with subscriptions."""
     await proc_execution.set_called(made.pub, await distribution.set_calls(made.dist, made.number))
 
 
 async def call(made: Rig, *statements: str) -> None:
-    """One serializable transaction, of a call unless something else is said."""
+    """Run a serializable transaction, by default with one call."""
     text = "; ".join(statements or ("call give_raise(10)",))
     await made.pub.execute(f"begin isolation level serializable; {text}; commit".encode())
 
 
 async def kinds(made: Rig) -> list[tuple[int, int]]:
-    """Transaction and type of every command."""
+    """Return transaction and type of every command."""
     return [(at, kind) for at, _, kind, _ in await made.commands()]
 
 
@@ -110,7 +109,7 @@ async def test_what_is_rolled_back_is_not_stored(called: Rig) -> None:
 
 
 async def test_a_prepared_caller(called: Rig) -> None:
-    """Its call is stored where it was committed: between, somebody wrote whom it did not see."""
+    """A prepared call is stored at its commit, as rows if an unseen writer committed before."""
     for gid, between in (("g1", False), ("g2", True)):
         await called.pub.execute(
             f"begin isolation level serializable; call give_raise(10); prepare transaction '{gid}'".encode()
@@ -126,7 +125,7 @@ async def test_a_prepared_caller(called: Rig) -> None:
 
 
 async def test_a_writer_that_was_not_seen_counts_after_a_restart(called: Rig) -> None:
-    """A reader that begins anew knows how far writers were known, and no more."""
+    """After a restart, a call becomes rows if its snapshot precedes the horizon of known writers."""
     other = await called.pub.__class__.connect(called.publisher.dsn, autocommit=True)
     async with other:
         await other.execute("begin isolation level serializable; select from item")
@@ -142,8 +141,10 @@ async def test_a_writer_that_was_not_seen_counts_after_a_restart(called: Rig) ->
 
 @pytest.mark.parametrize("between", [False, True])
 async def test_an_obstacle_that_the_caller_has_not_seen(called: Rig, between: bool) -> None:
-    """Its snapshot is older than the trigger, which fires all the same; also where a reader that has stored
-    nothing of that ended between."""
+    """A call becomes rows if its snapshot precedes a trigger, which fires nevertheless.
+
+    The same holds if a reader that stored nothing has read the trigger's definition in between.
+    """
     other = await called.pub.__class__.connect(called.publisher.dsn, autocommit=True)
     async with other:
         await other.execute("begin isolation level serializable; select 1 from pg_class limit 1")
@@ -161,7 +162,7 @@ async def test_an_obstacle_that_the_caller_has_not_seen(called: Rig, between: bo
 
 
 async def test_nobody_takes_calls_any_more(called: Rig) -> None:
-    """What was marked before, and is read after, travels as rows."""
+    """Calls marked before the last subscription was dropped, but read later, become rows."""
     await call(called)
     await distribution.drop_subscription(called.dist, called.number, "sub read only")
     await switch(called)
@@ -187,7 +188,7 @@ async def test_rows_beside_for_who_changes_its_copy(called: Rig) -> None:
 
 
 async def test_killed_within_a_call(called: Rig) -> None:
-    """Rows beside are streamed before the call is; a reader that dies there leaves nothing of them."""
+    """A log reader that crashes within a call leaves no streamed rows of the call behind."""
     await distribution.add_subscription(
         called.dist, called.number, 1, "sub2", status=distribution.ACTIVE
     )

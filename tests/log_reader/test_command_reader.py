@@ -1,4 +1,4 @@
-"""The short way from a message to a command gives what the long one gives, whatever was learned before."""
+"""Tests that commands read by learned expressions equal those of decoder and builder."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from twopc.publisher.pgoutput import (
 from twopc.sim.model.distribution.packets import encode
 
 V1, V2 = b"00000000-0000-0000-0000-000000000001", b"00000000-0000-0000-0000-000000000002"
-#: Lengths often, for something to be learned, and now and then anything.
+#: Frequent lengths, so that expressions are learned, and sometimes arbitrary values.
 OFTEN = st.sampled_from(
     [b"", b"1", b"22", b"333", b"tt", b"n", b"u", b"N\0\4", b't\0\0\0\1"', b'"', b"\\", b"x" * 34]
 )
@@ -60,7 +60,7 @@ HERE = relation(*names_of(ARTICLES[0]))
 
 @contextmanager
 def learning(after: int = 1, lengths: int = 16) -> Iterator[None]:
-    """From single messages, of which none is left out."""
+    """Learn expressions from single messages, and examine every message."""
     with (
         patch("twopc.publisher.commands.reader._LEARNED_AFTER", after),
         patch("twopc.publisher.commands.reader._LEARNED_AFTER_PER_COLUMN", 0),
@@ -71,7 +71,7 @@ def learning(after: int = 1, lengths: int = 16) -> Iterator[None]:
 
 
 class Both:
-    """A reader beside what it must agree with."""
+    """A reader beside the decoder and builder with which it must agree."""
 
     def __init__(self, *articles: DistributedArticle, here: RelationMessage = HERE) -> None:
         self.builder = CommandBuilder(articles)
@@ -80,7 +80,7 @@ class Both:
         self.read(encode(here))
 
     def read(self, data: bytes) -> Decoded | Command:
-        """What the reader makes of it, compared."""
+        """Return the reader's result, compared with that of decoder and builder."""
         try:
             expected = self.decoder.decode(data)
         except RemoteProtocolError as error:
@@ -100,7 +100,7 @@ class Both:
         return found
 
     def learned(self, *messages: bytes) -> bool:
-        """The last of these messages is read the short way."""
+        """Return whether the last message is read by a learned expression."""
         found = [self.read(message) for message in messages]
         return type(found[-1]) is tuple
 
@@ -111,7 +111,7 @@ def _marks(values: Values | None) -> list[bool]:
 
 @st.composite
 def messages(draw: Any) -> bytes:
-    """A change."""
+    """Draw a change."""
     rows = st.lists(draw(st.sampled_from([OFTEN, VALUE])), min_size=4, max_size=4)
     new = draw(rows)
     operation = draw(st.sampled_from(["ins", "upd", "upd", "upd", "del"]))
@@ -131,7 +131,7 @@ def messages(draw: Any) -> bytes:
 
 
 def damaged(data: bytes, at: int, how: int, put: bytes) -> bytes:
-    """Cut short, or something else, or more or less of something, at some place."""
+    """Return a message that is cut short, changed, shortened or extended at a position."""
     at %= len(data)
     return data[:at] if how == 3 else data[:at] + put + data[at + how :]
 
@@ -153,7 +153,7 @@ def test_any_messages(
     after: int,
     lengths: int,
 ) -> None:
-    """Whatever is learned, in whichever order, and what comes then is like it or nearly."""
+    """The reader agrees for any messages, learned in any order, and for similar and damaged ones."""
     with learning(after, lengths):
         both = Both(made)
         for data in [*found] * 3:
@@ -167,7 +167,7 @@ def test_any_messages(
 
 
 def test_a_length_that_is_not_that_of_its_value() -> None:
-    """Where lengths are not listed, as where they are."""
+    """A wrong length is refused, whether an expression lists the lengths or not."""
     for lengths in (0, 16):
         with learning(lengths=lengths):
             both = Both(ARTICLES[0])
@@ -188,7 +188,7 @@ def test_a_length_that_is_not_that_of_its_value() -> None:
 
 
 def test_an_old_row_without_its_version_is_none() -> None:
-    """Though a version that is NULL was met among new ones."""
+    """An old row whose version is NULL is not read as one with a version."""
     with learning():
         both = Both(ARTICLES[0])
         first, null, second = ([b"1", b"2", b"3", version] for version in (V1, None, V2))
@@ -198,7 +198,7 @@ def test_an_old_row_without_its_version_is_none() -> None:
 
 
 def rows(count: int, seed: int = 1) -> list[list[bytes | None]]:
-    """As tables have them."""
+    """Return rows with typical values."""
     chance = Random(seed)
     return [
         [
@@ -225,7 +225,7 @@ def test_most_of_what_is_usual_is_read_the_short_way(made: DistributedArticle) -
 
 
 def test_long_texts_of_any_length() -> None:
-    """Their lengths cannot be listed; quotes and backslashes are not for the short way."""
+    """Long texts of many lengths are read by expressions, except texts with quotes or backslashes."""
     both, chance = Both(ARTICLES[0]), Random(1)
     kinds = []
     for row in rows(1000):
@@ -233,7 +233,7 @@ def test_long_texts_of_any_length() -> None:
         now = [row[0], b"-1", row[2], V2]
         both.read(encode(insert(HERE, row)))
         both.read(encode(update(HERE, row, now)))
-        # what is too large for the row itself is not sent again
+        # a large value stored out of line is not sent again
         sent = [*now[:2], UNCHANGED, now[3]]
         kinds.append(type(both.read(encode(update(HERE, row, now), sent))))
         for value in (b'"', b"\\", b"\0"):
@@ -254,7 +254,7 @@ def test_a_quote_is_not_for_the_short_way_unless_it_stays_where_it_is() -> None:
 
 
 def test_null() -> None:
-    """Where it stays, comes or goes."""
+    """A NULL that stays, appears or disappears is read by an expression."""
     with learning():
         both = Both(ARTICLES[0])
         for old, new in ((None, None), (b"1", None), (None, b"1")):
@@ -264,7 +264,7 @@ def test_null() -> None:
 
 
 def test_a_value_that_did_not_change_is_not_sent() -> None:
-    """Though the message is one in which it could have changed."""
+    """An unchanged column is recognised in a message whose shape has a changed one."""
     with learning():
         both = Both(ARTICLES[0])
         old = [b"1", b"2", b"3", V1]
@@ -274,7 +274,7 @@ def test_a_value_that_did_not_change_is_not_sent() -> None:
 
 
 def test_a_relation_that_is_announced_again() -> None:
-    """What was learned stays if it is the same, else it is forgotten."""
+    """An expression is kept if a relation is announced unchanged, and dropped if it has changed."""
     with learning():
         both = Both(ARTICLES[0])
         data = encode(insert(HERE, [b"1", b"2", b"3", V1]))
@@ -294,7 +294,7 @@ def test_a_relation_that_is_announced_again() -> None:
         (article(*columns(4), row_filter="c1 > 1"),),
         (article(*columns(4), how=propagation("SQL", "MCALL", "XCALL")),),
         (article(*columns(4), how=propagation("NONE", "NONE", "NONE")),),
-        (article(*columns(3)),),  # does not fit
+        (article(*columns(3)),),  # does not match
         (
             article(
                 Column(name="c1", type="integer", generated="c2 + 1"),
@@ -314,7 +314,7 @@ def test_what_has_no_short_way(made: Sequence[DistributedArticle]) -> None:
 
 
 def test_where_nothing_comes_again_nothing_is_tried() -> None:
-    """And little is kept meanwhile; it is tried again later."""
+    """Without repeating shapes, learning pauses, keeps little data, and resumes later."""
     with patch("twopc.publisher.commands.reader._RESTED_FOR", 10):
         both, chance = Both(ARTICLES[0]), Random(1)
         learner = None
@@ -330,7 +330,7 @@ def test_where_nothing_comes_again_nothing_is_tried() -> None:
 
 
 def test_many_shapes() -> None:
-    """Only some are kept, those that come now."""
+    """Only a bounded number of recent shapes has expressions."""
     with learning():
         wide = article(*columns(12))
         here = relation(*names_of(wide))

@@ -1,4 +1,4 @@
-"""What the log reader costs: nothing while nothing is committed, and bounded memory whatever is."""
+"""Tests of the log reader's costs: none while nothing is committed, and bounded memory."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from twopc.publisher.log_reader.wal import ServerWal
 
 _log = logging.getLogger(__name__)
 
-#: One transaction of so many rows, about 450 bytes each, is in the log as a tenth of a gigabyte.
+#: Number of rows, about 450 bytes each, of a transaction with a tenth of a gigabyte of WAL.
 HUGE = 200_000
-#: What a process may need beyond what it had before: blocks of messages and of rows, and libpq's buffers.
+#: Additional memory of a process: blocks of messages and of rows, and libpq's buffers.
 MEMORY_MB = 32
 
 _MEASURED = """
@@ -45,7 +45,7 @@ asyncio.run(main(json.loads(sys.argv[1])))
 
 
 async def decoded(rig: Rig) -> tuple[Any, ...]:
-    """How much the slot has decoded, by the server's count."""
+    """Return the slot's decoding statistics of the server."""
     await rig.pub.execute("select pg_stat_force_next_flush()")
     return (
         await rows(
@@ -58,7 +58,7 @@ async def decoded(rig: Rig) -> tuple[Any, ...]:
 
 
 async def mean_pass_ms(reader: LogReader, passes: int) -> float:
-    """How long a pass takes that finds nothing."""
+    """Return the mean duration of passes that find nothing."""
     began = time.perf_counter()
     for _ in range(passes):
         assert (await reader.run_once()).transactions == 0
@@ -69,7 +69,7 @@ async def mean_pass_ms(reader: LogReader, passes: int) -> float:
 async def test_idle_passes_behind_a_large_open_transaction_are_cheap(
     both: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They neither decode nor peek."""
+    """Idle passes neither decode nor peek while a large transaction is open."""
     async with both.reader() as reader:
         await reader.run_once()
         async with both.pub.transaction(force_rollback=True):
@@ -93,7 +93,7 @@ async def test_idle_passes_behind_a_large_open_transaction_are_cheap(
             means_ms = [await mean_pass_ms(reader, 200) for _ in range(3)]
             assert await decoded(both) == before
             _log.info("idle passes take %s ms", ", ".join(f"{mean:.2f}" for mean in means_ms))
-            # and what others commit meanwhile is read at once
+            # a commit of another session is read at once
             writer = both.publisher.connect()
             with writer:
                 writer.execute("insert into item (id) values (-1)")
@@ -110,7 +110,7 @@ async def test_idle_passes_behind_a_large_open_transaction_are_cheap(
 async def test_a_huge_transaction_needs_little_memory(
     both: Rig, how: str, count: int, trace: bool
 ) -> None:
-    """And is stored in several commits, of which the last one counts."""
+    """A huge transaction is stored in several commits, in bounded memory."""
     await both.pub.execute(
         f"insert into item (id, name) select n, repeat('x', 400) from generate_series(1, {count}) n".encode()
     )
@@ -145,7 +145,7 @@ async def test_a_huge_transaction_needs_little_memory(
 async def test_the_server_decodes_in_the_memory_of_the_profile(
     both: Rig, catch_up_bytes: int
 ) -> None:
-    """A transaction that fits into it is not spilled to disk. A setting of the server that is higher stays."""
+    """A transaction that fits into the profile's memory is not spilled, and a higher setting is kept."""
     for place, (setting, asked, spilled) in enumerate(
         (
             ("64kB", LogReaderProfile().decoding_bytes, False),
@@ -165,7 +165,7 @@ async def test_the_server_decodes_in_the_memory_of_the_profile(
         reading = LogReaderProfile(catch_up_bytes=catch_up_bytes, decoding_bytes=asked)
         assert (await both.read(reading=reading)).commands == 2000
         deadline = time.monotonic() + 60
-        while (after := await decoded(both))[1] == before[1]:  # counted behind the last message
+        while (after := await decoded(both))[1] == before[1]:  # sent after the messages
             assert time.monotonic() < deadline
         assert (after[2] > before[2]) is spilled
 
@@ -173,7 +173,10 @@ async def test_the_server_decodes_in_the_memory_of_the_profile(
 async def test_a_new_session_decodes_little_of_what_is_stored(
     both: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not the large transaction before, not even if nothing of it was sent: the slot begins behind a snapshot."""
+    """A new session does not decode a large stored transaction, even if nothing of it was sent.
+
+    The log reader logs a snapshot, from which the slot can restart.
+    """
     snapshots = []
     log_snapshot = ServerWal.log_snapshot
 
@@ -184,7 +187,7 @@ async def test_a_new_session_decodes_little_of_what_is_stored(
     monkeypatch.setattr(ServerWal, "log_snapshot", counted)
     async with both.reader(reading=LogReaderProfile(snapshot_bytes=1 << 20)) as reader:
         await reader.run_once()
-        snapshots.clear()  # the server logs one by itself only every 15 seconds
+        snapshots.clear()  # the server itself logs one only every 15 seconds
         await both.pub.execute("create table unpublished (text text)")
         await both.pub.execute(
             "insert into unpublished select repeat(md5(n::text), 10) from generate_series(1, 10000) n"
@@ -206,7 +209,7 @@ async def test_a_new_session_decodes_little_of_what_is_stored(
 
 
 async def test_a_long_backlog_is_peeked_at_and_then_followed(both: Rig) -> None:
-    """Whether it was there at first, or grew while the reader was looking elsewhere."""
+    """A long backlog is read by peeking, both at the start and when it grows between passes."""
     small_transactions = """
         do $$ begin for n in {}..{} loop
             insert into item (id, name) values (n, repeat('x', 100)); commit;

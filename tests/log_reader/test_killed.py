@@ -1,4 +1,4 @@
-"""Killed between any two statements, or with its slot set back: what is stored is complete and not changed."""
+"""Tests of log readers that are killed, or whose slot is set back: commands are complete and unchanged."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def killed() -> Iterator[Killed]:
 
 
 async def commit_some(rig: Rig, first: int) -> list[list[int]]:
-    """Small transactions around a large one; the keys that each of them inserts."""
+    """Commit small transactions around a large one, and return the keys that each of them inserts."""
     made = [[first], [first + 1, first + 2], list(range(first + 3, first + WIDTH)), [first + WIDTH]]
     for keys in made:
         await rig.pub.execute(
@@ -43,7 +43,7 @@ async def commit_some(rig: Rig, first: int) -> list[list[int]]:
 
 
 async def stored(rig: Rig) -> list[list[int]]:
-    """The keys that each stored transaction inserts, in order."""
+    """Return the keys that each stored transaction inserts, in order."""
     found = await rows(
         rig.dist,
         """
@@ -62,7 +62,7 @@ async def stored(rig: Rig) -> list[list[int]]:
 @pytest.mark.parametrize("how", READINGS)
 @pytest.mark.parametrize("point", LOG_READER_POINTS)
 async def test_killed_at_any_point(both: Rig, killed: Killed, point: str, how: str) -> None:
-    """Again and again at the same point, until it comes through, or does not come past it."""
+    """A log reader killed repeatedly at the same point stores each transaction once and completely."""
     reading = {**READINGS[how], "store_bytes": 20_000}
     await both.pub.execute("select pg_copy_logical_replication_slot(%s, %s)", (SLOT, OLD_SLOT))
     committed: list[list[int]] = []

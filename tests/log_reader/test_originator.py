@@ -1,4 +1,4 @@
-"""Who a transaction came from: read from its branch marker, which nobody else can write."""
+"""Tests of a transaction's originator, which its branch marker proves."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ call msrepl.sp_mssync_ins_item(
 
 
 class Links:
-    """Subscribers of a rig, each with its link role."""
+    """Subscribers of a rig, each with a link role."""
 
     def __init__(self, made: Rig) -> None:
         self.rig = made
@@ -32,7 +32,7 @@ class Links:
         self.roles: dict[str, str] = {}
 
     async def add(self, subscriber: str) -> None:
-        """Register a Subscriber at both databases."""
+        """Register a Subscriber in both databases."""
         found, password = await subscriptions.add_subscription(self.rig.pub, subscriber)
         server, name = self.rig.publisher.server, self.rig.publisher.name
         self.dsns[subscriber] = server.dsn(name, found.link_role, password)
@@ -46,7 +46,7 @@ class Links:
         )
 
     async def prepare(self, subscriber: str, gid: str, *keys: int) -> None:
-        """Prepare a branch that inserts rows, as the Subscriber's link does."""
+        """Prepare a branch that inserts rows, as a Subscriber's link does."""
         async with await AsyncConnection.connect(self.dsns[subscriber], autocommit=True) as link:
             await link.execute("begin")
             for at, key in enumerate(keys):
@@ -54,7 +54,7 @@ class Links:
             await link.execute(f"prepare transaction '{gid}'".encode())
 
     async def remove(self) -> None:
-        """Forget them."""
+        """Remove the Subscribers."""
         for subscriber in self.dsns:
             await subscriptions.drop_subscription(self.rig.pub, subscriber)
 
@@ -70,7 +70,7 @@ async def links(both: Rig) -> AsyncIterator[Links]:
 
 
 async def originators(made: Rig) -> list[tuple[str | None, int, list[int]]]:
-    """Originator, marks and keys of each transaction; commands carry the transaction's originator."""
+    """Return originator, marks and keys of each transaction; assert that its commands agree."""
     found = await rows(
         made.dist,
         """
@@ -126,7 +126,7 @@ async def test_it_survives_a_crash_and_the_hand_of_another_process() -> None:
 
 
 async def test_an_application_cannot_forge_it(both: Rig, links: Links) -> None:
-    """Neither by the marker, nor by a message, an origin, or a table of that name elsewhere."""
+    """An application cannot forge the originator by marker, message, origin or a table of that name."""
     async with await AsyncConnection.connect(
         both.publisher.server.dsn(both.publisher.name, LINK, "p"), autocommit=True
     ) as app:
@@ -162,7 +162,10 @@ async def test_an_application_cannot_forge_it(both: Rig, links: Links) -> None:
 async def test_the_last_of_two_marks_counts_and_both_are_counted(
     both: Rig, links: Links, store_bytes: int
 ) -> None:
-    """As no sync call would do it: the administrator writes the markers."""
+    """The last of several marks is the originator, and distinct marks are counted.
+
+    The administrator writes the markers, because sync procedures never write two.
+    """
     async with both.pub.transaction():
         for subscriber, key in (("sub1", 1), ("sub1", 2), ("sub2", 3)):
             await both.pub.execute("delete from msrepl.branch_marker")
@@ -200,7 +203,7 @@ async def test_a_new_subscriber_is_known_to_a_reader_at_work(both: Rig, links: L
         await both.pub.execute("commit prepared 'twopc:c:1:1:pub'")
         await reader.run_once()
         assert await originators(both) == [("sub3", 1, [1])]
-        # the same name again gets another number
+        # a new Subscriber of the same name gets another number
         await subscriptions.drop_subscription(both.pub, "sub3")
         await both.dist.execute("delete from msrepl.msrepl_originators where srvname = 'sub3'")
         await links.add("sub3")
@@ -221,7 +224,7 @@ async def test_a_mark_of_somebody_unknown_is_counted(both: Rig, links: Links) ->
 async def test_the_distribution_database_may_be_the_publishers_own(
     make_database: MakeDatabase,
 ) -> None:
-    """What the log reader stores is not read as something to distribute."""
+    """Rows that the log reader stores in the Publisher's own database are not distributed."""
     async with rig(make_database()) as made:
         await made.pub.execute("create table item (id int primary key, name text, price int)")
         await made.publish("item")

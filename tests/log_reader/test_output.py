@@ -1,4 +1,4 @@
-"""Values look the same whatever the server, the database or the role has set; and other things in the log."""
+"""Tests that settings do not affect stored values, and tests of other records in the log."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ async def test_messages_and_unpublished_tables_are_nothing(both: Rig) -> None:
 
 
 async def test_row_filters_are_asked(both: Rig) -> None:
-    """Among other tables' changes, in one transaction, and in order."""
+    """Filtered rows keep their order among other tables' changes in one transaction."""
     await both.pub.execute("create table bid (id int primary key, price int)")
     await both.publish("bid", row_filter="price > 10")
     async with both.pub.transaction():
@@ -147,7 +147,7 @@ async def test_row_filters_are_asked(both: Rig) -> None:
 async def test_row_filters_are_asked_behind_what_was_learned(
     both: Rig, scans: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Changes of which there were many are read together, up to one that is to be compared."""
+    """Rows to be filtered end a run of changes that are scanned together."""
     monkeypatch.setattr(LogPlanner, "scans_changes", scans)
     await both.pub.execute("create table bid (id int primary key, price int)")
     await both.publish("bid", row_filter="price > 10")

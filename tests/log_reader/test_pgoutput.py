@@ -1,4 +1,4 @@
-"""The decoder: every kind of message there and back, values of any bytes, and what it refuses."""
+"""Tests of the decoder: every kind of message is read as written, and invalid ones are refused."""
 
 from __future__ import annotations
 

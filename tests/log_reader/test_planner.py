@@ -1,4 +1,4 @@
-"""The planner on made-up messages: rows do not depend on how messages are cut into blocks."""
+"""Tests of the planner with constructed messages: the cut into blocks does not change its rows."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ ORIGINATORS = {"link_a": 11, "link_b": 12}
 
 
 def planner(read_to: int = 0, next_xid: int = 1000) -> LogPlanner:
-    """One that knows the article and two originators."""
+    """Return a planner that knows the article and two originators."""
     return LogPlanner(
         publisher=3,
         builder=CommandBuilder([ARTICLE]),
@@ -61,28 +61,28 @@ def planner(read_to: int = 0, next_xid: int = 1000) -> LogPlanner:
 
 
 def insert(key: int) -> RowMessage:
-    """A row."""
+    """Return the insert of a row."""
     return RowMessage(TABLE, "ins", None, [str(key).encode(), b"v"], False)
 
 
 def mark(role: str | None, *, fence: bool = False) -> RowMessage:
-    """A branch marker."""
+    """Return the insert of a branch marker."""
     originator = None if role is None else role.encode()
     return RowMessage(MARKER, "ins", None, [b"gid", originator, b"t" if fence else b"f"], False)
 
 
 def transaction(lsn: int, *changes: RowMessage, xid: int = 900) -> list[Decoded]:
-    """As the log has it."""
+    """Return a transaction's messages as in the log."""
     return [BeginMessage(lsn, lsn * 10, xid), *changes, CommitMessage(lsn, lsn + 8, lsn * 10)]
 
 
 def feed(one: LogPlanner, messages: list[Decoded]) -> None:
-    """In one block."""
+    """Feed messages in one block."""
     one.feed([encode(message) for message in messages])
 
 
 def rows_of(rows: Iterable[bytes]) -> tuple[list[tuple[int, ...]], list[tuple[Any, ...]]]:
-    """Transactions and commands in blocks, which are looked at themselves."""
+    """Return transactions and commands of blocks, which are checked."""
     return checked(unpacked(b"".join(rows)))
 
 
@@ -235,7 +235,7 @@ def test_ids_are_followed_over_the_end_of_an_epoch() -> None:
 def test_blocks_are_of_a_bounded_size(
     limit: str, streamed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Small transactions share one, a large one has several; no transaction shares its parts."""
+    """Small transactions share a block, a large one has several, and its parts share none."""
     monkeypatch.setattr(rows, limit, 4 if limit == "BLOCK_COMMANDS" else 40)
     one = planner()
     feed(one, [TABLE])

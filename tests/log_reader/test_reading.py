@@ -1,4 +1,4 @@
-"""What is committed at the Publisher is stored: whole, in order, once, by either source."""
+"""Tests that committed changes are stored completely, in order and once, by either source."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import pytest
 from tests.log_reader.rig import Rig, rows, value
 from twopc.publisher.log_reader import LogReaderProfile
 
-#: Either source, whatever there is to read.
+#: Profiles that always use one source.
 PEEKING = LogReaderProfile(catch_up_bytes=0)
 LIVE = LogReaderProfile(catch_up_bytes=1 << 40)
-#: As little as possible at a time.
+#: Smallest amounts per step.
 SMALL = {"read_batch_size": 1, "store_bytes": 1, "peek_messages": 1}
 
 
@@ -24,7 +24,7 @@ SMALL = {"read_batch_size": 1, "store_bytes": 1, "peek_messages": 1}
     ids=["peek", "live", "peek little", "live little"],
 )
 def reading(request: pytest.FixtureRequest) -> LogReaderProfile:
-    """How to read."""
+    """The profile of the log reader."""
     found: LogReaderProfile = request.param
     return found
 

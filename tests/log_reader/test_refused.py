@@ -1,4 +1,4 @@
-"""What stops a log reader, and what it says then; and how it goes on when that is mended."""
+"""Tests of errors that stop a log reader, their messages, and how it continues after repair."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ QUICK = LogReaderProfile(takeover_s=0.2, release_s=0.2)
 
 
 class InterruptionError(Exception):
-    """What ends a log reader in between."""
+    """Ends a log reader in the middle of a pass."""
 
 
 async def history(rig: Rig) -> list[tuple[Any, ...]]:
-    """Events and messages."""
+    """Return events and messages of the history."""
     return await rows(
         rig.dist, "select event, message from msrepl.msdistribution_history order by id"
     )
@@ -76,7 +76,7 @@ async def test_a_second_reader_of_a_slot_is_refused(both: Rig, how: str) -> None
 
 
 async def test_a_stranger_who_holds_its_lock_keeps_no_reader_away(both: Rig) -> None:
-    """Any role may take any advisory lock: it does not count, and hides no other reader."""
+    """An advisory lock of another role neither keeps a log reader out nor hides another log reader."""
     publisher = both.publisher
     async with await AsyncConnection.connect(publisher.dsn, autocommit=True) as admin:
         await admin.execute("create role stranger login password 'x'")
@@ -119,7 +119,7 @@ async def test_so_is_a_reader_of_a_slot_that_a_stranger_reads(both: Rig, peek: b
 
 
 async def test_two_readers_with_two_slots_do_not_store_twice(both: Rig) -> None:
-    """Each finds that the other has moved the mark."""
+    """Each reader detects that the other has moved the stored position."""
     await both.pub.execute("select pg_copy_logical_replication_slot(%s, 'msrepl_b')", (SLOT,))
     async with both.reader() as first, both.reader(slot="msrepl_b") as second:
         await first.run_once()
@@ -136,7 +136,10 @@ async def test_two_readers_with_two_slots_do_not_store_twice(both: Rig) -> None:
 async def test_two_readers_with_two_slots_do_not_store_parts_of_the_same(
     both: Rig, begun: bool
 ) -> None:
-    """The one that comes later removes the other's parts, and may have stored its own, when that goes on."""
+    """A reader that starts later removes the other's parts; the earlier reader fails.
+
+    The later reader may have stored parts of its own by then.
+    """
     await both.pub.execute("select pg_copy_logical_replication_slot(%s, 'msrepl_b')", (SLOT,))
     points, parts = Points(), LogReaderProfile(store_bytes=1)
 
@@ -167,7 +170,7 @@ async def test_two_readers_with_two_slots_do_not_store_parts_of_the_same(
 
 
 async def test_the_last_commit_of_a_predecessor_may_come_late(both: Rig) -> None:
-    """It was killed, and its server is storing still what the next one then reads again."""
+    """A commit of a killed predecessor that arrives late is awaited, and not stored again."""
     await both.pub.execute("insert into item (id) values (1)")
     async with await AsyncConnection.connect(both.distribution.dsn) as predecessor:
         await predecessor.execute(
@@ -182,7 +185,7 @@ async def test_the_last_commit_of_a_predecessor_may_come_late(both: Rig) -> None
 
 
 async def until_waiting(rig: Rig) -> None:
-    """Somebody waits for a row of the distribution database."""
+    """Wait until a session waits for a row of the distribution database."""
 
     def look() -> bool:
         with psycopg.connect(rig.distribution.dsn) as connection:
@@ -210,7 +213,7 @@ async def test_without_a_slot_it_says_what_is_lost(both: Rig) -> None:
 
 @pytest.mark.parametrize("peek", [True, False], ids=["peek", "live"])
 async def test_a_publication_that_was_dropped_is_not_passed_over(both: Rig, peek: bool) -> None:
-    """PostgreSQL 18 only warns, and leaves the changes out."""
+    """A dropped publication stops the log reader; PostgreSQL 18 only warns, and omits the changes."""
     async with both.reader(
         reading=LogReaderProfile(catch_up_bytes=0 if peek else 1 << 40)
     ) as reader:
@@ -238,7 +241,10 @@ async def test_a_table_that_was_taken_out_of_the_publication_is_named(both: Rig)
 
 
 async def test_a_publisher_that_went_back_is_refused(both: Rig) -> None:
-    """Its new transactions would pass for old ones."""
+    """A Publisher whose log ends before the stored position is refused.
+
+    Its new transactions would be taken for stored ones.
+    """
     await both.dist.execute("update msrepl.mspublisher_databases set read_to = 'FFFF/0'")
     with pytest.raises(ServerError, match=r"stored up to FFFF/0, and its log ends at 0/.*backup"):
         await both.reader().open()
@@ -263,7 +269,10 @@ async def test_a_publisher_that_is_not_registered_is_refused(both: Rig) -> None:
 
 @pytest.mark.parametrize("peek", [True, False], ids=["peek", "live"])
 async def test_after_an_error_in_decoding_it_begins_anew(both: Rig, peek: bool) -> None:
-    """With new sessions: an old one might go on with what it had half done."""
+    """After an error in decoding, the log reader continues with new sessions.
+
+    An old session could continue a half-processed message.
+    """
     async with both.reader(
         reading=LogReaderProfile(catch_up_bytes=0 if peek else 1 << 40)
     ) as reader:
@@ -283,13 +292,13 @@ async def test_after_an_error_in_decoding_it_begins_anew(both: Rig, peek: bool) 
 
 
 async def pid(reader: LogReader) -> int:
-    """Of its session at the Publisher."""
+    """Return the pid of the log reader's session at the Publisher."""
     assert isinstance(reader._wal, ServerWal)
     return reader._wal.connection.info.backend_pid
 
 
 async def test_articles_that_change_while_it_reads_are_those_used(both: Rig) -> None:
-    """A transaction that is committed after its article was registered has its commands."""
+    """A transaction committed after its article was registered has commands, even during a session."""
     await both.pub.execute("create table late (id int primary key)")
     async with both.reader() as reader:
         await reader.run_once()
@@ -306,7 +315,7 @@ async def test_articles_that_change_while_it_reads_are_those_used(both: Rig) -> 
 
 
 async def test_an_article_that_is_regenerated_while_it_reads(both: Rig) -> None:
-    """Its changes of before have the old shape, those of after the new one; no pass fails."""
+    """When an article is regenerated during a session, changes before and after it have their own shapes."""
     async with both.reader() as reader:
         await both.pub.execute("insert into item (id) values (1)")
         await reader.run_once()
@@ -322,7 +331,7 @@ async def test_an_article_that_is_regenerated_while_it_reads(both: Rig) -> None:
 
 
 async def test_it_may_do_no_more_than_it_must(both: Rig) -> None:
-    """Its role reads no table of the application, and changes nothing that is stored."""
+    """The log reader's role cannot read application tables or change what is stored."""
     await both.pub.execute("insert into item (id) values (1)")
     async with both.reader() as reader:
         await reader.run_once()

@@ -1,4 +1,4 @@
-"""A log reader that runs: it stores what comes, survives servers that go away, and stops when it is told."""
+"""Tests of a running log reader: it stores changes, survives lost servers, and stops on request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from twopc.server import EmbeddedServer
 
 @asynccontextmanager
 async def running(reader: LogReader) -> AsyncIterator[asyncio.Task[None]]:
-    """Run it while inside."""
+    """Run a log reader inside the block."""
     stop = asyncio.Event()
     task = asyncio.create_task(reader.run(stop))
     try:
@@ -31,7 +31,7 @@ async def running(reader: LogReader) -> AsyncIterator[asyncio.Task[None]]:
 
 
 def stored_in(database: Database) -> list[int]:
-    """The keys that are stored, in order."""
+    """Return the stored keys, in order."""
     with psycopg.connect(database.dsn) as connection:
         return [
             int(text.split('"')[1])
@@ -66,7 +66,7 @@ async def test_it_stores_what_comes_and_wakes_who_listens(both: Rig) -> None:
 
 
 async def history(rig: Rig) -> list[tuple[str]]:
-    """Its events."""
+    """Return the log reader's events."""
     return await rows(
         rig.dist,
         "select event from msrepl.msdistribution_history where subscriber is null order by id",
@@ -109,7 +109,7 @@ async def test_a_right_that_is_missing_is_no_reason_to_try_again(both: Rig) -> N
 
 
 async def test_it_goes_on_without_the_right_to_log_snapshots(both: Rig) -> None:
-    """Also if that is taken away while it runs."""
+    """The log reader continues when it loses the privilege to log snapshots."""
     async with running(both.reader(reading=LogReaderProfile(snapshot_bytes=1))):
         await both.pub.execute("insert into item (id) values (1)")
         await arrives(both, 1)
@@ -147,7 +147,7 @@ async def test_sessions_that_are_ended_are_opened_again(both: Rig) -> None:
 
 
 async def test_between_passes_sessions_may_end(both: Rig) -> None:
-    """Any of them; the next pass opens what it needs."""
+    """Any session may end between passes; the next pass opens what it needs."""
     async with both.reader() as reader:
         await reader.run_once()
         for key, database in enumerate((both.publisher, both.distribution)):
@@ -164,8 +164,11 @@ async def test_between_passes_sessions_may_end(both: Rig) -> None:
 
 
 async def test_a_server_shuts_down_while_nobody_reads() -> None:
-    """It waits until its replication sessions have got everything: one that is left alone must say so, and
-    one that cannot must go."""
+    """A server shuts down while no pass runs, even with unread changes.
+
+    It waits until replication sessions have received everything, so an idle session must confirm
+    or end.
+    """
     with EmbeddedServer.start() as server:
         for name in ("pub", "dist"):
             server.create_database(name)
@@ -187,7 +190,7 @@ async def test_a_server_shuts_down_while_nobody_reads() -> None:
 
 
 async def test_a_session_that_is_left_alone_keeps_little(both: Rig) -> None:
-    """Rather it ends, and what comes after is peeked at."""
+    """A replication session without a pass ends before it keeps many messages; the next pass peeks."""
     async with both.reader(reading=LogReaderProfile(catch_up_bytes=1 << 18)) as reader:
         await reader.run_once()
         live = reader._live
@@ -200,7 +203,10 @@ async def test_a_session_that_is_left_alone_keeps_little(both: Rig) -> None:
 
 
 async def test_a_large_transaction_that_is_sent_is_not_decoded_once_more(both: Rig) -> None:
-    """However far the log is ahead meanwhile: a session that peeks would begin with it again."""
+    """A large transaction that is being sent is read by the same session, however long the log grows.
+
+    A session that peeks would have to decode it again.
+    """
     counted = "select count(*) = {} from msrepl.msrepl_commands"
     reader = both.reader(reading=LogReaderProfile(catch_up_bytes=1 << 18, store_bytes=1 << 30))
     async with running(reader):
@@ -217,7 +223,7 @@ async def test_servers_may_crash_or_shut_down_and_come_back() -> None:
         first.create_database("pub")
         second.create_database("dist")
         pub, dist = Database(server=first, name="pub"), Database(server=second, name="dist")
-        # on two servers, each has its roles
+        # separate servers need roles of their own
         with dist.connect() as connection:
             connection.execute(
                 "create role test_logreader login password 'p'; create role test_link"
@@ -241,7 +247,10 @@ async def test_servers_may_crash_or_shut_down_and_come_back() -> None:
 
 
 async def test_each_commit_is_stored_and_announced_without_another(both: Rig) -> None:
-    """How soon is measured by a benchmark."""
+    """Each commit is stored and announced without waiting for another one.
+
+    The delay is measured by a benchmark.
+    """
     async with (
         running(both.reader()),
         await psycopg.AsyncConnection.connect(both.distribution.dsn, autocommit=True) as agent,
@@ -253,7 +262,10 @@ async def test_each_commit_is_stored_and_announced_without_another(both: Rig) ->
 
 
 async def test_it_waits_for_whoever_takes_its_slot_between_two_sessions(both: Rig) -> None:
-    """As `twopc sync` may: the other one ends, and this one reads on."""
+    """A log reader that finds its slot in use waits until the other one ends, and continues.
+
+    Such a reader can be that of `twopc sync`.
+    """
     async with running(
         both.reader(reading=LogReaderProfile(takeover_s=0.1, retry_s_max=0.1))
     ) as task:
@@ -279,13 +291,13 @@ async def test_it_waits_for_whoever_takes_its_slot_between_two_sessions(both: Ri
 
 
 def was_shut_down(server: EmbeddedServer) -> bool:
-    """Whether it had stopped in order before it was started; one that does not in time is killed."""
+    """Return whether the server was shut down before its last start; a late one would be killed."""
     starts = re.findall(r"database system was (shut down|interrupted)", server.log_tail(100))
     return starts[-1] == "shut down"
 
 
 async def until_asked(rig: Rig, query: str) -> None:
-    """Wait until a query at the distribution database says yes."""
+    """Wait until a query at the distribution database returns true."""
 
     def look() -> bool:
         with psycopg.connect(rig.distribution.dsn) as connection:

@@ -1,4 +1,4 @@
-"""The scanner, compiled and as it stands, comes to what decoder and builder come to, message by message."""
+"""Tests that the scanner, compiled or not, yields the same commands as decoder and builder."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ delete from item where id % 3 = 0;
 
 @pytest.fixture(scope="module", params=["plain", "compiled"])
 def core(request: pytest.FixtureRequest) -> ModuleType:
-    """The module."""
+    """The scanner's module."""
     if request.param == "plain":
         return plain("scan")
     return compiled("scan", request.config.cache.mkdir("core"))
 
 
 class Beside:
-    """A scanner beside what it must agree with."""
+    """A scanner beside the decoder and builder with which it must agree."""
 
     def __init__(
         self, core: ModuleType, *articles: DistributedArticle, here: RelationMessage = HERE
@@ -73,7 +73,7 @@ class Beside:
         self.scanner.scan([BEGIN], 0)
 
     def scans(self, data: bytes) -> bool:
-        """Whether the scanner takes the message, which is compared."""
+        """Return whether the scanner accepts the message; its result is compared."""
         before = len(self.scanner.codes)
         try:
             change = self.decoder.decode(data)
@@ -88,7 +88,7 @@ class Beside:
         return True
 
     def commands(self) -> list[Command]:
-        """Those that the scanner keeps."""
+        """Return the commands that the scanner keeps."""
         scanner, found = self.scanner, []
         for at, (code, hashkey) in enumerate(zip(scanner.codes, scanner.hashkeys, strict=True)):
             size, text = scanner.texts[2 * at : 2 * at + 2]
@@ -113,7 +113,7 @@ def test_any_messages(
     damage: Sequence[tuple[int, int, bytes]],
     made: DistributedArticle,
 ) -> None:
-    """Whole ones and damaged ones."""
+    """The scanner agrees for any messages, complete and damaged."""
     both = Beside(core, made)
     for data in drawn:
         both.scans(data)
@@ -126,7 +126,7 @@ def test_any_messages(
 
 @pytest.mark.parametrize("made", ARTICLES)
 def test_what_is_usual_is_taken(core: ModuleType, made: DistributedArticle) -> None:
-    """NULL, quotes, and long values that are not sent again among it."""
+    """The scanner accepts common changes, with NULL, quotes, and long values that are not sent again."""
     both = Beside(core, made)
     rows: list[list[bytes | None]] = [
         [b"1", b"2", b"3", V1], [b"1", b"", b'"3\\', V2], [b"7", b"x" * 70_000, b"4", V1]
@@ -147,7 +147,7 @@ def test_what_is_usual_is_taken(core: ModuleType, made: DistributedArticle) -> N
         (article(*columns(4)), article(*columns(4), number=8)),
         (article(*columns(4), row_filter="c1 > 1"),),
         (article(*columns(4), how=propagation("SQL", "MCALL", "XCALL")),),
-        (article(*columns(3)),),  # does not fit
+        (article(*columns(3)),),  # does not match
         (article(Column(name="c1", type="integer"), table="another"),),
     ],
 )
@@ -159,7 +159,7 @@ def test_what_is_left_to_the_caller(core: ModuleType, made: Sequence[Distributed
 
 
 async def test_what_a_server_sends(core: ModuleType, both: Rig) -> None:
-    """The same rows, however it is read, and wherever it is cut."""
+    """Recorded messages of a server yield the same rows with every scanner and in blocks of any size."""
     await both.pub.execute("create table plain (id int primary key)")
     await both.publish("plain", propagation=propagation("SQL", "SQL", "SQL"))
     for text in RECORDED.strip().split(";\n"):

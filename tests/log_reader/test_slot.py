@@ -1,4 +1,4 @@
-"""The slot: made while nothing is in the way, dropped, and what can be seen of it."""
+"""Tests of the slot: its creation, its removal, and its reported state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAME = "msrepl_test_slot"
 
 @pytest.fixture
 async def pub(fresh_database: Database) -> AsyncIterator[AsyncConnection[Any]]:
-    """A connection to an empty database; the slot goes after the test."""
+    """A connection to an empty database; the slot is dropped after the test."""
     connection = await AsyncConnection.connect(fresh_database.dsn, autocommit=True)
     async with connection:
         yield connection
@@ -105,7 +105,7 @@ async def test_a_slot_of_another_kind_is_refused(
 async def test_an_invalidated_slot_says_why_and_what_to_do(pub: AsyncConnection[Any]) -> None:
     await slot.create(pub, NAME)
     try:
-        # what is kept for it may be no more than a segment: the next checkpoint takes the rest away
+        # At most one segment may be kept for the slot: the next checkpoint removes the rest.
         await pub.execute("alter system set max_slot_wal_keep_size = '1MB'")
         await pub.execute("select pg_reload_conf()")
         for _ in range(3):

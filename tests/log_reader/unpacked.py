@@ -1,4 +1,4 @@
-"""Rows of `msrepl_blocks`, read back from COPY data."""
+"""Reads rows of `msrepl_blocks` from COPY data."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _TEXT = 25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """One row."""
+    """A row of `msrepl_blocks`."""
 
     first: int
     last: int
     part: int
     last_command: int
     transactions: list[tuple[int, ...]]
-    """Position, id, time, originator, marks, commands, length."""
+    """Position, id, time, originator, marks, commands and length of each transaction."""
     commands: list[tuple[Any, ...]]
-    """Position, number, code, originator, hashkey, text."""
+    """Position, number, code, originator, hash key and text of each command."""
 
 
 def unpacked(data: bytes) -> Iterator[Block]:
-    """The rows of COPY data without header and trailer."""
+    """Yield the rows of COPY data without header and trailer."""
     at = 0
     while at < len(data):
         (count,) = unpack_from("!h", data, at)
@@ -74,14 +74,14 @@ def _array(data: bytes) -> list[Any]:
 
 
 def checked(blocks: Iterable[Block]) -> tuple[list[tuple[int, ...]], list[tuple[Any, ...]]]:
-    """All transactions and all commands, after what every reader of blocks relies on was looked at."""
+    """Return all transactions and commands, after checking the invariants of blocks."""
     blocks = list(blocks)
     for one in blocks:
         seqnos = {command[0] for command in one.commands} | {each[0] for each in one.transactions}
         assert (one.first, one.last) == (min(seqnos), max(seqnos))
         if one.commands:
             assert (one.last, one.last_command) == one.commands[-1][:2]
-        # whole transactions, or a part of one
+        # complete transactions, or a part of one
         if one.part or not one.transactions:
             assert one.first == one.last
         else:

@@ -1,6 +1,7 @@
-"""Breadth-first search through every state that can be reached, as TLC does it.
+"""Breadth-first search through all reachable states, as TLC does it.
 
-Knows no protocol: states are hashable values, and a function says what may follow.
+This module must not depend on the protocol: states are hashable values, and a function returns
+their successors.
 """
 
 from __future__ import annotations
@@ -13,28 +14,28 @@ S = TypeVar("S", bound=Hashable)
 
 
 class TooManyStatesError(AssertionError):
-    """The search was given up: the configuration is larger than its test allows for."""
+    """The search has stopped: the configuration has more states than its test allows."""
 
 
 @dataclass(slots=True, kw_only=True)
 class BreadthSearch(Generic[S]):
-    """The states found, in the order in which they were found."""
+    """The states in the order in which the search reached them."""
 
     states: list[S] = field(default_factory=list)
     generated: int = 0
-    """Initial states and successors, those found before included."""
+    """Number of initial states and successors, including repeated ones."""
     diameter: int = 0
-    """States on the longest of the shortest paths from an initial state."""
+    """Number of states on the longest of the shortest paths from an initial state."""
     ways: list[list[int]] = field(default_factory=list)
-    """For each state the places of those that may follow *without* a fault."""
+    """For each state, the indexes of its successors *without* a fault."""
 
     @property
     def distinct(self) -> int:
-        """How many different states there are."""
+        """Number of different states."""
         return len(self.states)
 
     def stuck(self, done: Callable[[S], bool]) -> list[S]:
-        """The states from which no state that is `done` can be reached without a fault."""
+        """Return the states from which no state that is `done` can be reached without a fault."""
         back: list[list[int]] = [[] for _ in self.states]
         for place, ways in enumerate(self.ways):
             for after in ways:
@@ -54,12 +55,12 @@ def explore(
     *,
     states_max: int = 1_000_000,
 ) -> BreadthSearch[S]:
-    """Find every state.
+    """Find all reachable states.
 
     Args:
-        initial: where it begins.
-        successors: what may follow a state, each with whether it took a fault to get there.
-        states_max: raise `TooManyStatesError` past so many.
+        initial: the initial states.
+        successors: returns the successors of a state, each with whether it requires a fault.
+        states_max: raise `TooManyStatesError` for more states than this.
     """
     search: BreadthSearch[S] = BreadthSearch()
     places: dict[S, int] = {}

@@ -1,9 +1,9 @@
 """Hypothesis profiles for the protocol's tests.
 
-``pytest tests/protocol --hypothesis-profile=thorough`` digs deeper, for some minutes; the path must
-be given, since the profile is defined here.
+``pytest tests/protocol --hypothesis-profile=thorough`` searches deeper, for some minutes; the path
+must be given, since the profile is defined here.
 
-A walk takes a quarter of a millisecond, but a slow machine must not fail for that: no deadline.
+A walk takes a quarter of a millisecond. A slow machine must not fail, so there is no deadline.
 """
 
 from __future__ import annotations

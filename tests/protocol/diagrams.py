@@ -1,4 +1,4 @@
-"""The generated parts of ``docs/protocol.md``, and ``python -m tests.protocol.diagrams`` to renew them."""
+"""The generated parts of ``docs/protocol.md``; ``python -m tests.protocol.diagrams`` updates them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(\n<!-- end -->)", re.DOTAL
 
 
 def rows(table: Table) -> str:
-    """The table as a Markdown table; late events that change nothing share a line."""
+    """Return the table in Markdown; late events that change nothing share a line."""
     lines = ["| state | event | action | next |", "|---|---|---|---|"]
     late: dict[str, list[str]] = {}
     order = list[State](type(next(iter(table))[0]))
@@ -36,7 +36,7 @@ PARTS = {
 
 
 def renewed(text: str) -> str:
-    """The page with its generated parts as they must be now."""
+    """Return the page with its generated parts up to date."""
     return _PART.sub(lambda part: f"{part[1]}{PARTS[part[2]]}{part[3]}", text)
 
 

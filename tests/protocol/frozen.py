@@ -1,7 +1,7 @@
 """Machines that are shared between states and never changed.
 
-`Frozen` keeps what a machine did with each event, so that a machine in a state seen before is not
-run again. It also watches: every transition must be in the table, and is noted in `visited`.
+`Frozen` caches the result of each event, so that no machine receives an event twice in the same
+state. It also checks that every transition is in the table, and records it in `visited`.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from twopc.protocol.states import State
 #: A row of a table, and one of its next states: machine and state, event, next state.
 Way = tuple[str, type[e.Event], str]
 
-#: The ways that any world has gone.
+#: The ways taken in any world.
 visited: set[Way] = set()
 
 
 class ViolationError(AssertionError):
-    """The protocol broke a promise."""
+    """The protocol violated an invariant."""
 
 
 class Registry:
-    """All machines of one world, each once."""
+    """All machines of one world, without duplicates."""
 
     def __init__(self, *, strict: bool = True) -> None:
         self.strict = strict
-        """Whether a transition outside the table is a violation; a planted bug may take one."""
+        """Whether a transition outside the table is a violation; a planted bug may need one."""
         self._machines: dict[tuple[object, ...], Frozen] = {}
 
     def freeze(self, machine: Machine) -> Frozen:
-        """The one `Frozen` of all machines that are like this one."""
+        """Return the `Frozen` that represents all machines equal to this one."""
         key = fingerprint(machine)
         found = self._machines.get(key)
         if found is None:
@@ -41,7 +41,7 @@ class Registry:
 
 
 class Frozen:
-    """A machine that is not changed any more, and what became of it at each event."""
+    """A machine that is never changed, with the result of each event that it has received."""
 
     __slots__ = ("_after", "_registry", "machine")
 
@@ -51,10 +51,10 @@ class Frozen:
         self._after: dict[e.Event, tuple[Frozen, tuple[Effect, ...]]] = {}
 
     def receive(self, event: e.Event) -> tuple[Frozen, tuple[Effect, ...]]:
-        """The machine after `event`, and its effects.
+        """Return the machine after `event`, and its effects.
 
         Raises:
-            ViolationError: the machine refused the event, or left its table.
+            ViolationError: the machine refused the event, or made a transition outside its table.
         """
         known = self._after.get(event)
         if known is not None:
@@ -74,12 +74,12 @@ class Frozen:
 
 
 def place(state: State) -> str:
-    """Machine and state: both machines have states of the same name."""
+    """Return machine and state, because both machines have states of the same name."""
     return f"{type(state).__name__}.{state}"
 
 
 def clone(machine: Machine) -> Machine:
-    """A copy that shares nothing mutable."""
+    """Return a copy that shares no mutable value with the machine."""
     copy = object.__new__(type(machine))
     for name in _slots(type(machine)):
         value = getattr(machine, name)
@@ -88,7 +88,7 @@ def clone(machine: Machine) -> Machine:
 
 
 def fingerprint(machine: Machine) -> tuple[object, ...]:
-    """Equal for machines that behave alike from here on."""
+    """Return a value that is equal for machines that behave alike from now on."""
     values: list[object] = [type(machine)]
     for name in _slots(type(machine)):
         value = getattr(machine, name)

@@ -1,7 +1,7 @@
-"""Protocol bugs, planted: each breaks one rule that the machines keep.
+"""Planted bugs of the protocol: each breaks one rule that the machines keep.
 
-Most are taken from bugs that real coordinators had. `test_mutants` shows that the walks find every
-one of them; a checker that was never seen to fail proves nothing.
+Most are taken from bugs of real coordinators. `test_mutants` shows that the walks find each of
+them; a check that has never failed proves nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _C = CoordinatorState
 
 
 class TellsBeforeLogged(Coordinator):
-    """Sends commit along with the decision record instead of after it."""
+    """Sends commit with the decision record instead of after it."""
 
     def _force(self, kind: RecordKind, names: tuple[str, ...], state: _C) -> _Effects:
         effects = super()._force(kind, names, state)
@@ -42,14 +42,14 @@ class TellsBeforeLogged(Coordinator):
 
 
 class ForgetsEarly(Coordinator):
-    """Writes END with the first round of commits, before anybody has acknowledged."""
+    """Writes END with the first round of commits, before any participant has acknowledged."""
 
     def _commit(self, prepared: tuple[str, ...], now: float) -> _Effects:
         return (*super()._commit(prepared, now), log(RecordKind.END, forced=False))
 
 
 class UnforcedDecision(Coordinator):
-    """Does not wait for the decision record to be durable."""
+    """Does not wait until the decision record is durable."""
 
     def _voted(self, event: Any, now: float) -> _Effects:
         effects = super()._voted(event, now)
@@ -60,7 +60,7 @@ class UnforcedDecision(Coordinator):
 
 
 class UnknownIsReadOnly(Coordinator):
-    """Takes a lost connection for a branch that needs no second phase."""
+    """Treats a lost connection as a branch that needs no second phase."""
 
     def _voted(self, event: Any, now: float) -> _Effects:
         if isinstance(event, e.VoteUnknown):
@@ -69,7 +69,7 @@ class UnknownIsReadOnly(Coordinator):
 
 
 class UnknownIsYes(Coordinator):
-    """Takes a lost connection for a vote."""
+    """Treats a lost connection as a yes vote."""
 
     def _voted(self, event: Any, now: float) -> _Effects:
         if isinstance(event, e.VoteUnknown):
@@ -78,7 +78,7 @@ class UnknownIsYes(Coordinator):
 
 
 class NoIsOutvoted(Coordinator):
-    """Commits what the others have prepared although one refused."""
+    """Commits the branches that are prepared although another one voted no."""
 
     def _abort(self, reason: str, now: float) -> _Effects:
         prepared = self._prepared()
@@ -88,7 +88,7 @@ class NoIsOutvoted(Coordinator):
 
 
 class CountsRepeatedVotes(Coordinator):
-    """Counts votes, not voters."""
+    """Counts votes instead of voters."""
 
     def _voted(self, event: Any, now: float) -> _Effects:
         if self._branches.get(event.participant) is BranchProgress.YES:
@@ -97,7 +97,7 @@ class CountsRepeatedVotes(Coordinator):
 
 
 class GuessesLog(Coordinator):
-    """Takes a decision whose writing is uncertain for one that was not written."""
+    """Treats a decision record of unknown fate as not written."""
 
     def _maybe_decided(self, event: e.LogUnknown, now: float) -> _Effects:
         self._check(event)
@@ -105,7 +105,7 @@ class GuessesLog(Coordinator):
 
 
 class GuessesLogWritten(Coordinator):
-    """Takes a decision whose writing is uncertain for one that was."""
+    """Treats a decision record of unknown fate as written."""
 
     def _maybe_decided(self, event: e.LogUnknown, now: float) -> _Effects:
         record = self._check(event)
@@ -124,18 +124,18 @@ class GivesUpTooLate(
         for event in (e.Logged, e.LogFailed, e.LogUnknown)
     },
 ):
-    """Lets the application give up while the decision is being written."""
+    """Lets the application abort while the decision is being written."""
 
 
 class NeverResends(Coordinator):
-    """Sends the decision once."""
+    """Sends the decision only once."""
 
     def _commit_again(self, event: e.TimerFired, now: float) -> _Effects:
         return ()
 
 
 class DoesNotFence(Coordinator):
-    """Leaves a branch alone whose vote did not come: "it is not prepared, after all"."""
+    """Ignores a branch whose vote did not arrive, as if it could not be prepared."""
 
     def _tell_abort(self, now: float) -> _Effects:
         for name, branch in self._branches.items():
@@ -145,7 +145,7 @@ class DoesNotFence(Coordinator):
 
 
 class AnswersTwice(Coordinator):
-    """Forgets that the application was answered."""
+    """Answers the application a second time."""
 
     def _answer(self, outcome: Outcome, reason: str = "") -> _Effects:
         self._answered = False
@@ -181,28 +181,28 @@ class AcksEarly(Participant):
 
 
 class TiresOfWaiting(Participant):
-    """Rolls back a prepared branch when no decision comes."""
+    """Rolls back a prepared branch when no decision arrives."""
 
     def _inquire(self, event: e.TimerFired, now: float) -> _Effects:
         return self._finish(Outcome.ABORTED, acked=False)
 
 
 class FalseYes(Participant):
-    """Votes yes for a branch that has failed: a driver that does not read the command tag."""
+    """Votes yes for a branch that has failed, like a driver that does not read the command tag."""
 
     def _vote_again(self, event: e.PrepareAsked, now: float) -> _Effects:
         return (send(COORDINATOR, Message.VOTE_YES),)
 
 
 class OvertakesPrepare(Participant):
-    """Answers a fence with "nothing here to abort" while the prepare is under way."""
+    """Answers a fence with "nothing to abort" while the prepare record is being written."""
 
     def _fence(self, event: e.FenceTold, now: float) -> _Effects:
         return (send(COORDINATOR, Message.ABORTED),)
 
 
 class AgentKeepsNoRecord(Participant):
-    """A last agent that changed nothing commits plainly although others wait for its record."""
+    """As last agent without changes, commits without the record on which other branches rely."""
 
     def _decide(self, event: e.DecideAsked, now: float) -> _Effects:
         alone = e.DecideAsked(participants=()) if not self.wrote else event
@@ -210,46 +210,46 @@ class AgentKeepsNoRecord(Participant):
 
 
 class Mute(Participant):
-    """Never asks: as PostgreSQL, where a prepared transaction waits for somebody to come. No bug."""
+    """Never inquires, as PostgreSQL, where a prepared transaction waits to be finished; not a bug."""
 
     def _inquire(self, event: e.TimerFired, now: float) -> _Effects:
         return ()
 
 
 class MuteAndOvertaken(OvertakesPrepare, Mute):
-    """Both of these."""
+    """A participant with both of these properties."""
 
 
 def commit_unlogged(variant: Variant, records: Sequence[Record]) -> Message | None:
-    """Answers an inquiry about a transaction that it knows nothing of: committed."""
+    """Answer an inquiry about an unknown transaction with commit."""
     return recovery.answer(variant, records) if records else Message.COMMIT
 
 
 def abort_always(variant: Variant, records: Sequence[Record]) -> Message | None:
-    """Answers every inquiry with abort, whatever the variant presumes."""
+    """Answer every inquiry with abort, regardless of the variant's presumption."""
     return Message.ABORT
 
 
 _BAD_DAY = Faults(crashes=2, losses=1, duplicates=2, unknown=1, log_faults=1, hasty=2, give_ups=1)
-#: The coordinator's process lives on, so nobody else will come.
+#: The coordinator's process stays alive, so there is no recovery.
 _NO_CRASH = Faults(losses=1, unknown=1, hasty=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """A planted bug, and where it shows."""
+    """A planted bug, and the world in which it is detected."""
 
     bug: Any
-    """A machine, or the function that answers inquiries."""
+    """A machine, a variant, or the function that answers inquiries."""
     variant: Variant = PRESUMED_ABORT
     faults: Faults = _BAD_DAY
     writers: str = "abc"
     mute: bool = False
-    """Participants never ask, so that only the coordinator can bring them home."""
+    """Whether participants never inquire, so that only the coordinator can settle them."""
 
     @property
     def name(self) -> str:
-        """For the test's id."""
+        """Name of the bug and the variant, for the test's id."""
         named = self.bug.name if isinstance(self.bug, Variant) else self.bug.__name__
         return f"{named}-{self.variant.name}"
 
@@ -282,7 +282,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(bug=AgentKeepsNoRecord, variant=LAST_AGENT, writers="a"),
     Mutant(bug=commit_unlogged),
     Mutant(bug=abort_always, variant=PRESUMED_COMMIT),
-    # Variants that leave out what they stand on.
+    # variants without a part that they depend on
     Mutant(bug=replace(PRESUMED_COMMIT, name="collects_nothing", collects=False)),
     Mutant(bug=replace(PRESUMED_COMMIT, name="forgets_aborts", abort_acked=False)),
     Mutant(bug=replace(PRESUMED_ABORT, name="forgets_commits", commit_acked=False)),

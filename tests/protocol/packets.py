@@ -1,4 +1,4 @@
-"""Which event a message is to the machine that receives it."""
+"""The translation of messages into events of the machine that receives them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from twopc.protocol.effects import Message
 
 
 def to_participant(packet: Packet) -> e.Event:
-    """The event that a message is to a participant."""
+    """Return the event by which a participant receives a message."""
     match packet.message:
         case Message.PREPARE:
             return e.PrepareAsked(participants=packet.participants)
@@ -25,7 +25,7 @@ def to_participant(packet: Packet) -> e.Event:
 
 
 def to_coordinator(packet: Packet) -> e.Event:
-    """The event that a message is to the coordinator."""
+    """Return the event by which the coordinator receives a message."""
     who = packet.source
     match packet.message:
         case Message.VOTE_YES:

@@ -1,4 +1,4 @@
-"""One step of the world: an action is taken, effects are performed, promises are checked."""
+"""One step in a world: an action is taken, its effects are performed, invariants are checked."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from twopc.protocol.states import CoordinatorState, ParticipantState
 
 _DECISION = {RecordKind.COMMIT, RecordKind.COMMITTED}
 
-#: A crash after so many effects; and whether the disk keeps what was not forced.
+#: Number of effects before a crash, and whether the disk keeps records that were not forced.
 Cut = tuple[int, bool]
 
 
 def step(world: World, state: State, action: Action, cut: Cut | None = None) -> State:
-    """The state after `action`.
+    """Return the state after `action`.
 
     Args:
-        world: its rules.
-        state: before.
-        action: one of those that the world offers in that state.
-        cut: where the node crashes among the action's effects; None: it does not.
+        world: the rules.
+        state: the state before.
+        action: an action that the world offers in that state.
+        cut: where the node crashes among the action's effects; None: it does not crash.
 
     Raises:
-        ViolationError: a promise is broken in the new state.
+        ViolationError: the new state violates an invariant.
     """
     return Step(world, state, cut).take(action)
 
 
 class Step:
-    """A state being changed."""
+    """A state while it is changed."""
 
     def __init__(self, world: World, state: State, cut: Cut | None) -> None:
         self.world = world
         self.before = state
         self.cut = cut
         self.performed = 0
-        """How many effects the action had."""
+        """Number of the action's effects."""
         self.names = world.config.participants
         self.settings = world.config.settings
         self.up = state.up
@@ -58,7 +58,7 @@ class Step:
         self.faults = state.faults
 
     def take(self, action: Action) -> State:
-        """Take the action and return the state after it."""
+        """Take the action, and return the state after it."""
         getattr(self, f"_{action[0]}")(*action[1:])
         state = State(
             up=self.up,
@@ -77,7 +77,7 @@ class Step:
             _check(state)
         return state
 
-    # -- what may happen ---------------------------------------------------------------------------
+    # -- actions -----------------------------------------------------------------------------------
 
     def _ask(self) -> None:
         self._main(e.CommitAsked())
@@ -87,7 +87,7 @@ class Step:
         self._main(e.AbortAsked(reason="the application gave up"))
 
     def _forget(self) -> None:
-        """The driver drops a machine that has ended, and its log record where END allows it."""
+        """Drop an ended machine, as the driver does, and its log record if END allows it."""
         machine: Any = self.machines.pop("").machine
         if any(node == COORDINATOR for node, *_ in self.timers):
             raise ViolationError(f"ended, and left a timer: {self.timers}")
@@ -212,7 +212,7 @@ class Step:
             self._inquired(packet.source, event)
         else:
             for key, frozen in list(self.machines.items()):
-                if not self.up:  # one of them was cut
+                if not self.up:  # a machine was cut
                     break
                 resolving = frozen.machine.state is CoordinatorState.RESOLVING
                 if key == packet.source or (packet.source == self.names[-1] and resolving):
@@ -289,10 +289,10 @@ class Step:
             disk = self._disk(node)[1]
             self._crash(node, len(disk.records) if kept else disk.durable)
 
-    # -- promises about single effects -------------------------------------------------------------
+    # -- invariants of single effects --------------------------------------------------------------
 
     def _check_send(self, node: str, key: str, message: Message) -> None:
-        """What is said must be durable already."""
+        """Check that everything that a message states is durable already."""
         _, disk = self._disk(node)
         kinds = [record.kind for record in disk.safe]
         if message is Message.VOTE_YES and kinds[:1] != [RecordKind.PREPARED]:
@@ -307,7 +307,7 @@ class Step:
                 raise ViolationError("told to commit before the decision was durable")
 
     def _check_end(self, record: x.Record) -> None:
-        """A decision is forgotten only when every participant's part is durable."""
+        """Check that a decision is forgotten only when every participant's branch is durable."""
         log = self.disks[0].records
         if record.kind is RecordKind.END and log and log[-1].kind is RecordKind.COMMIT:
             for name in log[-1].participants:
@@ -321,7 +321,7 @@ class Step:
         return index, self.disks[index]
 
     def _drop(self, node: str) -> x.Record:
-        """The record being forced surely never gets to the disk."""
+        """Drop the record that is being forced; it definitely does not reach the disk."""
         index, disk = self._disk(node)
         *rest, record = disk.records
         self.disks[index] = Disk(tuple(rest), min(disk.durable, len(rest)), pending=False)

@@ -1,4 +1,4 @@
-"""The coordinator, told step by step: what the walks do not see, such as times, order and words."""
+"""Step-by-step tests of the coordinator: times, order and messages, which walks do not check."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ IN_TIME = Settings(variant=PRESUMED_ABORT, vote_timeout_s=5.0, resend_s=2.0)
 
 
 def run(machine: Coordinator, *events: e.Event, now: float = 0.0) -> tuple[Effect, ...]:
-    """Feed the events; the last one's effects."""
+    """Feed the events, and return the effects of the last one."""
     effects: tuple[Effect, ...] = ()
     for event in events:
         effects = machine.receive(event, now)
@@ -51,14 +51,14 @@ def run(machine: Coordinator, *events: e.Event, now: float = 0.0) -> tuple[Effec
 
 
 def coordinator(*events: e.Event, settings: Settings = IN_TIME) -> Coordinator:
-    """A coordinator that has received these."""
+    """Return a coordinator that has received these events."""
     machine = Coordinator(settings)
     run(machine, *events)
     return machine
 
 
 def test_commit() -> None:
-    """The whole run, presumed abort, two participants."""
+    """A complete commit with presumed abort and two participants."""
     machine = Coordinator(IN_TIME)
 
     assert run(machine, e.Begin(participants=("pub", "sub"))) == ()
@@ -83,7 +83,7 @@ def test_commit() -> None:
 
 
 def test_vote_unknown_is_fenced() -> None:
-    """A lost connection counts as a no; its branch is fenced and awaited, the other just aborted."""
+    """A lost connection counts as a no: its branch is fenced and awaited, the other one is aborted."""
     machine = coordinator(*TO_VOTING, YES[0])
 
     effects = run(machine, e.VoteUnknown(participant="sub", reason="connection reset"), now=10.0)
@@ -99,7 +99,7 @@ def test_vote_unknown_is_fenced() -> None:
 
 
 def test_no_vote_is_not_told() -> None:
-    """Who refused has rolled back already: nothing is sent there."""
+    """A participant that voted no has rolled back already, so nothing is sent to it."""
     machine = coordinator(*TO_VOTING, YES[0])
 
     effects = run(machine, e.VotedNo(participant="sub", reason="tag ROLLBACK"))
@@ -112,7 +112,7 @@ def test_no_vote_is_not_told() -> None:
 
 
 def test_first_refusal_is_the_reason() -> None:
-    """The application hears why it failed first; the votes still to come are waited for."""
+    """The application gets the first refusal as the reason; remaining votes are awaited."""
     machine = coordinator(*TO_VOTING)
 
     assert run(machine, e.VotedNo(participant="sub", reason="first")) == ()
@@ -122,7 +122,7 @@ def test_first_refusal_is_the_reason() -> None:
 
 
 def test_votes_overdue() -> None:
-    """Time is up: those who did not vote are named, and fenced."""
+    """When votes are overdue, the participants that did not vote are named and fenced."""
     machine = coordinator(*TO_VOTING, YES[0])
 
     effects = run(machine, e.TimerFired(name=Timer.VOTE))
@@ -132,7 +132,7 @@ def test_votes_overdue() -> None:
 
 
 def test_abort_resent_as_fence() -> None:
-    """On PostgreSQL an abort is awaited; sent again it is a fence, which also finds a late prepare."""
+    """On PostgreSQL an abort is awaited; it is resent as a fence, which also stops a late prepare."""
     settings = replace(IN_TIME, variant=PRESUMED_ABORT.on_postgres())
     machine = coordinator(*TO_VOTING, YES[0], settings=settings)
     assert send("pub", Message.ABORT) in run(machine, e.VotedNo(participant="sub"))
@@ -145,7 +145,7 @@ def test_abort_resent_as_fence() -> None:
 
 
 def test_log_refuses() -> None:
-    """A decision that surely was not written is no decision: abort."""
+    """A decision that was definitely not written is no decision: the transaction aborts."""
     effects = run(coordinator(*TO_DECIDING), e.LogFailed(record=COMMIT, reason="epoch is fenced"))
 
     reason = "the decision could not be logged: epoch is fenced"
@@ -154,7 +154,7 @@ def test_log_refuses() -> None:
 
 
 def test_log_unknown_is_read_back() -> None:
-    """Nobody is told anything until the log has answered; the application is told: in doubt."""
+    """Until the log has answered, no participant gets a decision, and the application gets in doubt."""
     machine = coordinator(*TO_DECIDING)
     timer = x.SetTimer(name=Timer.RESEND, at=2.0)
 
@@ -175,7 +175,7 @@ def test_log_unknown_is_read_back() -> None:
 
 
 def test_log_unknown_was_missing() -> None:
-    """The decision is not in the log and can no longer get there."""
+    """A decision that is not in the log, and can no longer be written, is replaced by an abort."""
     machine = coordinator(*TO_DECIDING, e.LogUnknown(record=COMMIT))
 
     effects = run(machine, e.LogMissing(record=COMMIT))
@@ -185,7 +185,7 @@ def test_log_unknown_was_missing() -> None:
 
 
 def test_too_late_to_give_up() -> None:
-    """Once the decision is on its way the application cannot take it back."""
+    """The application cannot abort while the decision is being written."""
     machine = coordinator(*TO_DECIDING)
 
     assert run(machine, e.AbortAsked(reason="cancelled")) == ()
@@ -193,7 +193,7 @@ def test_too_late_to_give_up() -> None:
 
 
 def test_give_up_while_voting() -> None:
-    """Those who may be preparing are fenced."""
+    """An abort while voting fences the participants that may be preparing."""
     machine = coordinator(*TO_VOTING, YES[0])
 
     effects = run(machine, e.AbortAsked(reason="cancelled"))
@@ -203,7 +203,7 @@ def test_give_up_while_voting() -> None:
 
 
 def test_give_up_while_working() -> None:
-    """Nobody was asked: a plain rollback everywhere, and nothing to wait for."""
+    """An abort before any vote was requested is a plain rollback without acknowledgements."""
     effects = run(coordinator(TO_VOTING[0]), e.AbortAsked(reason="application"))
 
     assert effects == (
@@ -214,7 +214,7 @@ def test_give_up_while_working() -> None:
 
 
 def test_commit_resent() -> None:
-    """Only to those who have not acknowledged, as often as it takes."""
+    """A commit is resent, repeatedly, to those participants only that have not acknowledged it."""
     machine = coordinator(*TO_COMMITTING, ACKS[0])
 
     for now in (10.0, 20.0):
@@ -225,7 +225,7 @@ def test_commit_resent() -> None:
 
 
 def test_answer_when_finished() -> None:
-    """With ``answer_early`` off the application waits for the acknowledgements ..."""
+    """Without ``answer_early`` the application gets its answer after the acknowledgements."""
     settings = replace(IN_TIME, answer_early=False)
     machine = coordinator(*TO_DECIDING, settings=settings)
 
@@ -235,7 +235,7 @@ def test_answer_when_finished() -> None:
 
 @pytest.mark.parametrize("event", [e.AckLost(participant="pub"), e.TimerFired(name=Timer.RESEND)])
 def test_answer_when_overdue(event: e.Event) -> None:
-    """... but not for one that is lost or overdue: the decision stands."""
+    """Without ``answer_early`` a lost or overdue acknowledgement does not delay the answer."""
     machine = coordinator(*TO_COMMITTING, settings=replace(IN_TIME, answer_early=False))
 
     assert run(machine, event)[0] == COMMITTED
@@ -243,7 +243,7 @@ def test_answer_when_overdue(event: e.Event) -> None:
 
 
 def test_finish_in_turn() -> None:
-    """The second is told when the first has acknowledged."""
+    """With ``finish_in_turn`` the second participant gets the decision after the first has acknowledged."""
     settings = replace(IN_TIME, finish_in_turn=True, answer_early=False)
     machine = coordinator(*TO_DECIDING, settings=settings)
     timer = x.SetTimer(name=Timer.RESEND, at=2.0)
@@ -254,7 +254,7 @@ def test_finish_in_turn() -> None:
 
 
 def test_finish_in_turn_overdue() -> None:
-    """Nobody waits for ever for the one before: the timer tells all."""
+    """When an acknowledgement is overdue, ``finish_in_turn`` no longer delays the other participants."""
     machine = coordinator(*TO_COMMITTING, settings=replace(IN_TIME, finish_in_turn=True))
 
     effects = run(machine, e.TimerFired(name=Timer.RESEND))
@@ -265,7 +265,7 @@ def test_finish_in_turn_overdue() -> None:
 
 
 def test_inquiry() -> None:
-    """Not answered before the decision, and by it afterwards."""
+    """An inquiry is not answered before the decision, and with the decision afterwards."""
     machine = coordinator(*TO_DECIDING)
     asks = e.Inquired(participant="pub")
 
@@ -277,7 +277,7 @@ def test_inquiry() -> None:
 
 
 def test_presumed_commit_names_participants_first() -> None:
-    """Nobody is asked before the names are durable."""
+    """Presumed commit requests no vote before the participants' names are durable."""
     settings = Settings(variant=PRESUMED_COMMIT)
     machine = coordinator(TO_VOTING[0], settings=settings)
     names = Record(kind=RecordKind.COLLECTING, participants=("pub", "sub"))
@@ -295,7 +295,7 @@ def test_presumed_commit_names_participants_first() -> None:
 
 
 def test_presumed_nothing_forces_abort() -> None:
-    """Nobody is told, the application neither, before the abort is durable."""
+    """Presumed nothing sends no abort and answers no application before the abort is durable."""
     machine = coordinator(*TO_VOTING, YES[0], settings=Settings(variant=PRESUMED_NOTHING))
     abort = Record(kind=RecordKind.ABORT, participants=("pub", "sub"))
 
@@ -308,7 +308,7 @@ def test_presumed_nothing_forces_abort() -> None:
 
 
 def test_last_agent() -> None:
-    """The others are prepared, then the agent decides, then the others are told; no log here."""
+    """The agent decides after the others are prepared, and without a record of the coordinator."""
     machine = coordinator(TO_VOTING[0], settings=replace(IN_TIME, variant=LAST_AGENT))
 
     assert run(machine, e.CommitAsked())[0] == send("pub", Message.PREPARE, ("pub", "sub"))
@@ -326,7 +326,7 @@ def test_last_agent() -> None:
 
 
 def test_last_agent_alone() -> None:
-    """One participant: a plain commit."""
+    """A single participant commits in one phase."""
     machine = coordinator(e.Begin(participants=("sub",)), settings=Settings(variant=LAST_AGENT))
 
     assert run(machine, e.CommitAsked())[0] == send("sub", Message.DECIDE)
@@ -334,7 +334,7 @@ def test_last_agent_alone() -> None:
 
 
 def test_last_agent_silent() -> None:
-    """Its answer is lost: it is asked, and fenced, until it says; meanwhile it is in doubt."""
+    """A last agent that does not answer is fenced repeatedly; meanwhile the transaction is in doubt."""
     machine = coordinator(*TO_VOTING, YES[0], settings=replace(IN_TIME, variant=LAST_AGENT))
     asks = (send("sub", Message.FENCE), x.SetTimer(name=Timer.RESEND, at=2.0))
 
@@ -352,7 +352,7 @@ def test_last_agent_silent() -> None:
     [(Outcome.COMMITTED, Outcome.ABORTED), (Outcome.ABORTED, Outcome.COMMITTED)],
 )
 def test_damage(decided: Outcome, found: Outcome) -> None:
-    """A branch finished by hand is reported, once, and its decision is not forgotten."""
+    """A branch finished by hand is reported once as damage, and its decision is not forgotten."""
     settings = replace(IN_TIME, variant=PRESUMED_NOTHING)
     machine = coordinator(*TO_DECIDING, settings=settings)
     ack: type[e.BranchCommitted | e.BranchAborted] = e.BranchCommitted
@@ -372,13 +372,13 @@ def test_damage(decided: Outcome, found: Outcome) -> None:
 
 
 def test_driver_makes_a_mistake() -> None:
-    """A driver that reports what it was not asked for is told so."""
+    """An event that no effect of the machine requested raises `LocalProtocolError`."""
     with pytest.raises(LocalProtocolError, match="in state new: Logged"):
         run(Coordinator(IN_TIME), e.Logged(record=COMMIT))
 
 
 def test_variants_by_name() -> None:
-    """The names that scenario files use."""
+    """The variants have the names that scenario files use."""
     assert set(VARIANTS) == {
         "presumed_abort",
         "presumed_commit",

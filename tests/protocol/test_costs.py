@@ -1,11 +1,11 @@
-"""Log writes and messages, counted from the trace of a run, equal the literature's table.
+"""Log writes and messages, counted in the trace of a run, equal the figures in the literature.
 
-Presumed abort and presumed commit, and read-only participants: C. Mohan and B. Lindsay's R*
-(Mohan, Lindsay, Obermarck 1986, the table of log writes and messages of its section on the two
-protocols). What plain two-phase commit must presume: B. Lampson and D. Lomet 1993. Last agent, and
-the counting of forced writes as such: G. Samaras and others 1995. Their counts are for N updating
-participants below one coordinator on a node of its own; the application's request and answer are
-not counted. The last line of the table is PostgreSQL's: its WAL flushes were measured.
+Presumed abort and presumed commit, and read-only participants: C. Mohan and B. Lindsay's R* (Mohan,
+Lindsay, Obermarck 1986, the table of log writes and messages of its section on the two protocols).
+What plain two-phase commit must presume: B. Lampson and D. Lomet 1993. Last agent, and the counting
+of forced writes as such: G. Samaras and others 1995. Their counts are for N updating participants
+below one coordinator on a separate node; the application's request and answer are not counted. The
+last line of each table is PostgreSQL's, whose WAL flushes were measured.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ class Cost(NamedTuple):
 
     @property
     def forced(self) -> int:
-        """Forced writes everywhere."""
+        """Number of forced writes at all nodes."""
         return self.coordinator[1] + sum(forced for _, forced in self.participants)
 
 
 def cost_of(
     variant: Variant, count: int, writers: str = "abcde", *, refuse: str = ""
 ) -> tuple[Cost, Outcome | None]:
-    """Run one transaction with nobody in a hurry, and count.
+    """Run one transaction without early timers, and count its writes and messages.
 
     Args:
-        variant: of the protocol.
-        count: of participants.
-        writers: those that change something.
-        refuse: whose commit record cannot be written; "coordinator", or the last agent's name.
+        variant: the protocol's variant.
+        count: number of participants.
+        writers: the participants that change rows.
+        refuse: node whose commit record cannot be written; "coordinator", or the last agent's name.
     """
     trace: list[tuple[str, Effect]] = []
     config = Config(
@@ -100,7 +100,7 @@ class Line(NamedTuple):
     messages: Callable[[int], int]
 
     def check(self, cost: Cost, n: int) -> None:
-        """The run cost what the table says."""
+        """Assert that the run cost what the table says."""
         assert cost == Cost(self.coordinator, (self.participant,) * n, self.messages(n))
         assert cost.forced == self.forced(n)
 
@@ -115,13 +115,13 @@ ABORT = (
     Line(PRESUMED_NOTHING, (2, 1), (2, 2), lambda n: 2 * n + 1, lambda n: 4 * n),
     Line(PRESUMED_ABORT, (0, 0), (2, 1), lambda n: n, lambda n: 3 * n),
     Line(PRESUMED_COMMIT, (3, 1), (2, 2), lambda n: 2 * n + 1, lambda n: 4 * n),
-    # ROLLBACK PREPARED flushes the WAL and answers; the theory asks for neither.
+    # ROLLBACK PREPARED flushes the WAL and returns a result; the theory requires neither.
     Line(PRESUMED_ABORT.on_postgres(), (0, 0), (2, 2), lambda n: 2 * n, lambda n: 4 * n),
 )
 
 
 def name_of(value: object) -> str:
-    """What a parameter is called in a test's id."""
+    """Return a parameter's name in a test's id."""
     if isinstance(value, Line):
         return value.variant.name + ("_on_postgres" if value.variant.answers_always else "")
     return str(value)
@@ -130,7 +130,7 @@ def name_of(value: object) -> str:
 @pytest.mark.parametrize("n", COUNTS)
 @pytest.mark.parametrize("line", COMMIT, ids=name_of)
 def test_commit(n: int, line: Line) -> None:
-    """All participants write, and the transaction commits."""
+    """The cost of a commit if all participants write."""
     cost, answer = cost_of(line.variant, n)
 
     assert answer is Outcome.COMMITTED
@@ -140,7 +140,7 @@ def test_commit(n: int, line: Line) -> None:
 @pytest.mark.parametrize("n", COUNTS)
 @pytest.mark.parametrize("line", ABORT, ids=name_of)
 def test_abort_after_all_prepared(n: int, line: Line) -> None:
-    """All have voted yes, and the commit decision cannot be written."""
+    """The cost of an abort after yes votes only: the commit decision cannot be written."""
     cost, answer = cost_of(line.variant, n, refuse="coordinator")
 
     assert answer is Outcome.ABORTED
@@ -149,7 +149,7 @@ def test_abort_after_all_prepared(n: int, line: Line) -> None:
 
 @pytest.mark.parametrize("n", COUNTS)
 def test_last_agent_commit(n: int) -> None:
-    """The decision is the agent's commit: nothing at the coordinator, one plain commit if alone."""
+    """With a last agent, the coordinator writes nothing, and a single participant one record."""
     cost, answer = cost_of(LAST_AGENT, n)
 
     assert answer is Outcome.COMMITTED
@@ -159,7 +159,7 @@ def test_last_agent_commit(n: int) -> None:
 
 @pytest.mark.parametrize("n", COUNTS)
 def test_last_agent_abort(n: int) -> None:
-    """The agent cannot commit; abort is presumed, so nobody acknowledges."""
+    """If the last agent cannot commit, abort is presumed, so no participant acknowledges."""
     cost, answer = cost_of(LAST_AGENT, n, refuse=NAMES[n - 1])
 
     assert answer is Outcome.ABORTED
@@ -172,7 +172,7 @@ def test_last_agent_abort(n: int) -> None:
     [(PRESUMED_ABORT, (0, 0)), (PRESUMED_COMMIT, (2, 1)), (LAST_AGENT, (0, 0))],
 )
 def test_all_read_only(n: int, variant: Variant, coordinator: tuple[int, int]) -> None:
-    """Nobody writes: two messages each; presumed commit pays for having named its participants."""
+    """A read-only participant costs two messages; presumed commit also pays for names."""
     cost, answer = cost_of(variant, n, writers="")
 
     assert answer is Outcome.COMMITTED
@@ -181,7 +181,7 @@ def test_all_read_only(n: int, variant: Variant, coordinator: tuple[int, int]) -
 
 @pytest.mark.parametrize("n", COUNTS)
 def test_all_read_only_presumed_nothing(n: int) -> None:
-    """Plain two-phase commit knows no read-only vote: it costs as much as any commit."""
+    """Without read-only votes, a read-only transaction costs as much as any commit."""
     assert cost_of(PRESUMED_NOTHING, n, writers="") == cost_of(PRESUMED_NOTHING, n)
 
 
@@ -198,7 +198,7 @@ def test_one_read_only(n: int) -> None:
 
 
 def test_two_branches_on_postgres() -> None:
-    """The figures asserted on real servers: five flushes with presumed abort, three last agent."""
+    """The figures measured on servers: five flushes with presumed abort, three with last agent."""
     assert cost_of(PRESUMED_ABORT.on_postgres(), 2)[0].forced == 5
     assert cost_of(LAST_AGENT.on_postgres(), 2)[0].forced == 3
     assert cost_of(PRESUMED_ABORT.on_postgres(), 2, writers="")[0].forced == 0

@@ -1,4 +1,4 @@
-"""The page about the protocol shows the tables as they are."""
+"""Tests that the page about the protocol shows the current tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.protocol.diagrams import PAGE, PARTS, renewed
 
 
 def test_page_is_up_to_date() -> None:
-    """If this fails: ``python -m tests.protocol.diagrams``."""
+    """The page is up to date; if not, run ``python -m tests.protocol.diagrams``."""
     text = PAGE.read_text(encoding="utf-8")
 
     assert renewed(text) == text

@@ -1,4 +1,4 @@
-"""Every state of small configurations, each checked, and home reachable from all of them."""
+"""Searches of all states of small worlds: each is checked, and can reach a settled state."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from tests.protocol.world import World
 from twopc.protocol.effects import Outcome
 from twopc.protocol.variants import PRESUMED_ABORT, VARIANTS, Settings, Variant
 
-#: ``--hypothesis-profile=thorough`` searches further: minutes, and some gigabytes.
+#: With ``--hypothesis-profile=thorough`` the search takes minutes and some gigabytes.
 THOROUGH = profile.get_current_profile_name() == "thorough"
 
 
 @pytest.fixture(autouse=True)
 def no_collector() -> Iterator[None]:
-    """Millions of small values without a cycle: looking for one takes half of the time."""
+    """Disable garbage collection, which takes half of the time and finds no cycles."""
     gc.disable()
     yield
     gc.enable()
 
 
 def search(world: World) -> BreadthSearch[State]:
-    """All states of that world; also asserts that each can get home, and what home looks like."""
+    """Return all states of a world; assert that each can reach a correct settled state."""
     found = explore([world.start()], lambda state: successors(world, state), states_max=2_000_000)
 
     assert found.stuck(world.is_settled) == []
@@ -44,7 +44,7 @@ def search(world: World) -> BreadthSearch[State]:
     ("count", "distinct", "generated", "diameter"), [(3, 34, 94, 7), (4, 96, None, None)]
 )
 def test_tcommit(count: int, distinct: int, generated: int | None, diameter: int | None) -> None:
-    """The explorer finds what TLC finds in Lamport's TCommit."""
+    """The search reaches the states that TLC finds in Lamport's TCommit."""
     found = explore(tla.tcommit_initial(count), tla.tcommit)
 
     assert found.distinct == distinct
@@ -56,7 +56,7 @@ def test_tcommit(count: int, distinct: int, generated: int | None, diameter: int
     ("count", "distinct", "generated", "diameter"), [(3, 288, 1146, 11), (4, 1568, None, None)]
 )
 def test_two_phase(count: int, distinct: int, generated: int | None, diameter: int | None) -> None:
-    """The explorer finds what TLC finds in Lamport's TwoPhase."""
+    """The search reaches the states that TLC finds in Lamport's TwoPhase."""
     found = explore(tla.two_phase_initial(count), tla.two_phase)
 
     assert found.distinct == distinct
@@ -65,7 +65,7 @@ def test_two_phase(count: int, distinct: int, generated: int | None, diameter: i
 
 
 def test_two_phase_is_consistent() -> None:
-    """TCConsistent holds of TwoPhase, and the search would see it if it did not."""
+    """TCConsistent holds in TwoPhase, in which both outcomes are reached."""
     found = explore(tla.two_phase_initial(3), tla.two_phase)
 
     assert not [s for s in found.states if {"committed", "aborted"} <= set(s[0])]
@@ -74,7 +74,7 @@ def test_two_phase_is_consistent() -> None:
 
 
 def test_stuck_states_are_found() -> None:
-    """A state from which the end cannot be reached is reported; a way by a fault does not count."""
+    """A state from which the end can be reached only by a fault is reported."""
     ways = {0: [(1, False), (2, True)], 1: [(3, False)], 2: [(2, False), (3, True)], 3: []}
 
     found = explore([0], lambda state: ways[state])
@@ -83,7 +83,7 @@ def test_stuck_states_are_found() -> None:
 
 
 def test_search_gives_up() -> None:
-    """A search without an end says so."""
+    """A search with too many states raises `TooManyStatesError`."""
     with pytest.raises(TooManyStatesError, match="no end"):
         explore([0], lambda state: [(state + 1, False)], states_max=100)
 
@@ -101,7 +101,7 @@ def test_no_faults(variant: Variant) -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=list(VARIANTS))
 def test_one_crash_and_one_loss(variant: Variant) -> None:
-    """Two branches, a crash after any effect, any message lost, any one timer firing early."""
+    """No state violates an invariant with any crash, any lost message, and one early timer."""
     faults = Faults(crashes=1, losses=1, hasty=2 if THOROUGH else 1)
     world = World(Config(settings=Settings(variant=variant), faults=faults))
 
@@ -124,7 +124,7 @@ def test_one_crash_and_one_loss(variant: Variant) -> None:
     ],
 )
 def test_everything_else_once(name: str, writers: str) -> None:
-    """The log fails or does not answer, a connection is lost, a message comes twice, and so on."""
+    """No state violates an invariant with a log fault, lost connection, duplicate and so on."""
     faults = Faults(duplicates=1, unknown=1, log_faults=1, work_failures=1, give_ups=1)
     variant = VARIANTS[name].on_postgres()
     settings = Settings(variant=variant, answer_early=False, finish_in_turn=True)
@@ -135,6 +135,6 @@ def test_everything_else_once(name: str, writers: str) -> None:
 
 @pytest.mark.full
 def test_any_timers_and_two_crashes() -> None:
-    """Timers fire at any time; two crashes."""
+    """No state violates an invariant with timers at any time, or with two crashes."""
     for faults in (Faults(crashes=1, losses=1, hasty=ANY), Faults(crashes=2, hasty=1)):
         search(World(Config(settings=Settings(variant=PRESUMED_ABORT), faults=faults)))

@@ -1,4 +1,4 @@
-"""The walks find every planted bug, and find nothing where there is none."""
+"""Tests that the walks find every planted bug, and nothing without a bug."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WALKS_MAX = 4_000
 
 
 def world_of(mutant: Mutant, *, healthy: bool, wire: bool = True) -> World:
-    """The world in which the bug shows, with or without the bug."""
+    """Return the world in which the bug is detected, with or without the bug."""
     bug: Any = Coordinator if healthy else mutant.bug
     coordinator: type[Coordinator] = Coordinator
     participant: type[Participant] = Mute if mutant.mute else Participant
@@ -52,7 +52,7 @@ def world_of(mutant: Mutant, *, healthy: bool, wire: bool = True) -> World:
 
 
 def hunt(world: World, walks: int) -> tuple[int, ViolationError] | None:
-    """The first walk that breaks a promise, and the promise."""
+    """Return the number of the first walk that violates an invariant, and the violation."""
     for seed in range(walks):
         chance = random.Random(seed)
         try:
@@ -65,7 +65,7 @@ def hunt(world: World, walks: int) -> tuple[int, ViolationError] | None:
 @pytest.mark.parametrize("wire", [True, False], ids=["all_promises", "outcomes_only"])
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_found(mutant: Mutant, wire: bool) -> None:
-    """A walk breaks a promise, of outcomes too; the same walks without the bug break none."""
+    """Walks find the bug, also by outcomes only; the same walks without the bug find nothing."""
     found = hunt(world_of(mutant, healthy=False, wire=wire), _WALKS_MAX)
 
     assert found is not None
@@ -74,12 +74,12 @@ def test_found(mutant: Mutant, wire: bool) -> None:
 
 
 def test_names_are_distinct() -> None:
-    """Each mutant is one of its own."""
+    """No two mutants have the same name."""
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
 
 
 def test_fences_bring_mute_branches_home() -> None:
-    """Branches that never ask are all settled by a coordinator that lives."""
+    """A coordinator that is alive settles all branches that never inquire."""
     mutant = next(mutant for mutant in MUTANTS if mutant.mute)
 
     assert hunt(world_of(mutant, healthy=True), 1_000) is None

@@ -1,4 +1,4 @@
-"""A branch, told step by step: what the walks do not see, such as times, order and words."""
+"""Step-by-step tests of a participant: times, order and messages, which walks do not check."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SETTINGS = Settings(variant=PRESUMED_ABORT, inquiry_s=3.0, idle_timeout_s=7.0)
 
 
 def run(machine: Participant, *events: e.Event, now: float = 0.0) -> tuple[Effect, ...]:
-    """Feed the events; the last one's effects."""
+    """Feed the events, and return the effects of the last one."""
     effects: tuple[Effect, ...] = ()
     for event in events:
         effects = machine.receive(event, now)
@@ -30,7 +30,7 @@ def run(machine: Participant, *events: e.Event, now: float = 0.0) -> tuple[Effec
 
 
 def prepared() -> Participant:
-    """A participant that has voted yes."""
+    """Return a participant that has voted yes."""
     machine = Participant(SETTINGS)
     run(machine, e.WorkBegun(), e.Wrote(), e.PrepareAsked(participants=("pub", "sub")))
     run(machine, e.Logged(record=Record(kind=RecordKind.PREPARED, participants=("pub", "sub"))))
@@ -38,7 +38,7 @@ def prepared() -> Participant:
 
 
 def test_branch() -> None:
-    """The whole run of a branch, presumed abort."""
+    """A complete branch with presumed abort."""
     machine = Participant(SETTINGS)
     record = Record(kind=RecordKind.PREPARED, participants=("pub", "sub"))
     committed = Record(kind=RecordKind.COMMITTED)
@@ -66,7 +66,7 @@ def test_branch() -> None:
 
 
 def test_failed_branch_votes_no() -> None:
-    """An error that the application swallowed is still a no."""
+    """A branch with an error that the application has swallowed votes no."""
     machine = Participant(SETTINGS)
     run(machine, e.WorkBegun(), e.Wrote(), e.WorkFailed(reason="40001"))
 
@@ -76,7 +76,7 @@ def test_failed_branch_votes_no() -> None:
 
 
 def test_idle_branch_rolls_back() -> None:
-    """Unprepared it may; prepared it may not."""
+    """An idle branch rolls back unless it is prepared."""
     machine = Participant(SETTINGS)
     run(machine, e.WorkBegun(), e.TimerFired(name=Timer.IDLE))
 
@@ -87,7 +87,7 @@ def test_idle_branch_rolls_back() -> None:
 
 
 def test_fence_waits_for_prepare() -> None:
-    """Fenced while preparing: acknowledged only when the late prepare is rolled back again."""
+    """A fence during a prepare is acknowledged only when the late prepare has been rolled back."""
     machine = Participant(SETTINGS)
     record = Record(kind=RecordKind.PREPARED, participants=("pub",))
     run(machine, e.WorkBegun(), e.Wrote(), e.PrepareAsked(participants=("pub",)))
@@ -99,7 +99,7 @@ def test_fence_waits_for_prepare() -> None:
 
 
 def test_fence_before_prepare() -> None:
-    """A prepare that comes after the fence is refused."""
+    """A prepare that arrives after the fence is refused."""
     machine = Participant(SETTINGS)
     run(machine, e.WorkBegun(), e.Wrote())
 
@@ -109,7 +109,7 @@ def test_fence_before_prepare() -> None:
 
 
 def test_finishing_fails() -> None:
-    """COMMIT PREPARED that fails leaves the branch in doubt."""
+    """A COMMIT PREPARED that fails leaves the branch in doubt."""
     machine = prepared()
     run(machine, e.CommitTold())
 

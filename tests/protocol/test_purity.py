@@ -1,4 +1,4 @@
-"""The machines have no input or output, no clock and no chance: they import nothing that has."""
+"""Tests that machines use no I/O, clock or chance, because they import none."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FILES = sorted(Path(twopc.protocol.__file__).parent.glob("*.py"))
 
 
 def imports(path: Path) -> set[str]:
-    """The modules that a file imports."""
+    """Return the modules that a file imports."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -32,7 +32,7 @@ def imports(path: Path) -> set[str]:
 
 
 def test_imports() -> None:
-    """Values and types from the standard library, names and errors from below, nothing else."""
+    """Machines import types of the standard library, `twopc.errors` and `twopc.names` only."""
     assert FILES
     for path in FILES:
         outside = {name for name in imports(path) if not name.startswith("twopc.protocol")}
@@ -40,6 +40,6 @@ def test_imports() -> None:
 
 
 def test_lengths() -> None:
-    """A machine is to be read in one sitting."""
+    """No file of the machines has more than 300 lines."""
     for path in FILES:
         assert len(path.read_text(encoding="utf-8").splitlines()) <= 300, path.name

@@ -1,4 +1,4 @@
-"""What is rebuilt from a log, and what becomes of a branch found prepared."""
+"""Tests of machines rebuilt from a log, and of the verdict about a prepared branch."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ FENCES = (send("a", Message.FENCE), send("b", Message.FENCE))
 def test_coordinator_from_its_log(
     variant: Variant, records: tuple[Record, ...], effects: object, state: str
 ) -> None:
-    """A decision that is not forgotten is told again; anything else is left to presumption."""
+    """A decision that was not forgotten is sent again; presumption covers all others."""
     settings = Settings(variant=variant)
     machine = Coordinator(settings)
 
@@ -67,7 +67,7 @@ def test_coordinator_from_its_log(
 
 
 def test_rebuilt_coordinator_answers_nobody() -> None:
-    """The application went down with the old machine: no Finish, ever."""
+    """A rebuilt coordinator never answers the application, which ended with the old machine."""
     settings = Settings(variant=PRESUMED_ABORT, answer_early=False)
     machine = Coordinator(settings)
     rebuild_coordinator(machine, settings, (COMMIT,), 0.0)
@@ -79,7 +79,7 @@ def test_rebuilt_coordinator_answers_nobody() -> None:
 
 
 def test_rebuilt_coordinator_finishes_in_turn() -> None:
-    """The order of finishing survives the crash."""
+    """A rebuilt coordinator keeps the order in which branches are finished."""
     settings = Settings(variant=PRESUMED_ABORT, finish_in_turn=True)
     machine = Coordinator(settings)
 
@@ -101,12 +101,12 @@ def test_rebuilt_coordinator_finishes_in_turn() -> None:
     ],
 )
 def test_answer(variant: Variant, records: tuple[Record, ...], message: Message | None) -> None:
-    """The log if it knows, else the presumption; under last agent neither."""
+    """An inquiry is answered by the log, else by presumption; with last agent by neither."""
     assert answer(variant, records) is message
 
 
 def test_resolver_commits() -> None:
-    """The last agent has committed, so its prepared branch is told to."""
+    """A branch whose last agent has committed is told to commit."""
     machine = Coordinator(Settings(variant=LAST_AGENT))
 
     assert resolve(machine, "a", "b", 10.0) == (send("b", Message.FENCE), RESEND)
@@ -116,7 +116,7 @@ def test_resolver_commits() -> None:
 
 
 def test_resolver_aborts() -> None:
-    """The last agent never committed and, fenced, never will."""
+    """A branch whose last agent has not committed, and is fenced, is told to abort."""
     machine = Coordinator(Settings(variant=LAST_AGENT))
     resolve(machine, "a", "b", 10.0)
 
@@ -139,7 +139,7 @@ def test_resolver_aborts() -> None:
 def test_participant_from_its_log(
     kinds: tuple[RecordKind, ...], state: ParticipantState, outcome: Outcome | None
 ) -> None:
-    """A prepared branch survives and asks at once; an unprepared one is gone."""
+    """A branch that was prepared is rebuilt and inquires at once; others are not in doubt."""
     machine = Participant(Settings())
 
     effects = rebuild_participant(machine, [Record(kind=kind) for kind in kinds], 10.0)
@@ -208,7 +208,7 @@ DEAD = BranchFacts(is_own=True, alive=False, records=())
 def test_branch_found_prepared(
     found: BranchFacts, variant: Variant, action: Action, reason: str
 ) -> None:
-    """Each fact that decides, and that nothing is guessed where none does."""
+    """The log, a peer or the last agent decides; without any of them the branch blocks."""
     verdict = decide(found, variant)
 
     assert verdict.action is action
@@ -216,7 +216,7 @@ def test_branch_found_prepared(
 
 
 def test_a_lost_log_is_not_an_empty_log() -> None:
-    """Presumption needs a log that was read: with a lost one even presumed commit blocks."""
+    """Nothing is presumed if the log is lost: even presumed commit blocks."""
     for variant in (PRESUMED_ABORT, PRESUMED_COMMIT, PRESUMED_NOTHING):
         assert decide(DEAD, variant).action in (Action.ABORT, Action.COMMIT)
         assert decide(replace(DEAD, records=None), variant).action is Action.BLOCK

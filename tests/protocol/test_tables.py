@@ -1,4 +1,4 @@
-"""The transition tables: every row is gone through, and what is not a row changes nothing."""
+"""Tests of the transition tables: every row is reached, and any other event changes nothing."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ SWEEP: tuple[tuple[Variant, str, Faults], ...] = (
 
 
 def ways() -> set[Way]:
-    """Every row of both tables with each of its next states."""
+    """Return every row of both tables with each of its next states."""
     return {
         (place(state), event, after)
         for machine in MACHINES
@@ -69,7 +69,7 @@ def ways() -> set[Way]:
 
 
 def test_every_row_is_reached() -> None:
-    """No row, and no next state of a row, is for nothing."""
+    """Every row is reached, with each of its next states."""
     visited.clear()
     for variant, writers, faults in SWEEP:
         for names in (("a",), ("a", "b")):
@@ -92,7 +92,7 @@ def test_every_row_is_reached() -> None:
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_rows_name_methods(machine: type[Machine]) -> None:
-    """Each action is a method, and each handler is some row's action."""
+    """Each action is a method, and each handler is the action of a row."""
     actions = {f"_{row.action}" for row in machine.table.values()}
     handlers = {
         name
@@ -105,7 +105,7 @@ def test_rows_name_methods(machine: type[Machine]) -> None:
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_states_are_reachable(machine: type[Machine]) -> None:
-    """Every state but the first is some row's next, and every state has a row."""
+    """Every state but the first is the next state of a row, and every state has a row."""
     states = {state for state, _ in machine.table}
 
     assert {after for row in machine.table.values() for after in row.next} == {
@@ -118,7 +118,7 @@ RECORD = Record(kind=RecordKind.COMMIT, participants=("a", "b"))
 
 
 def every_event() -> list[e.Event]:
-    """One event of each type."""
+    """Return one event of each type."""
     filled: dict[str, object] = {
         "participants": ("a", "b"),
         "participant": "a",
@@ -136,7 +136,7 @@ def every_event() -> list[e.Event]:
 
 
 def coordinators() -> Iterator[Coordinator]:
-    """A coordinator in each state, by the shortest way there."""
+    """Yield a coordinator in each state, by the shortest way."""
     yes = [e.VotedYes(participant=name) for name in ("a", "b")]
     begun: list[e.Event] = [e.Begin(participants=("a", "b"))]
     asked = [*begun, e.CommitAsked()]
@@ -163,7 +163,7 @@ def coordinators() -> Iterator[Coordinator]:
 
 
 def participants() -> Iterator[Participant]:
-    """A participant in each state, by the shortest way there."""
+    """Yield a participant in each state, by the shortest way."""
     prepared = Record(kind=RecordKind.PREPARED, participants=("a", "b"))
     working: list[e.Event] = [e.WorkBegun(), e.Wrote()]
     preparing = [*working, e.PrepareAsked(participants=("a", "b"))]
@@ -185,7 +185,7 @@ def participants() -> Iterator[Participant]:
 
 
 def test_all_states_are_tried() -> None:
-    """The two lists above are complete."""
+    """`coordinators` and `participants` yield a machine in every state."""
     assert [machine.state for machine in coordinators()] == list(CoordinatorState)
     assert [machine.state for machine in participants()] == list(ParticipantState)
 
@@ -200,7 +200,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("machine", "event"), REFUSED)
 def test_what_is_not_in_the_table(machine: Machine, event: e.Event) -> None:
-    """It raises, naming state and event and whose fault it is, and changes nothing."""
+    """An event without a row raises an error that names state and event, and changes nothing."""
     before = fingerprint(machine)
     error = RemoteProtocolError if event.remote else LocalProtocolError
 
@@ -233,7 +233,7 @@ def test_what_is_not_in_the_table(machine: Machine, event: e.Event) -> None:
     ],
 )
 def test_right_event_wrong_content(state: CoordinatorState, event: e.Event, remote: bool) -> None:
-    """A row is not enough: a stranger's vote, another record; nothing is changed by them either."""
+    """An event about a wrong participant or record raises an error and changes nothing."""
     machine = next(machine for machine in coordinators() if machine.state is state)
     before = fingerprint(machine)
 
@@ -244,7 +244,7 @@ def test_right_event_wrong_content(state: CoordinatorState, event: e.Event, remo
 
 
 def test_read_only_is_not_acknowledged() -> None:
-    """A branch that left with its vote cannot acknowledge a commit."""
+    """An acknowledgement of a commit by a branch that voted read-only is refused."""
     machine = Coordinator(Settings(variant=PRESUMED_ABORT))
     for event in (
         e.Begin(participants=("a", "b")),
@@ -260,7 +260,7 @@ def test_read_only_is_not_acknowledged() -> None:
 
 
 def test_participant_checks_the_record() -> None:
-    """A report about another record is the driver's mistake."""
+    """A report about another record is an error of the driver."""
     machine = next(m for m in participants() if m.state is ParticipantState.PREPARING)
 
     with pytest.raises(LocalProtocolError, match="not about the record being logged"):
@@ -268,7 +268,7 @@ def test_participant_checks_the_record() -> None:
 
 
 def test_read_only_is_not_told() -> None:
-    """A branch that left with its vote must not be told to commit."""
+    """A branch that voted read-only refuses a commit."""
     machine = Participant(Settings(variant=PRESUMED_ABORT))
     machine.receive(e.WorkBegun(), 0.0)
     machine.receive(e.PrepareAsked(participants=("a",)), 0.0)
@@ -278,7 +278,7 @@ def test_read_only_is_not_told() -> None:
 
 
 def test_clones_share_nothing() -> None:
-    """What the walks rely on: a clone moves and the original stays."""
+    """A clone does not change its original, on which the walks rely."""
     original = next(m for m in coordinators() if m.state is CoordinatorState.VOTING)
     registry = Registry()
     frozen = registry.freeze(original)

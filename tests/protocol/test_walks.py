@@ -1,8 +1,8 @@
-"""Random walks: any order of messages, any faults, then none; whatever happened, all agree.
+"""Random walks: messages in any order and any faults, then healing, after which all branches agree.
 
-Checked on every step: no branch committed while another is aborted; no outcome flips; the
-application is answered once and never wrongly; nothing is said before it is durable; nothing is
-forgotten too early. Checked in the end: everything is settled, and a committed answer is true.
+Checked at every step: no branch is committed while another is aborted; no outcome changes; the
+application is answered once and correctly; nothing is sent before it is durable; nothing is
+forgotten too early. Checked at the end: everything is settled, and an answer of committed is true.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _THOROUGH = profile.get_current_profile_name() == "thorough"
 
 
 def bounded(**most: int) -> st.SearchStrategy[Faults]:
-    """Any number of each of these faults, up to the bound; none of the others."""
+    """Any number of each of these faults up to its bound, and no other faults."""
     counts = {name: st.integers(0, bound) for name, bound in most.items()}
     if "hasty" in most:
         counts["hasty"] = st.sampled_from([ANY, *range(most["hasty"] + 1)])
@@ -39,7 +39,7 @@ ANY_FAULTS = bounded(
 
 @st.composite
 def configs(draw: st.DrawFn, faults: st.SearchStrategy[Faults] = ANY_FAULTS) -> Config:
-    """Any variant, on PostgreSQL or by the book, with one to four participants."""
+    """Any variant, on PostgreSQL or as in the literature, with one to four participants."""
     variant = draw(st.sampled_from(list(VARIANTS.values())))
     names = ("a", "b", "c", "d")[: draw(st.integers(1, 4))]
     return Config(
@@ -60,14 +60,14 @@ choices = st.lists(st.integers(0, 2**31), max_size=80)
 @profile.get_profile(profile.get_current_profile_name() if _THOROUGH else "quick")
 @given(config=configs(), choices=choices)
 def test_atomic_and_settled(config: Config, choices: list[int]) -> None:
-    """Whatever happens: atomic always, settled once faults stop."""
+    """With any faults, outcomes are atomic always, and settled after healing."""
     wander(World(config), choices)
 
 
 @profile.get_profile(profile.get_current_profile_name() if _THOROUGH else "quick")
 @given(config=configs(faults=st.just(Faults())), choices=choices)
 def test_committed_without_faults(config: Config, choices: list[int]) -> None:
-    """Nothing fails: it commits, unless the application never got round to asking."""
+    """Without faults the transaction commits, unless the application never requests the commit."""
     world = World(config)
     end = wander(world, choices)
 
@@ -79,12 +79,12 @@ def test_committed_without_faults(config: Config, choices: list[int]) -> None:
 @profile.get_profile(profile.get_current_profile_name() if _THOROUGH else "quick")
 @given(config=configs(faults=bounded(by_hand=2, losses=1, hasty=2)), choices=choices)
 def test_damage_is_reported(config: Config, choices: list[int]) -> None:
-    """A branch finished by hand against the decision is reported, where outcomes are acknowledged."""
+    """A branch finished by hand against the decision is reported if outcomes are acknowledged."""
     wander(World(config), choices)
 
 
 def test_many_walks() -> None:
-    """More walks than Hypothesis would do, from fixed seeds: all variants, three writers."""
+    """Outcomes are atomic in many walks from fixed seeds, with all variants and three writers."""
     bad_day = Faults(
         crashes=2, losses=2, duplicates=2, unknown=1, log_faults=1, work_failures=1, give_ups=1,
         hasty=ANY, stale=1,
@@ -111,7 +111,7 @@ def test_same_choices_same_end() -> None:
 
 
 def test_healing_waits_for_nobody_who_is_gone() -> None:
-    """The coordinator is down for good after its decision: the log brings everybody home."""
+    """A coordinator that crashes after its decision gives no answer, and recovery commits all branches."""
     world = World(Config(faults=Faults(crashes=1)))
     state = step(world, world.start(), ("ask",))
     while not state.disks[0].pending:

@@ -1,9 +1,9 @@
 """Lamport's specifications TCommit and TwoPhase, as next-state functions.
 
 From "Consensus on Transaction Commit" (J. Gray, L. Lamport, 2006) as kept in the TLA+ examples
-(``specifications/transaction_commit``). They are here to check the explorer: TLC's figures for
-three resource managers are 34 distinct states for TCommit, and 288 distinct states of 1,146
-generated, at depth 11, for TwoPhase.
+(``specifications/transaction_commit``). They check the search: TLC's figures for three resource
+managers are 34 distinct states for TCommit, and 288 distinct states of 1,146 generated, at depth
+11, for TwoPhase.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ Rms = tuple[str, ...]
 
 
 def tcommit_initial(count: int) -> list[Rms]:
-    """Every resource manager is working."""
+    """Return the initial state, in which every resource manager is working."""
     return [("working",) * count]
 
 
 def tcommit(state: Rms) -> Iterator[tuple[Rms, bool]]:
-    """``TCNext``: prepare, or decide, at one resource manager."""
+    """``TCNext``: prepare or decide at one resource manager."""
     can_commit = all(rm in ("prepared", "committed") for rm in state)
     not_committed = "committed" not in state
     for place, rm in enumerate(state):
@@ -35,7 +35,7 @@ TwoPhase = tuple[Rms, str, frozenset[int], frozenset[str]]
 
 
 def two_phase_initial(count: int) -> list[TwoPhase]:
-    """Nothing is prepared and nothing sent."""
+    """Return the initial state, in which nothing is prepared and no message sent."""
     return [(("working",) * count, "init", frozenset(), frozenset())]
 
 

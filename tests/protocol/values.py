@@ -1,4 +1,4 @@
-"""The values that a world in memory is made of; see `tests.protocol.world`."""
+"""The values of which a world in memory consists; see `tests.protocol.world`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DEFAULT = Settings(variant=PRESUMED_ABORT)
 
 
 class Packet(NamedTuple):
-    """A message under way."""
+    """A message in transit."""
 
     source: str
     to: str
@@ -25,28 +25,28 @@ class Packet(NamedTuple):
 
 
 class Disk(NamedTuple):
-    """A node's log of this one transaction."""
+    """A node's log of the transaction."""
 
     records: tuple[Record, ...] = ()
     durable: int = 0
-    """So many records survive a crash surely; each further one may."""
+    """Number of records that definitely survive a crash; each further one may survive."""
     pending: bool = False
-    """The last record is being forced."""
+    """Whether the last record is being forced."""
 
     @property
     def safe(self) -> tuple[Record, ...]:
-        """What survives surely."""
+        """The records that definitely survive a crash."""
         return self.records[: self.durable]
 
 
 class Faults(NamedTuple):
-    """How many of each may still happen."""
+    """Number of faults of each kind that may still occur."""
 
     crashes: int = 0
     losses: int = 0
     duplicates: int = 0
     unknown: int = 0
-    """Connections lost: reported, while what was sent over them may still arrive."""
+    """Lost connections: reported, while messages that were sent over them may still arrive."""
     log_faults: int = 0
     stale: int = 0
     """Timers that fire although they were cancelled, or never set."""
@@ -54,7 +54,7 @@ class Faults(NamedTuple):
     give_ups: int = 0
     by_hand: int = 0
     hasty: int = 0
-    """Timers that fire although something else is due; `ANY` of them. Alone they fire freely."""
+    """Timers that fire although something else is due; `ANY` sets no bound."""
 
 
 _NONE = Faults()
@@ -62,7 +62,7 @@ _NONE = Faults()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """One little world."""
+    """The configuration of a world."""
 
     settings: Settings = _DEFAULT
     participants: tuple[str, ...] = ("a", "b")
@@ -71,25 +71,25 @@ class Config:
 
 
 class State(NamedTuple):
-    """Everything there is, at one moment."""
+    """The complete state of a world."""
 
     up: bool
-    """Whether the coordinator's node is."""
+    """Whether the coordinator's node is up."""
     machines: tuple[tuple[str, Frozen], ...]
-    """At the coordinator: the transaction's under ``""``, resolvers under their branch."""
+    """The coordinator's machines: the transaction's under ``""``, resolvers under their branch."""
     branches: tuple[Frozen | None, ...]
-    """None: that node is down."""
+    """None: the participant's node is down."""
     disks: tuple[Disk, ...]
-    """The coordinator's first."""
+    """The coordinator's disk first."""
     net: frozenset[Packet]
     timers: frozenset[tuple[str, str, Timer]]
-    """Node, machine, name."""
+    """Node, machine and name."""
     reading: bool
-    """The coordinator's log is being read back."""
+    """Whether the coordinator's log is being read back."""
     answer: Outcome | None
-    """What the application was told."""
+    """The answer that the application got."""
     seen: tuple[Outcome | None, ...]
-    """How each branch that wrote has ended, ever."""
+    """The outcome that each branch that wrote has had at any time."""
     damage: bool
-    """An outcome by hand was reported."""
+    """Whether an outcome by hand was reported."""
     faults: Faults

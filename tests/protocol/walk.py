@@ -1,4 +1,4 @@
-"""Ways through a world: home, at random, and everywhere."""
+"""Walks through a world: to a settled state, at random, and to all successors."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from twopc.protocol.states import CoordinatorState
 
 
 def heal(world: World, state: State, rounds: int = 12) -> State:
-    """Faults stop; everything that is due happens, in turn.
+    """Stop all faults, and take every action that is due, in turn.
 
     Raises:
-        ViolationError: not everything is settled after so many rounds of timers, or not rightly.
+        ViolationError: not all branches are settled after `rounds` rounds, or they differ.
     """
     state = state._replace(faults=Faults(hasty=ANY, give_ups=1))
     for _ in range(rounds):
@@ -34,7 +34,7 @@ def heal(world: World, state: State, rounds: int = 12) -> State:
 
 
 def successors(world: World, state: State) -> Iterator[tuple[State, bool]]:
-    """Every state that may follow, and whether it takes a fault; for `explore`."""
+    """Yield every successor of a state, and whether it requires a fault; for `explore`."""
     for actions, fault in (
         (world.expected(state), False),
         (world.overdue(state), not world.is_quiet(state)),
@@ -53,7 +53,7 @@ def successors(world: World, state: State) -> Iterator[tuple[State, bool]]:
 
 
 def wander(world: World, choices: Collection[int]) -> State:
-    """Walk at random: each number chooses what happens next; then faults stop."""
+    """Walk at random, where each number chooses the next action; then heal."""
     state = world.start()
     for choice in choices:
         choice, luck = divmod(choice, 32)
@@ -64,7 +64,7 @@ def wander(world: World, choices: Collection[int]) -> State:
         if not actions:
             break
         choice, index = divmod(choice, len(actions))
-        # Now and then a node crashes between two effects of one step.
+        # Occasionally a node crashes between two effects of a step.
         cut = (choice % 4, choice % 8 > 3) if luck == 0 and state.faults.crashes else None
         state = step(world, state, actions[index], cut)
     return heal(world, state)

@@ -1,7 +1,7 @@
-"""A coordinator and its participants in memory: every order of events, every fault, nothing else.
+"""A coordinator and its participants in memory, with every order of events and every fault.
 
-A `State` is a value, and `tests.protocol.step` makes the next one. So the same world serves a
-random walk, an exhaustive search, and a story told step by step. Time stands still: a timer that
+A `State` is a value, and `tests.protocol.step` makes the next one. The same world can therefore
+serve a random walk, an exhaustive search, and a test of single steps. No time passes: a timer that
 is set may fire at any moment.
 """
 
@@ -20,7 +20,7 @@ from twopc.protocol.participant import Participant
 from twopc.protocol.second_phase import BranchProgress
 from twopc.protocol.states import CoordinatorState, ParticipantState
 
-#: What happens next: its kind (a method of `tests.protocol.step.Step`), and to whom.
+#: The next action: its kind (a method of `tests.protocol.step.Step`) and its arguments.
 Action = tuple[Any, ...]
 
 _TELLING = (CoordinatorState.COMMITTING, CoordinatorState.ABORTING, CoordinatorState.ENDED)
@@ -28,7 +28,7 @@ _UNASKED = (CoordinatorState.NEW, CoordinatorState.ACTIVE, CoordinatorState.COLL
 
 
 def asked(machine: Coordinator) -> Iterator[str]:
-    """Those who were asked something by now, and may be lost sight of."""
+    """Yield the participants that were asked, and whose connections may be lost."""
     branches: dict[str, BranchProgress] = machine._branches
     if machine.state not in _UNASKED:
         yield from (
@@ -55,14 +55,14 @@ class World:
         self.participant = participant
         self.answer = answer
         self.observe = observe
-        """Sees every effect that is performed, with its node."""
+        """Called with every effect that is performed, and its node."""
         self.wire = wire
         """Whether each message and END record is checked, or outcomes only."""
         self.registry = Registry(strict=strict)
         self.nodes = (COORDINATOR, *config.participants)
 
     def start(self) -> State:
-        """The application has done its work at every branch."""
+        """Return the state in which the application has completed its work at every branch."""
         settings = self.config.settings
         main, _ = self.registry.freeze(self.coordinator(settings)).receive(
             e.Begin(participants=self.config.participants)
@@ -89,10 +89,10 @@ class World:
             faults=self.config.faults,
         )
 
-    # -- what may happen ---------------------------------------------------------------------------
+    # -- actions -----------------------------------------------------------------------------------
 
     def expected(self, state: State) -> Iterator[Action]:
-        """What happens sooner or later if nothing fails; timers apart."""
+        """Yield the actions that occur without faults, except timers."""
         if not state.up:
             yield ("recover", COORDINATOR)
         for name, branch in zip(self.config.participants, state.branches, strict=True):
@@ -108,20 +108,20 @@ class World:
                 yield ("deliver", packet)
 
     def overdue(self, state: State) -> Iterator[Action]:
-        """The timers that may fire."""
+        """Yield the timers that may fire."""
         if state.faults.hasty or self.is_quiet(state):
             for node, key, name in state.timers:
                 yield ("timer", node, key, name)
 
     def is_quiet(self, state: State) -> bool:
-        """Nothing is due but timers, or nodes that are down."""
+        """Return whether nothing is due except timers and the recovery of nodes."""
         main = self.main(state)
         if main is not None and main.state is CoordinatorState.ACTIVE:
-            return False  # the application is about to ask
+            return False  # the application is about to request the commit
         return all(action[0] == "recover" for action in self.expected(state))
 
     def decisions(self, state: State) -> Iterator[Action]:
-        """What the application may do, and the housekeeping."""
+        """Yield the actions of the application and of the driver."""
         main = self.main(state)
         if main is None:
             return
@@ -131,7 +131,7 @@ class World:
             yield ("forget",)
 
     def mishaps(self, state: State) -> Iterator[Action]:
-        """What may go wrong, crashes apart."""
+        """Yield the faults that may occur, except crashes."""
         faults = state.faults
         if faults.losses or faults.duplicates:
             for packet in state.net:
@@ -178,7 +178,7 @@ class World:
                         yield ("stale", node, name)
 
     def crashes(self, state: State) -> Iterator[Action]:
-        """Crashes between two steps, with each possible fate of what was not forced."""
+        """Yield crashes between two steps, with each number of unforced records that survive."""
         if state.faults.crashes:
             for node, disk in zip(self.nodes, state.disks, strict=True):
                 if self.is_up(state, node):
@@ -186,25 +186,25 @@ class World:
                         yield ("crash", node, kept)
 
     def is_up(self, state: State, node: str) -> bool:
-        """Whether that node is."""
+        """Return whether a node is up."""
         if node == COORDINATOR:
             return state.up
         return state.branches[self.config.participants.index(node)] is not None
 
     def where(self, state: State, name: str) -> ParticipantState | None:
-        """The state of a branch; None while its node is down."""
+        """Return the state of a branch; None while its node is down."""
         branch = state.branches[self.config.participants.index(name)]
         return None if branch is None else branch.machine.state  # type: ignore[return-value]
 
     def main(self, state: State) -> Coordinator | None:
-        """The transaction's coordinator, if it has a machine now."""
+        """Return the transaction's coordinator, or None if it has no machine."""
         machine = dict(state.machines).get("")
         return None if machine is None else machine.machine  # type: ignore[return-value]
 
-    # -- the end -----------------------------------------------------------------------------------
+    # -- settled states ----------------------------------------------------------------------------
 
     def is_settled(self, state: State) -> bool:
-        """Nothing is left to be done by anybody."""
+        """Return whether no node has anything left to do."""
         ended = (ParticipantState.ENDED, ParticipantState.NEW)
         return (
             state.up
@@ -216,7 +216,7 @@ class World:
         )
 
     def check_settled(self, state: State) -> None:
-        """What must hold in the end."""
+        """Check the invariants of a settled state."""
         outcomes = self.outcomes(state)
         if self.config.faults.by_hand:
             told = self.config.settings.variant.answers_always
@@ -229,7 +229,7 @@ class World:
             raise ViolationError(f"answered committed: {outcomes}")
 
     def outcomes(self, state: State) -> set[Outcome | None]:
-        """How the branches that wrote ended."""
+        """Return the outcomes of the branches that wrote."""
         found: set[Outcome | None] = set()
         for name, branch in zip(self.config.participants, state.branches, strict=True):
             if name in self.config.writers and branch is not None:

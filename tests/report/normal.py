@@ -1,6 +1,6 @@
-"""Texts of real runs without what differs from run to run: times, gids, row versions, log positions.
+"""Texts of runs without values that differ between runs: times, gids, row versions, log positions.
 
-Used wherever a text that comes from a live run is compared with one that was kept.
+Used wherever a text of a live run is compared with a recorded one.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _FRESH = (
     (re.compile(r"\b\d+(?:\.\d+)? (ms|s)\b"), r"… \1"),
     (re.compile(r"\bprocess \d+\b"), "process …"),
     (re.compile(r"\bpid \d+\b"), "pid …"),
-    # files with rows of a snapshot carry their generation
+    # snapshot files with rows have their generation in their names
     (re.compile(r"_[0-9a-f]{8}(?=_\d{4}\.bcp|\.sys)"), "_…"),
 )
 
 
-#: The commands of one transaction: rows of one statement come in whatever order they were found, and of
-#: many only some are told.
+#: The commands of one transaction: the order of the rows of a statement is not defined, and only
+#: some of many commands are shown.
 _COMMANDS = re.compile(r"(?<=transaction )\(([^()]*; [^()]*)\)")
 
 
@@ -35,7 +35,7 @@ _PASSING = re.compile(r"waits at \S+ for (process|branch) |^An agent waits ")
 
 
 def normal(text: str) -> str:
-    """`text` as it is in every run of the same."""
+    """Return `text` as it is in every run of the same order."""
     text = _COMMANDS.sub(lambda found: f"({_sorted(found[1].split('; '))})", stable(text))
     for pattern, word in _FRESH:
         text = pattern.sub(word, text)
@@ -47,15 +47,15 @@ def _sorted(commands: list[str]) -> str:
         return f"{len(commands) - 1} commands and {commands[-1]}"
     if any(
         "…" in each for each in commands
-    ):  # which of them is told in full depends on their order
+    ):  # which commands are shown completely depends on their order
         return f"{len(commands)} long commands"
     return "; ".join(sorted(commands))
 
 
 def stories(records: Sequence[HistoryRecord]) -> str:
-    """The stories of a run, one of each behaviour, to be compared with those that were kept.
+    """Return the stories of a run, one per behaviour, for comparison with recorded ones.
 
-    Without waits for somebody whom the scenario does not know: an agent that is just at work there.
+    They contain no waits for processes outside the scenario, such as a busy agent.
     """
     lines: list[str] = []
     for group in groups(records):
@@ -66,5 +66,5 @@ def stories(records: Sequence[HistoryRecord]) -> str:
 
 
 def _of_one_length(records: Sequence[HistoryRecord]) -> list[HistoryRecord]:
-    """With positions that are equally long: a long message is cut at a width."""
+    """Return the records with positions of equal length, because long messages are cut at a width."""
     return [replace(each, message=_POSITION.sub("0/1000000", each.message)) for each in records]

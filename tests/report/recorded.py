@@ -1,8 +1,9 @@
-"""Recorded runs: histories of real runs on PostgreSQL, and what was said of them when they were played.
+"""Recorded runs: histories of runs on PostgreSQL, each with its verdict at that time.
 
-``twopc run`` wrote each ``<name>.jsonl`` as ``history.jsonl`` and ``<name>.verdict.json`` as ``verdict.json``.
-``failing`` is lost_update with one wrong expectation, ``wrong_counts`` another with wrong ones of a generated
-order and of a twin; ``stuck`` cannot go on; the others are shipped scenarios. Some are older than groups.
+``twopc run`` wrote each ``<name>.jsonl`` as ``history.jsonl`` and ``<name>.verdict.json`` as
+``verdict.json``. ``failing`` is lost_update with one wrong expectation, ``wrong_counts`` another
+with wrong ones of a generated order and of a twin; ``stuck`` cannot go on; the others are shipped
+scenarios. Some are older than groups.
 """
 
 from __future__ import annotations
@@ -17,23 +18,23 @@ from twopc.sim.report.recorded_orders import PlayedOrder, played
 
 HISTORIES = Path(__file__).parent / "histories"
 NAMES = sorted(path.stem for path in HISTORIES.glob("*.jsonl"))
-#: With one that is put together of others.
+#: All histories, including one that is composed of others.
 ALL_NAMES = (*NAMES, "several")
 
 
 @functools.cache
 def records(name: str) -> tuple[HistoryRecord, ...]:
-    """The records of one history."""
+    """Return the records of a history."""
     return tuple(several() if name == "several" else read(HISTORIES / f"{name}.jsonl"))
 
 
 def first(name: str) -> PlayedOrder:
-    """The first order of one history."""
+    """Return the first order of a history."""
     return next(played(records(name)))
 
 
 def made(*happenings: HistoryRecord, **header: object) -> list[HistoryRecord]:
-    """A history of one order with these records, numbered: alice is at sub1, the office at pub."""
+    """Return a history of one order with these records, numbered: alice is at sub1, the office at pub."""
     start = [
         HistoryRecord(
             seq=0,
@@ -59,7 +60,7 @@ def _numbered(record: HistoryRecord, at: int) -> HistoryRecord:
 
 
 def sent(sql: str, *, session: str = "alice", node: str = "sub1", step: str = "s") -> HistoryRecord:
-    """A step is sent."""
+    """Return the record of a step that is sent."""
     return HistoryRecord(
         seq=0, t_us=0, kind="invoke", session=session, node=node, step=step, sql=sql
     )
@@ -73,14 +74,14 @@ def ended(
     step: str = "s",
     **fields: object,
 ) -> HistoryRecord:
-    """And ends."""
+    """Return the record of a step's end."""
     return HistoryRecord(seq=0, t_us=0, kind=kind, session=session, node=node, step=step, **fields)  # type: ignore[arg-type] # each test gives the fields that its kind has
 
 
 def several() -> list[HistoryRecord]:
-    """A run with a listed order, a generated one, a twin that failed as it must and one that was repeated.
+    """Return a run with a listed order, a generated one, a twin that failed as it must, and repeats.
 
-    Made of the orders of ``lost_update`` and ``winner_rolls_back``, under other names.
+    It is made of the orders of ``lost_update`` and ``winner_rolls_back``, under other names.
     """
     header, *_ = records("lost_update")
     (_, first), (_, later) = by_order(records("lost_update"))
@@ -123,7 +124,7 @@ def several() -> list[HistoryRecord]:
 
 
 def played_again(name: str, times: int) -> list[HistoryRecord]:
-    """The first order of a history as a generated one, each time with another behaviour."""
+    """Return the first order of a history as generated orders, each with another behaviour."""
     header, *rest = records(name)
     (_, of), *_ = by_order(rest)
     found = [header]
@@ -142,7 +143,7 @@ def _renamed(
     verdict: Mapping[str, object] | None = None,
     **order: object,
 ) -> Iterator[HistoryRecord]:
-    """An order under another name, with more said of it and of its verdict."""
+    """Yield an order's records under another name, with more data of the order and its verdict."""
     for record in of:
         data: Mapping[str, object] | None = record.data
         if record.kind == "order":
@@ -152,5 +153,5 @@ def _renamed(
         yield dataclasses.replace(record, order=name, data=data)
 
 
-#: Text that would be something else if it were not quoted.
+#: Text that would have another meaning if it were not quoted.
 HOSTILE = """</script><img src=x onerror=alert(1)> %%{init}%% "q" 'a' & #35; ; `e` \x07\x1b[31m |a|b| {}"""

@@ -1,4 +1,4 @@
-"""Every change that a report names was made by the transaction that it names: compared with who wrote the row."""
+"""Tests that every change in a report is attributed to the transaction that made it, by row versions."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ from twopc.sim.scenario.theatres import TheatreOptions, played
 from twopc.sim.scenario.values import Selection
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
-#: Without loads. By their place: to parse them all takes a tenth of what a worker needs to collect every test.
+#: Scenarios without loads, by path: parsing all of them takes a tenth of a worker's
+#: collection time.
 FILES = [path for path in sorted(SCENARIOS.rglob("*.twopc.yaml")) if path.parent.name != "stress"]
-#: Cells of each order that are played in every run.
+#: Number of each order's cells that are played in every run.
 SAMPLE = 6
 
-#: By node, what was done, and the row version that it was done with: who did it.
+#: The transaction or session that made or replaced a row version, by node, operation and version.
 Truth = dict[tuple[str, str, str], str]
 
 
@@ -39,7 +40,7 @@ def name_of(path: Path) -> str:
 
 @contextmanager
 def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Truth]:
-    """What every commit at every node of a model has written, as the node itself has it."""
+    """Yield what every commit at every node of a model has written, according to the node."""
     truth: Truth = {}
     finish = ModelNode.finish
 
@@ -62,7 +63,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Truth]:
 
 
 def wrong(fold: Fold, truth: Truth) -> list[str]:
-    """The changes that are credited to somebody else than the one who made them."""
+    """Return the changes that are attributed to another transaction than their own."""
     found = []
     publisher = (*fold.nodes, "")[0]
     for change in (each for row in fold.changes.rows() for each in row):
@@ -73,7 +74,7 @@ def wrong(fold: Fold, truth: Truth) -> list[str]:
                 ("made", change.row) if change.row is not None else ("replaced", change.before)
             )
             assert row is not None
-            if VERSION_COLUMN not in row:  # of a merged table, whose rows have none
+            if VERSION_COLUMN not in row:  # rows of a merged table have no version
                 continue
             who = truth[publisher, what, str(row[VERSION_COLUMN])]
             if told != who:
@@ -82,7 +83,7 @@ def wrong(fold: Fold, truth: Truth) -> list[str]:
 
 
 def of_before(records: list[HistoryRecord]) -> list[HistoryRecord]:
-    """The same history as it was written before it had ids of transactions."""
+    """Return the history as it was written before it had transaction ids."""
     later = {"xid", "xids", "branches"}
     return [
         dataclasses.replace(
@@ -113,7 +114,10 @@ class Recording(CellPlayer):
 def test_each_change_is_its_transactions(
     path: Path, sample: Sample, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Of every order as it stands, and with a fault at points that it comes by; ``--full``: at all of them."""
+    """Changes are attributed correctly in every order, without a fault and with faults at sampled points.
+
+    ``--full`` plays a fault at every point that the order reaches.
+    """
     caplog.set_level(logging.CRITICAL)
     setup = MatrixSetup(path=str(path), on="model", options=TheatreOptions(), selection=Selection())
     orders = [case.name for case in cases(load(path), setup.selection)]
@@ -128,7 +132,7 @@ async def misattributed(
     monkeypatch: pytest.MonkeyPatch,
     order: str,
 ) -> list[str]:
-    """Plays the chosen cells of an order; the changes that are credited to the wrong transaction."""
+    """Play the chosen cells of an order; return the changes attributed to the wrong transaction."""
     errors = []
     async with ModelTheatre() as theatre:
         stand = Recording(setup, theatre)
@@ -145,7 +149,10 @@ async def misattributed(
 def test_a_row_that_a_statement_in_doubt_has_moved(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its key is gone, and nobody knows from the row who took it away: not the one who commits just then."""
+    """A change of a key by a statement in doubt is not attributed to a transaction that commits then.
+
+    The key is gone, so the row does not show which transaction changed it.
+    """
     caplog.set_level(logging.CRITICAL)
     path = SCENARIOS / "transactional" / "format_scall.twopc.yaml"
     setup = MatrixSetup(path=str(path), on="model", options=TheatreOptions(), selection=Selection())

@@ -1,4 +1,4 @@
-"""Behaviours: the same whenever, wherever and in whatever order independent steps are played."""
+"""Tests of behaviours: they do not depend on time, node names or the order of independent steps."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_orders_of_one_run_differ() -> None:
 
 
 def test_the_isolation_level_alone_is_no_difference() -> None:
-    """The winner rolls back at three levels, and it always goes the same way."""
+    """The winner rolls back at three isolation levels, always with the same behaviour."""
     assert len({fingerprint(of) for _, of in by_order(records("winner_rolls_back"))}) == 1
 
 

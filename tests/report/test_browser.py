@@ -1,4 +1,4 @@
-"""The page in a real browser, if there is one: ``python -m tests.report.browser`` installs it."""
+"""Tests of the page in a browser, which ``python -m tests.report.browser`` installs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.report.browser.chromium import Browser, find
 from tests.report.recorded import records
 from twopc.sim.report.html import page
 
-pytestmark = pytest.mark.xdist_group("browser")  # one browser serves all of them
+pytestmark = pytest.mark.xdist_group("browser")  # one browser serves all tests
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One Chromium for all checks."""
+    """One Chromium for all checks, or a skip."""
     program = find()
     if program is None:
         pytest.skip("no Chromium here: 'python -m tests.report.browser' installs Debian's")

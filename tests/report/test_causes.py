@@ -1,4 +1,4 @@
-"""Reasons for each kind of check: of recorded runs, and of histories in which something was broken on purpose."""
+"""Tests of reasons for each kind of check: of recorded runs, and of histories with planted errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GID = "twopc:c:1:"
 
 
 def state(node: str, moment: str, *rows: tuple[int, int, str], **data: object) -> HistoryRecord:
-    """``account`` at a node: key, balance and version of each row."""
+    """Return the record of ``account`` at a node: key, balance and version of each row."""
     shown = tuple({"id": i, "balance": b, "msrepl_tran_version": v} for i, b, v in rows)
     about = {"table": "account", "key": ["id"], "moment": moment, **data}
     return HistoryRecord(
@@ -26,7 +26,7 @@ def state(node: str, moment: str, *rows: tuple[int, int, str], **data: object) -
 
 
 def write(session: str, node: str, number: int) -> list[HistoryRecord]:
-    """A session changes the row and commits."""
+    """Return the records of a session that changes the row and commits."""
     step, gid = f"{session[0]}_write", f"{GID}{number}"
     sql = "update account set balance = 0 where id = 1"
     who: dict[str, Any] = {"session": session, "node": node, "gid": gid}
@@ -40,7 +40,7 @@ def write(session: str, node: str, number: int) -> list[HistoryRecord]:
 
 
 def lost(*more: HistoryRecord, **order: object) -> list[HistoryRecord]:
-    """Alice at sub1 and bob at sub2 both change v1, and both are let through."""
+    """Return a history in which alice at sub1 and bob at sub2 change v1, and both are accepted."""
     found = made(
         state("pub", "initial", (1, 100, V1)),
         state("sub1", "initial", (1, 100, V1)),
@@ -97,7 +97,7 @@ def test_an_agent_that_stopped() -> None:
 
 
 def delivered(node: str, gid: str, seqno: str = "0/1") -> HistoryRecord:
-    """An agent brings a transaction."""
+    """Return the record of a transaction that an agent delivers."""
     data = {"origin": "sub1", "seqno": seqno, "commands": ["update account id=1"]}
     return HistoryRecord(seq=0, t_us=0, kind="deliver", node=node, gid=gid, data=data)
 
@@ -110,7 +110,7 @@ def delivered(node: str, gid: str, seqno: str = "0/1") -> HistoryRecord:
     ],
 )
 def test_a_session_that_is_in_doubt(outcome: str, reason: str, verb: str) -> None:
-    """It was not told, whatever has become of its transaction: that recovery says."""
+    """A session in doubt is explained by the lost answer, and by how recovery settled it."""
     doubt = made(
         *write("alice", "sub1", 1)[:-1],
         ended(
@@ -146,7 +146,7 @@ def test_a_sync() -> None:
 
 
 def test_a_merge_session() -> None:
-    """Of its sync, and of a table about which no conflict says more: what it has carried."""
+    """The reason of a sync, or of a table without conflicts, is what its merge session has carried."""
     report = {"subscriber": "anna", "publisher": "pub", "uploaded": 1, "downloaded": 3}
     who = {"session": "alice", "node": "anna", "step": "a_sync"}
     sync = ended(tag="SYNC", data={"merge": [report]}, **who)
@@ -158,7 +158,7 @@ def test_a_merge_session() -> None:
 
 
 def test_a_twin_that_fails_otherwise() -> None:
-    """What is explained is what failed and must not."""
+    """If a twin fails in another check than it must, that check's failure is explained."""
     twin = {"protections": ["version_check"], "must_fail": "no_lost_update"}
     stopped = ended("error", session="", node="sub1", step="last sync", message="no row")
     message = "expected only 'no_lost_update' to fail: it did, and also converged (…)"
@@ -281,7 +281,7 @@ def test_nothing_is_made_up() -> None:
 
 
 def of_skew(name: str) -> Fold:
-    """An order of a recorded run of two serializable transactions that each read what the other changes."""
+    """Return an order of two serializable transactions that each read what the other changes."""
     return Fold(dict(by_order(records("serializable_per_node")))[name])
 
 
@@ -289,7 +289,10 @@ def of_skew(name: str) -> Fold:
     "check", ["steps.b_end", "sessions.bob", "rejected.serialization_failure", "sum"]
 )
 def test_serializable_at_two_nodes(check: str) -> None:
-    """Both commit, because neither node knows what was read at the other: not because nothing was in the way."""
+    """Both transactions commit because neither node knows what was read at the other.
+
+    The reason says so, instead of claiming that nothing conflicted.
+    """
     because, however = because_of(of_skew("at two Subscribers"), {"check": check})
     assert because == (
         "alice's a_look read saving id=1 at sub1, and bob's b_take changed it from sub2; bob's b_look read "
@@ -300,7 +303,7 @@ def test_serializable_at_two_nodes(check: str) -> None:
 
 
 def test_serializable_at_one_node() -> None:
-    """What was refused is not one row, and the node that refused is named."""
+    """The reason for a serialization failure names the node that refused, and not a single row."""
     because, _ = because_of(of_skew("at one Subscriber"), {"check": "steps.c_end"})
     assert because == (
         "concurrent serializable transactions have read at sub1 what others of them changed, and one after the "

@@ -1,4 +1,4 @@
-"""``twopc report``, on recorded histories."""
+"""Tests of ``twopc report`` on recorded histories."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twopc.sim.cli import app
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The directory of a run that failed, as ``twopc run`` leaves it; also the working directory."""
+    """The directory of a run that failed, as ``twopc run`` leaves it; its root is the working directory."""
     directory = tmp_path / ".twopc/runs/lost-update/20260101T000000-1"
     directory.mkdir(parents=True)
     shutil.copy(HISTORIES / "failing.jsonl", directory / "history.jsonl")
@@ -27,7 +27,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def report(*arguments: str | Path) -> Result:
-    """What the command says."""
+    """Run the command, and return its result."""
     return CliRunner().invoke(app, ["report", *map(str, arguments)])
 
 

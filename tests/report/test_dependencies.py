@@ -1,4 +1,4 @@
-"""What is said of two serializable transactions that both committed is so: no read is made up, and no value."""
+"""Tests of the reason why two serializable transactions could commit: it states no false read or value."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ orders: [{name: o, steps: [ab, bb, ar, br, aw, bw, ac, bc]}]
         ("select * from t", "select id, n from t", "could not"),
         ("select sum(n) from t", "select n from t where id = 1", "might not"),
         ("select n from t where id = 2 and n > 5", "select n from t where id = 1", "might not"),
-        # these have not read the row, or nothing of it that was changed
+        # these have not read the row, or none of its changed columns
         ("select n from t where id <> 2", "select n from t where id <> 1", ""),
         ("select n from t where id = 3 and n > 2", "select n from t where id = 3 and n > 1", ""),
         ("select n from t order by id desc limit 1", "select n from t where id = 1", ""),

@@ -1,4 +1,4 @@
-"""Two plays of an order: alike whenever only chance differs, and where they part otherwise."""
+"""Tests of comparing two plays of an order: chance makes no difference, other changes do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twopc.sim.report.history import HistoryRecord, by_order
 
 
 def orders(name: str) -> list[list[HistoryRecord]]:
-    """The records of each order of a history."""
+    """Return the records of each order of a history."""
     return [of for _, of in by_order(records(name))]
 
 

@@ -1,4 +1,4 @@
-"""docs/reports.md is true: its diagrams are drawn from a recorded history, its example runs."""
+"""Tests of docs/reports.md: its diagrams are those of a recorded history, and its example runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Histories for Elle: of the form that it reads, and saying what has happened."""
+"""Tests of histories for Elle: they have its format, and state what happened."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RECORDED = sorted(HISTORIES.glob("*.jsonl"))
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
 def test_form(path: Path, form: Form) -> None:
-    """By the schema; nobody does two things at a time, nor anything after it does not know how it ended."""
+    """Histories match the schema, and a process has one operation at a time, and none after an info."""
     lines = as_elle(read(path), form).splitlines()
     busy: dict[int, Any] = {}
     unknown: set[int] = set()
@@ -61,7 +61,7 @@ def _order(*records: dict[str, Any]) -> list[HistoryRecord]:
 
 
 def _state(node: str, version: str, by: str = "") -> dict[str, Any]:
-    """A look at a row; `by`: whose transaction has written it."""
+    """Return the record of a row; `by` is the session whose transaction has written it."""
     row = {"id": "1", "msrepl_tran_version": version}
     data: dict[str, Any] = {"table": "account", "key": ["id"], "moment": "committed"}
     data |= {"xids": [by], "branches": {f"{_gid(by)}:{node}": by} if by else {}}
@@ -88,7 +88,7 @@ def _values(records: list[HistoryRecord], kind: str, form: Form = "list-append")
 
 
 def test_a_lost_update_shows() -> None:
-    """Two have written on the same version: a list that says so, or a register."""
+    """Two writes based on the same version show a lost update, as list append and as register."""
     committed = {"committed": True}
     alice, bob = (_step(name, "ok", data=committed) for name in ("alice", "bob"))
     records = _order(
@@ -130,7 +130,7 @@ def test_who_was_refused_has_written_nothing() -> None:
 
 
 def test_a_version_that_the_publisher_never_had() -> None:
-    """Nobody has written it: Elle calls that a garbage read."""
+    """A version that the Publisher never had is a value without a writer: in Elle a garbage read."""
     records = _order(*_BEGUN, _state("sub1", "z"))
     assert _values(records, "ok")[-1] == [["r", "one/account/1", [1, 2]]]
 

@@ -1,4 +1,4 @@
-"""Reports read events, and no records: a record's kind and data are read in one place."""
+"""Tests that reports read events, and only one module reads a record's kind and data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twopc.sim.report.event_records import event_of, header_of, is_load, select
 from twopc.sim.report.history import ENDS, KINDS, HistoryRecord
 
 ROOT = Path(__file__).parents[2]
-#: Those who write and read a history, and who makes events of it.
+#: The modules that write and read histories, and the one that makes events of them.
 READERS = {"sim/report/history.py", "sim/report/event_records.py"}
 REPORTS = sorted(
     path
@@ -26,19 +26,19 @@ REPORTS = sorted(
     )
     if str(path.relative_to(ROOT)) not in READERS
 )
-#: Kinds that no report tells of by itself.
+#: Kinds without an event class of their own.
 PLAIN = {"header", "setup", "teardown", "repeat"}
 
 
 def texts(node: ast.AST) -> Iterator[str]:
-    """The texts within an expression."""
+    """Yield the strings within an expression."""
     for each in ast.walk(node):
         if isinstance(each, ast.Constant) and isinstance(each.value, str):
             yield each.value
 
 
 def offences(path: Path) -> Iterator[int]:
-    """The lines that look at a record's kind or data."""
+    """Yield the lines that read a record's kind or data."""
     for node in nodes_of(path):
         if isinstance(node, ast.ImportFrom):
             if (node.module or "").endswith("report.history") and {
@@ -56,18 +56,18 @@ def offences(path: Path) -> Iterator[int]:
 
 
 def test_reports_look_at_no_records() -> None:
-    """A report dispatches on an event's class and reads its fields."""
+    """A report dispatches on an event's class, and reads its fields."""
     assert len(REPORTS) > 50
     offenders = [f"{path.relative_to(ROOT)}:{line}" for path in REPORTS for line in offences(path)]
     assert not offenders, "\n".join(offenders)
 
 
 def test_each_kind_has_an_event() -> None:
-    """Every kind of record is told by a class of its own; each end of a step is one."""
+    """Every kind of record has an event class of its own, and each end of a step is a `StepEnd`."""
     made = {
         kind: type(event_of(HistoryRecord(seq=0, t_us=0, kind=kind)))
         for kind in KINDS
-        if kind != "merge_conflict"  # it is always whole
+        if kind != "merge_conflict"  # always has all of its fields
     }
     assert {kind for kind, event in made.items() if event is events.HistoryEvent} == PLAIN
     own = [event for kind, event in made.items() if kind not in PLAIN]
@@ -76,7 +76,7 @@ def test_each_kind_has_an_event() -> None:
 
 
 def test_a_field_is_of_the_record_or_of_its_data() -> None:
-    """An event has what the record has, and what is not there by default."""
+    """An event's fields come from the record or its data, and missing ones have defaults."""
     text = {"table": "t", "key": ["id"], "moment": "final", "versions": False, "unknown": 1}
     row = ({"id": 1},)
     record = HistoryRecord(seq=7, t_us=9, kind="state", node="pub", rows=row, rowcount=1, data=text)
@@ -95,7 +95,7 @@ def test_a_field_is_of_the_record_or_of_its_data() -> None:
 
 
 def test_events_do_not_change() -> None:
-    """They are frozen, those without fields of their own too, and have no other attributes."""
+    """Events are frozen and slotted, including those without fields of their own."""
     end = event_of(HistoryRecord(seq=0, t_us=0, kind="ok"))
     for name in ("seq", "other"):
         with pytest.raises((AttributeError, TypeError)):
@@ -104,7 +104,7 @@ def test_events_do_not_change() -> None:
 
 
 def test_events_of_a_recorded_run() -> None:
-    """Events of one class are selected with their subclasses; a history of no load is none."""
+    """Events are selected by class with subclasses; a history without a load is not a load."""
     recorded = records("lost_update")
     ends = list(select(recorded, events.StepEnd))
     assert [each.seq for each in ends] == [each.seq for each in recorded if each.kind in ENDS]
@@ -115,5 +115,5 @@ def test_events_of_a_recorded_run() -> None:
 
 
 def test_the_rule_sees_where_events_are_made() -> None:
-    """The rule sees an offence where there is one."""
+    """The rule finds an offence where there is one."""
     assert list(offences(Path(event_records.__file__)))

@@ -1,4 +1,4 @@
-"""Orders of one name, told together: generated ones, cells, twins and repeats."""
+"""Tests of orders that are reported as groups: generated orders, cells, twins and repeats."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twopc.sim.report.html import page
 from twopc.sim.report.junit import junit
 from twopc.sim.report.verdict import verdict
 
-#: Histories that have groups.
+#: Histories with groups.
 NEWER = ("cells", "every_order", "outage", "wrong_counts")
 
 
@@ -53,7 +53,7 @@ def test_one_of_each_behaviour_is_drawn() -> None:
 
 
 def test_what_went_wrong_is_drawn_first() -> None:
-    """Of orders with the same behaviour the one that failed, before all others."""
+    """An order that failed is drawn first, before others of the same behaviour."""
     (group,) = groups([*played_again("lost_update", 3), *_failed("every order #4")])
     assert group.drawn[0].name == "every order #4"
     assert group.kind == "safety"
@@ -82,7 +82,7 @@ def test_older_histories_have_a_group_for_each_order(name: str) -> None:
 
 
 def test_repeats_that_differ_are_unstable() -> None:
-    """Each passes by itself; that they differ makes the run inconclusive, never a pass."""
+    """Repeats that each pass but differ make the run inconclusive."""
     again = [
         dataclasses.replace(record, message="committed")
         if record.order == "again (2)" and record.kind == "outcome"
@@ -106,7 +106,7 @@ def test_repeats_that_differ_are_unstable() -> None:
 
 
 def test_a_name_that_no_order_could_be_played_of() -> None:
-    """It is told where its record stands, with what there is to say."""
+    """A group without any feasible order is reported in the place of its record, as unknown."""
     empty = {"group": "none", "orders": 6, "run": 0, "infeasible": 6, "behaviours": 0}
     told = [*records("lost_update"), HistoryRecord(seq=900, t_us=0, kind="group", data=empty)]
     *_, group = groups(told)
@@ -124,7 +124,7 @@ def test_generated_orders_that_differ_are_not_unstable() -> None:
 def test_the_verdict_counts_what_was_generated() -> None:
     told = verdict(several())
     assert told["seed"] == 7
-    assert told["counts"] == {"orders": 9, "passed": 9, "failed": 0}  # the infeasible one is none
+    assert told["counts"] == {"orders": 9, "passed": 9, "failed": 0}  # without the infeasible order
     group = told["groups"][1]
     assert {name: group[name] for name in ("orders", "run", "infeasible", "behaviours")} == {
         "orders": 36,

@@ -1,4 +1,4 @@
-"""Records, their lines, and the files of a run."""
+"""Tests of records, their lines, and the files of a run."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_later_version_may_add_fields():
 
 
 class Flushed(io.StringIO):
-    """Counts how often it was flushed."""
+    """Counts its flushes."""
 
     flushes = 0
 
@@ -89,7 +89,7 @@ def test_reading(tmp_path):
     path.write_text(
         "".join(record.line() + "\n" for record in lines) + '{"seq": 9, "t_', encoding="utf-8"
     )
-    assert read(path) == lines  # the last line was never finished
+    assert read(path) == lines  # the last line is incomplete
     assert [(name, len(of)) for name, of in by_order(lines)] == [("one", 2)]
 
 
@@ -172,7 +172,7 @@ def test_orders_that_are_played_at_a_time():
 
 
 def test_an_order_may_have_a_clock_of_its_own():
-    """It goes on from when the order began, by the run's clock."""
+    """An order's own clock continues from the order's begin by the run's clock."""
     history = History(clock_ns=iter([0, 5_000_000]).__next__)
     of = history.of("one", clock=iter([7_000, 9_000, 1_007_000]).__next__)
     assert [of.write("invoke").t_us, of.write("ok").t_us] == [5002, 6000]

@@ -1,4 +1,4 @@
-"""The HTML page without a browser: its text, its shape, and what it must never hold."""
+"""Tests of the HTML page without a browser: its text, its structure, and forbidden content."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.html import page
 from twopc.sim.report.html.markup import Markup, join, signs, tag
 
-#: One page must stay small enough to be sent by mail.
+#: Maximum size of a page, so that it can be sent by mail.
 BYTES_MAX = 500_000
 VOID = {"input", "meta", "br", "wbr"}
 
 
 class Page(HTMLParser):
-    """What is on the page; elements must be closed in the order in which they were opened."""
+    """The content of a page; asserts that elements are closed in reverse order of opening."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Page(HTMLParser):
         self.texts.append(data)
 
     def having(self, attribute: str) -> list[dict[str, str | None]]:
-        """The attributes of every element that has this one."""
+        """Return the attributes of every element that has the given one."""
         return [attributes for _, attributes in self.elements if attribute in attributes]
 
 
@@ -81,7 +81,7 @@ def test_it_asks_for_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("name", ALL_NAMES)
 def test_of_every_part_one_state_is_seen_at_each_moment(name: str) -> None:
-    """Without the script it is the last."""
+    """At each moment one state of every part is visible; without the script it is the last."""
     found = Page(page(records(name)))
     for slider in (each for kind, each in found.elements if each.get("type") == "range"):
         assert slider["value"] == slider["max"]
@@ -137,7 +137,7 @@ def test_a_history_that_was_cut_off_is_drawn_as_far_as_it_goes() -> None:
 
 
 def test_a_long_run_stays_small() -> None:
-    """Two thousand records; what is left out is said."""
+    """A page of two thousand records stays small, and says how much is left out."""
     busy = [
         each
         for n in range(1000)
@@ -153,7 +153,7 @@ def test_a_long_run_stays_small() -> None:
 
 
 def test_many_orders_stay_small() -> None:
-    """Of more ways to go than a page can hold some are drawn, those that went wrong first."""
+    """If there are more behaviours than a page can contain, failed ones are drawn first."""
     many = played_again("failing", 100)
     found = Page(text := page(many))
     assert len(text.encode()) < BYTES_MAX
@@ -181,7 +181,7 @@ def test_orders_of_one_name_are_told_together() -> None:
         "update_origin_differs",
     ):
         assert said in texts, said
-    assert "every order #5" not in texts  # it was infeasible
+    assert "every order #5" not in texts  # infeasible
 
 
 def test_a_failure_says_why() -> None:

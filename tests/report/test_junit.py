@@ -1,4 +1,4 @@
-"""JUnit XML: what CI systems read of it, and that no text can break it."""
+"""Tests of JUnit XML: the fields that CI systems read, and quoting of any text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the nodes stood at every moment, on recorded and on made-up histories."""
+"""Tests of the nodes' states at every moment, in recorded and constructed histories."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from twopc.sim.report.recorded_orders import PlayedOrder, played
 
 
 def at(order: PlayedOrder, text: str) -> int:
-    """The number of the first moment with this text; 0 is before the first."""
+    """Return the number of the first moment with this text; 0 is before the first."""
     return 1 + next(n for n, each in enumerate(moments(order)) if each.entry.text.startswith(text))
 
 
 def state(
     node: str, table: str, rows: list[dict[str, str]], moment: str, **data: str
 ) -> HistoryRecord:
-    """Rows of a table, as they were looked at."""
+    """Return the record of a table's rows."""
     told = {"table": table, "key": ["id"], "moment": moment, **data}
     return HistoryRecord(
         seq=0, t_us=0, kind="state", node=node, rows=tuple(rows), rowcount=len(rows), data=told
@@ -68,7 +68,7 @@ def test_a_lost_update_as_the_nodes_see_it() -> None:
 
 
 def last_of(*happenings: HistoryRecord) -> dict[str, NodeState]:
-    """The nodes at the end of a made-up order."""
+    """Return the nodes' states at the end of a constructed order."""
     (order,) = played(made(sent("begin"), ended(tag="BEGIN"), *happenings))
     seen = states(order, moments(order))
     return {node: each[-1] for node, each in seen.items()}
@@ -132,7 +132,7 @@ def test_nothing_was_played() -> None:
 
 
 def test_an_outage_and_an_agent_that_rests_are_seen_everywhere() -> None:
-    """In the timeline, in the diagram, and beside the node for as long as it lasts."""
+    """An outage and a paused agent are shown in the timeline, the diagram and at the node."""
 
     def happens(kind: str, node: str, on: bool) -> HistoryRecord:
         return HistoryRecord(seq=0, t_us=0, kind=kind, node=node, data={"on": on})

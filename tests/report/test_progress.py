@@ -1,4 +1,4 @@
-"""What is shown while a run goes on, from records that end during the run."""
+"""Tests of the display during a run, from incomplete records."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from twopc.sim.report.terminal import console
 
 
 def order(name: str) -> list[HistoryRecord]:
-    """The first order of a history."""
+    """Return the first order of a history."""
     return next(of for _, of in by_order(records(name)))
 
 
 def until(name: str, kind: str) -> list[HistoryRecord]:
-    """The first order up to the first record of a kind."""
+    """Return the first order up to the first record of a kind."""
     whole = order(name)
     return whole[: 1 + next(at for at, record in enumerate(whole) if record.kind == kind)]
 
 
 def drawn(what: object, width: int = 100) -> str:
-    """As a console without colours shows it."""
+    """Return the output on a console without colours."""
     out = io.StringIO()
     console(out, width=width).print(what)
     return out.getvalue()

@@ -1,4 +1,4 @@
-"""The JSON Schema of history.jsonl: true of recorded histories, and of the code that writes them."""
+"""Tests of the JSON Schema of history.jsonl against recorded histories, and the code that writes them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_recorded_histories_are_as_the_schema_says(name: str) -> None:
 
 
 def test_the_schema_knows_what_the_code_writes() -> None:
-    """Each kind, each field, and the version; a new one is added to both."""
+    """The schema has each kind, each field, and the version of the code; a new one is added to both."""
     fields = [field.name for field in dataclasses.fields(HistoryRecord)]
     assert SCHEMA_FILE["properties"]["kind"]["enum"] == list(KINDS)
     assert list(SCHEMA_FILE["properties"]) == fields

@@ -1,4 +1,4 @@
-"""Who told whom what, and both diagrams of it, on recorded and on made-up histories."""
+"""Tests of messages between sessions and nodes, and of both diagrams of them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from twopc.sim.report.sequence import Note, SequenceMessage, sequence
 
 
 def only(*happenings: HistoryRecord, **header: object) -> PlayedOrder:
-    """The one order of a made-up history."""
+    """Return the only order of a constructed history."""
     (order,) = played(made(*happenings, **header))
     return order
 
 
 def told(order: PlayedOrder) -> list[str]:
-    """Items as ``who: text`` or ``who > whom: text``."""
+    """Return items as ``session: text`` or ``source > target: text``."""
     return [
         f"{item.over}: {item.text}"
         if isinstance(item, Note)
@@ -123,7 +123,7 @@ def test_a_long_order_is_drawn_around_what_went_wrong() -> None:
     whole = text(diagram(order))
     assert "… 71 earlier" in whole
     assert "later" in whole
-    assert len(mermaid(order)) < 50_000  # Mermaid refuses more
+    assert len(mermaid(order)) < 50_000  # Mermaid refuses longer texts
 
 
 def test_nothing_in_a_text_means_anything_to_mermaid() -> None:
@@ -138,7 +138,7 @@ def test_nothing_in_a_text_means_anything_to_mermaid() -> None:
 @pytest.mark.parametrize("columns", [40, 80, 200])
 @pytest.mark.parametrize("name", ["aba", "lost_update", "stuck"])
 def test_lanes_stay_straight(name: str, columns: int) -> None:
-    """Where no message crosses a lane, each lane is seen in every line."""
+    """If no message crosses a lane, each lane is visible in every line."""
     lines = [line.text for line in diagram(first(name), columns)]
     begin = next(at for at, line in enumerate(lines) if "│" in line)
     lanes = [at for at, sign in enumerate(lines[begin]) if sign == "│"]

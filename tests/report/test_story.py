@@ -1,4 +1,4 @@
-"""Stories: those of recorded runs as a whole, and the sentences that they have not."""
+"""Tests of stories: those of recorded runs, and sentences that they do not contain."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_golden(name: str, golden: Golden) -> None:
 
 
 def test_the_cause_is_told_before_what_it_caused() -> None:
-    """Whether a refusal or the commit behind it is seen first is chance; the story is the same."""
+    """The cause precedes its effect, even if the refusal was recorded before the commit that caused it."""
     (_, order), *_ = by_order(records("lost_update"))
     refused = next(at for at, each in enumerate(order) if each.kind == "rejected")
     commit = next(at for at, each in enumerate(order) if each.tag == "COMMIT")
@@ -37,7 +37,7 @@ def test_the_cause_is_told_before_what_it_caused() -> None:
 
 
 def happened(kind: str, **fields: object) -> HistoryRecord:
-    """Something that is no step."""
+    """Return the record of an event that is no step."""
     return HistoryRecord(seq=0, t_us=0, kind=kind, **fields)  # type: ignore[arg-type] # each kind has its own
 
 
@@ -110,7 +110,7 @@ def test_normal() -> None:
 
 
 def test_a_transaction_that_comes_back() -> None:
-    """An echo is told as one, by who made it and not by what the agent says of it."""
+    """An echo is recognised by the session that made the change, not by the agent's record."""
     gid = "twopc:c:1:1"
     brought = {"seqno": "0/1", "origin": "pub", "commands": ["update t id=1"]}
     order = made(
@@ -136,14 +136,21 @@ def test_two_transactions_that_do_the_same() -> None:
 
 
 def test_a_long_message_is_cut_where_its_row_versions_digits_do_not_matter() -> None:
-    """A hyphen after two letters was a place to cut; in a uuid that is chance."""
+    """A long message is cut at the same place, whatever the digits of a row version are.
+
+    A hyphen after two letters was a place to cut; in a uuid, letters are a matter of chance.
+    """
     digits = "01234567-0123-0123-0123-0123456789ab", "abcdefab-cdef-abcd-efab-cdefabcdefab"
     short = [shorten(f"{'command ' * 29}'{each}'::uuid)", 240) for each in digits]
     assert short[0] == short[1] == ("command " * 29).rstrip() + " …"
 
 
 def test_recovery_is_an_actor() -> None:
-    """With sentences, a lane and messages; and a change is told as its own, whoever looks when it is seen first."""
+    """Recovery has sentences, a lane and messages of its own.
+
+    A change is attributed to its own transaction, whichever session's step precedes its
+    first record.
+    """
     gid = "twopc:c:1:1"
     old, new = ({"id": "1", "msrepl_tran_version": version} for version in ("a", "b"))
     of_table = {"table": "account", "key": ["id"]}

@@ -1,4 +1,4 @@
-"""The timelines of recorded histories, whole; no database is needed to draw them.
+"""Tests of complete timelines of recorded histories, which need no database.
 
 ``pytest tests/report --rewrite-golden`` draws them anew; read the difference.
 """
@@ -19,12 +19,12 @@ from twopc.sim.report.history import HistoryRecord, by_order
 from twopc.sim.report.phrases import moment_text
 from twopc.sim.report.timeline import Timeline, draw, timeline
 
-#: What is drawn where little fits, too.
+#: Histories that are also drawn in a narrow terminal.
 NARROW = ("lost_update", "outage", "stuck")
 
 
 def drawn(line: Timeline, *, columns: int, monkeypatch) -> str:
-    """As a program that reads our output gets it."""
+    """Return the output for a program that reads it."""
     monkeypatch.setenv("COLUMNS", str(columns))
     out = io.StringIO()
     draw(line, terminal.console(out))
@@ -44,7 +44,7 @@ def test_golden(name, columns, golden, monkeypatch):
 
 
 def test_times_are_whole_at_any_length(monkeypatch):
-    """From ten seconds on in seconds: the column is narrow, and a time that is cut is another time."""
+    """Times from ten seconds on are in seconds, so that the narrow column does not cut them."""
     slow = [
         dataclasses.replace(each, t_us=each.t_us * 1000) for each in first("lost_update").records
     ]

@@ -1,4 +1,4 @@
-"""The verdict from a history is the one that was given when it was played."""
+"""Tests that the verdict of a history is the one of its run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twopc.sim.report.verdict import EXIT_CODES, assemble, verdict, worst
 def test_as_when_it_was_played(name: str) -> None:
     recorded = json.loads((HISTORIES / f"{name}.verdict.json").read_text("utf-8"))
     told = verdict(records(name))
-    if "groups" not in recorded:  # it is older than they are
+    if "groups" not in recorded:  # older than groups
         groups = told.pop("groups")
         assert [each["name"] for each in groups] == [each["name"] for each in told["orders"]]
     assert told == recorded
@@ -32,7 +32,7 @@ def test_a_failure_tells_where_and_how_to_see_it_again() -> None:
 
 @pytest.mark.parametrize("name", ["lost_update", "failing"])
 def test_a_history_that_breaks_off_is_never_a_pass(name: str) -> None:
-    """However little is left of it; an order that was judged keeps its verdict."""
+    """A history that breaks off is no pass; an order that was judged keeps its verdict."""
     whole = records(name)
     judged = next(at for at, record in enumerate(whole) if record.kind == "verdict")
     for length in range(2, len(whole)):

@@ -1,4 +1,4 @@
-"""Several topologies on one server, made and dropped at the same time: they share catalogs."""
+"""Tests of several topologies made and dropped concurrently on one server, whose catalogs they share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GRANT, DROP = (
 
 TABLE = (
     "create table t (id int primary key, n int)",
-    # the Publisher stores something else, so the Subscriber's functions must write rows back
+    # the Publisher stores another value, so the Subscriber's functions must write rows back
     "create function twice() returns trigger language plpgsql as 'begin new.n := new.n * 2; return new; end'",
     "create trigger twice before insert on t for each row execute function twice()",
 )
@@ -40,7 +40,7 @@ async def test_rights_that_all_databases_share(server):
 
 
 async def test_the_first_right_of_a_server():
-    """Nobody has made the row yet, and the last who goes takes it away."""
+    """Concurrent sessions can create and remove the first granted privilege of a server."""
     with EmbeddedServer.start() as fresh:
         dsn = fresh.superuser_dsn("postgres")
         for turn in range(4):

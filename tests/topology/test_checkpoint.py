@@ -1,4 +1,4 @@
-"""Rewinding: every row as it was, and nobody notices."""
+"""Tests of rewinding a topology: all rows are restored, without an effect on agents."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ALL = "select account::text from account order by id"
 
 
 async def bank(make: MakeTopology, *sql: str, **options: Any) -> Topology:
-    """An account table, published and subscribed everywhere."""
+    """Make a topology with an account table, published and subscribed everywhere."""
     topology = await make(**options)
     for text in (ACCOUNT, ROWS, *sql):
         await topology.execute("pub", text)
@@ -35,13 +35,13 @@ async def bank(make: MakeTopology, *sql: str, **options: Any) -> Topology:
 
 
 async def rows(topology: Topology, query: str = ALL) -> dict[str, list[str]]:
-    """The accounts at every node, versions included."""
+    """Return the accounts at every node, including row versions."""
     nodes = (topology.publisher, *topology.subscribers)
     return {node: [text for (text,) in await topology.execute(node, query)] for node in nodes}
 
 
 async def trade(topology: Topology) -> None:
-    """Changes from both Subscribers and from the Publisher, delivered."""
+    """Make changes at both Subscribers and the Publisher, and deliver them."""
     async with topology.transaction("sub1") as alice:
         await alice.execute("update account set balance = balance - 10 where id = 1")
         await alice.execute("insert into account values (6, 1)")
@@ -51,7 +51,7 @@ async def trade(topology: Topology) -> None:
 
 
 async def test_rows_and_versions_are_what_they_were(make_topology: MakeTopology) -> None:
-    """Time and again; the same changes are accepted each time."""
+    """Rows and row versions are restored repeatedly, and the same changes are accepted each time."""
     topology = await bank(make_topology)
     before, kept = await rows(topology), await checkpoint(topology)
     for _ in range(3):
@@ -63,7 +63,7 @@ async def test_rows_and_versions_are_what_they_were(make_topology: MakeTopology)
 
 
 async def test_nothing_is_delivered_after_rewinding(make_topology: MakeTopology) -> None:
-    """What was put back is no change, for the reader that runs on and for one that begins anew."""
+    """Restored rows are not delivered as changes, by a running log reader or by a new one."""
     topology = await bank(make_topology)
     kept = await checkpoint(topology)
     await trade(topology)
@@ -80,7 +80,7 @@ async def test_nothing_is_delivered_after_rewinding(make_topology: MakeTopology)
 
 
 async def test_what_comes_after_rewinding_is_delivered(make_topology: MakeTopology) -> None:
-    """A change of the Publisher right behind it, and one of a Subscriber."""
+    """Changes of the Publisher and of a Subscriber directly after a rewind are delivered."""
     topology = await bank(make_topology)
     kept = await checkpoint(topology)
     for _ in range(3):
@@ -98,11 +98,11 @@ async def test_what_comes_after_rewinding_is_delivered(make_topology: MakeTopolo
 
 
 async def test_what_was_not_delivered_is_forgotten(make_topology: MakeTopology) -> None:
-    """Read or not yet read, it belongs to what was put back."""
+    """Changes that were not delivered, read or not, are forgotten by a rewind."""
     topology = await bank(make_topology)
     before, kept = await rows(topology), await checkpoint(topology)
     await topology.run("sub1", "update account set balance = 1 where id = 1")
-    await topology.sync("sub1")  # read, and kept for sub2
+    await topology.sync("sub1")  # read, and stored for sub2
     await topology.execute("pub", "update account set balance = 2 where id = 2")
     await rewind(topology, kept)
     await topology.sync()
@@ -111,7 +111,7 @@ async def test_what_was_not_delivered_is_forgotten(make_topology: MakeTopology) 
 
 
 async def test_an_agent_that_was_stuck_goes_on(make_topology: MakeTopology) -> None:
-    """The change that could not be applied is gone with the rest."""
+    """A rewind also removes a change at which an agent had stopped."""
     topology = await bank(make_topology)
     kept = await checkpoint(topology)
     connection = await topology.admin("sub1")
@@ -129,7 +129,7 @@ async def test_an_agent_that_was_stuck_goes_on(make_topology: MakeTopology) -> N
 
 
 async def test_whatever_happened_before(make_topology: MakeTopology) -> None:
-    """Changes from everywhere, delivered to some, read or not, agents by themselves, clean-up, tokens."""
+    """A rewind restores rows after any changes, deliveries, running agents, clean-up and tokens."""
     topology = await bank(make_topology)
     before, kept = await rows(topology), await checkpoint(topology)
     chance = random.Random(11)
@@ -158,7 +158,7 @@ async def test_whatever_happened_before(make_topology: MakeTopology) -> None:
     for _ in range(12):
         for happening in chance.sample(happenings, chance.randint(1, 6)):
             await happening()
-        await rewind(topology, kept)  # which makes sure that nothing is delivered afterwards
+        await rewind(topology, kept)  # also ensures that nothing is delivered afterwards
         assert await rows(topology) == before
         assert await topology.inspect.take_deliveries() == []
 
@@ -166,13 +166,13 @@ async def test_whatever_happened_before(make_topology: MakeTopology) -> None:
 async def test_a_session_that_ends_late_is_not_another_log_reader(
     make_topology: MakeTopology,
 ) -> None:
-    """The server may keep the slot for the log reader that was closed: no token is posted to wait for it."""
+    """A rewind waits for a log reader's session that ends late, and posts no tracer token meanwhile."""
     topology = await bank(make_topology)
     kept = await checkpoint(topology)
     await topology.execute("pub", "update account set balance = 1")
     await topology.sync(
         "sub1"
-    )  # so that something is left to pass over, and the log reader begins anew
+    )  # so that a change is left to be skipped, and the log reader starts anew
     sessions = "select pid from pg_stat_activity where application_name = 'msrepl logreader pub'"
     ((holder,),) = await topology.execute(
         "pub", "select active_pid from pg_replication_slots where database = current_database()"
@@ -194,7 +194,7 @@ async def test_a_session_that_ends_late_is_not_another_log_reader(
 
 
 async def test_a_stale_copy_is_refused_as_before(make_topology: MakeTopology) -> None:
-    """Versions count, and a copy read before rewinding is none of now."""
+    """A copy from before the last rewind is stale, and its changes are refused."""
     topology = await bank(make_topology)
     kept = await checkpoint(topology)
     for _ in range(2):
@@ -205,7 +205,7 @@ async def test_a_stale_copy_is_refused_as_before(make_topology: MakeTopology) ->
 
 
 async def test_sequences_generated_columns_and_references(make_topology: MakeTopology) -> None:
-    """Everything that tables are made of; tables that nobody publishes, and other schemas."""
+    """Sequences, generated columns, references and unpublished tables in any schema are restored."""
     topology = await bank(
         make_topology,
         "create schema apart",
@@ -230,13 +230,13 @@ async def test_sequences_generated_columns_and_references(make_topology: MakeTop
 
 
 async def trade_without_references(topology: Topology) -> None:
-    """A change of an account."""
+    """Change an account, and deliver the change."""
     await topology.run("sub1", "update account set balance = 5 where id = 5")
     await topology.sync()
 
 
 async def test_filters_and_partitions(make_topology: MakeTopology) -> None:
-    """A Subscriber that has a part of the rows; a table in pieces."""
+    """A filtered copy and a partitioned table are restored."""
     topology = await make_topology()
     await topology.execute(
         "pub",
@@ -262,7 +262,7 @@ async def test_filters_and_partitions(make_topology: MakeTopology) -> None:
 
 
 async def test_transactions_since_are_forgotten(make_topology: MakeTopology) -> None:
-    """Neither markers nor decisions stay, and the coordinator goes on counting."""
+    """A rewind removes markers and decisions, while the coordinator's numbers continue."""
     topology = await bank(make_topology)
     kept = await checkpoint(topology)
     async with topology.transaction("sub1") as first:
@@ -279,7 +279,7 @@ async def test_transactions_since_are_forgotten(make_topology: MakeTopology) -> 
 
 
 async def test_without_distribution(make_topology: MakeTopology) -> None:
-    """Where changes reach no other Subscriber there is nobody to pass over."""
+    """A topology without distribution can be rewound."""
     topology = await bank(make_topology, distribute=False)
     before, kept = await rows(topology), await checkpoint(topology)
     await topology.run("sub1", "update account set balance = 1 where id = 1")
@@ -288,14 +288,14 @@ async def test_without_distribution(make_topology: MakeTopology) -> None:
 
 
 async def refused(topology: Topology, kept: Checkpoint) -> str:
-    """Why it cannot be rewound."""
+    """Return the message of a refused rewind."""
     with pytest.raises(RewindError) as caught:
         await rewind(topology, kept)
     return str(caught.value)
 
 
 async def test_what_is_under_way_is_named(make_topology: MakeTopology) -> None:
-    """A prepared transaction, or a session in a transaction: nothing is touched."""
+    """A rewind is refused because of a prepared or open transaction, which it names."""
     topology = await bank(make_topology)
     kept = await checkpoint(topology)
     changed = "update account set balance = 1 where id = 1"
@@ -337,7 +337,7 @@ async def test_what_is_under_way_is_named(make_topology: MakeTopology) -> None:
 async def test_what_was_changed_is_named(
     make_topology: MakeTopology, node: str, change: str
 ) -> None:
-    """Rewinding knows rows only."""
+    """A rewind is refused after changes of definitions or subscriptions, because it restores rows only."""
     topology = await bank(make_topology)
     kept = await checkpoint(topology)
     await topology.execute(node, change)
@@ -348,7 +348,7 @@ async def test_what_was_changed_is_named(
 
 @pytest.mark.parametrize("change", ["alter role {} noinherit", "grant pg_monitor to {}"])
 async def test_a_role_that_was_changed_is_noticed(make_topology: MakeTopology, change: str) -> None:
-    """Which belongs to every database of the server."""
+    """A rewind is refused after a change of a role, which belongs to the whole server."""
     topology = await bank(make_topology)
     kept = await checkpoint(topology)
     await topology.execute("pub", change.format(topology.node("pub").app_role))
@@ -356,7 +356,7 @@ async def test_a_role_that_was_changed_is_noticed(make_topology: MakeTopology, c
 
 
 async def test_a_trigger_that_would_see_it_is_named(make_topology: MakeTopology) -> None:
-    """ENABLE ALWAYS fires for replicas."""
+    """A checkpoint is refused because of a trigger with ENABLE ALWAYS, which fires for replicas."""
     topology = await bank(make_topology)
     await topology.execute(
         "sub1",
@@ -369,7 +369,7 @@ async def test_a_trigger_that_would_see_it_is_named(make_topology: MakeTopology)
 
 
 async def test_only_what_the_topology_has_made(make_topology: MakeTopology) -> None:
-    """Not a checkpoint of another one, not while agents run, not databases that were there before."""
+    """A rewind needs a checkpoint of the same topology, own databases, and stopped agents."""
     topology = await bank(make_topology)
     kept = await checkpoint(topology)
     other = await make_topology(subscribers=("sub1",))
@@ -379,7 +379,7 @@ async def test_only_what_the_topology_has_made(make_topology: MakeTopology) -> N
     with pytest.raises(ConfigurationError, match="stop_agents"):
         await rewind(topology, kept)
     await topology.stop_agents()
-    # nothing is installed there: it refuses before it looks
+    # nothing is installed there: it is refused before any query
     external = Topology(dsns={"pub": topology.node("pub").dsn}, name="other", keep=True)
     external.wiring._nodes.nodes["pub"] = replace(topology.node("pub"), embedded=False)
     with pytest.raises(ConfigurationError, match="was not made by this topology"):

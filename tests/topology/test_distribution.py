@@ -1,4 +1,4 @@
-"""A topology that distributes: what reaches whom, `sync`, `settle`, agents that run, and what is left behind."""
+"""Tests of a topology with distribution: deliveries, `sync`, `settle`, running agents, and clean removal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MORE = "update account set balance = balance + 1 where id = 1"
 async def test_a_change_reaches_the_others_and_does_not_come_back(
     make_topology: MakeTopology,
 ) -> None:
-    """Once to each, in the Publisher's order; the originator gets what is not its own only."""
+    """Each Subscriber gets every change of other nodes once, in the Publisher's order."""
     topology = await make_topology(subscribers=("a", "b", "c"))
     await shop(topology)
     await topology.run("a", MORE)
@@ -52,7 +52,7 @@ async def test_a_change_reaches_the_others_and_does_not_come_back(
 
 
 async def test_our_triggers_do_not_keep_articles_together(make_topology: MakeTopology) -> None:
-    """What fires for agents would see the order of rows; those of an updating Subscriber's marker do not."""
+    """Triggers of the product do not depend on the order of rows, unlike one that fires for agents."""
     topology = await make_topology(subscribers=("a",))
     await shop(topology)
     agent = topology.agents.make_agent("a")
@@ -72,7 +72,7 @@ async def test_our_triggers_do_not_keep_articles_together(make_topology: MakeTop
 
 
 async def test_reject_sync_retry(make_topology: MakeTopology) -> None:
-    """A transaction refused for a stale row goes through after a sync of its Subscriber."""
+    """A transaction refused because of a stale row succeeds after a sync of its Subscriber."""
     topology = await make_topology(subscribers=("a", "b"))
     await shop(topology)
     await topology.run("a", MORE)
@@ -88,7 +88,7 @@ async def test_reject_sync_retry(make_topology: MakeTopology) -> None:
 
 
 async def test_sync_brings_what_was_committed_before_it(make_topology: MakeTopology) -> None:
-    """Whoever writes meanwhile does not keep it from ending."""
+    """`sync` ends although transactions continue, and has delivered all that were committed before it."""
     topology = await make_topology(subscribers=("a",))
     await shop(topology)
     stop = asyncio.Event()
@@ -110,7 +110,7 @@ async def test_sync_brings_what_was_committed_before_it(make_topology: MakeTopol
 
 
 async def test_agents_that_run(make_topology: MakeTopology) -> None:
-    """Changes arrive by themselves; `sync` waits for them; they stop, and can be driven again."""
+    """Running agents deliver by themselves, and `sync` waits for them; it drives stopped ones."""
     topology = await make_topology(subscribers=("a", "b"))
     await shop(topology)
     await topology.start_agents()
@@ -133,7 +133,7 @@ async def test_agents_that_run(make_topology: MakeTopology) -> None:
 
 
 async def test_an_agent_that_stops_by_itself_is_heard_of(make_topology: MakeTopology) -> None:
-    """A running agent's failure is raised by `sync`; the other Subscriber gets everything."""
+    """`sync` raises the error of a running agent that failed, and the other Subscriber gets everything."""
     topology = await make_topology(subscribers=("a", "b"))
     await shop(topology)
     await topology.execute(
@@ -154,7 +154,7 @@ async def test_an_agent_that_stops_by_itself_is_heard_of(make_topology: MakeTopo
 
 
 async def test_one_that_fails_does_not_keep_others_waiting(make_topology: MakeTopology) -> None:
-    """Driven: everybody else has got everything when the error comes, and it comes again."""
+    """An agent that fails does not stop other agents, and `sync` raises its error each time."""
     topology = await make_topology(subscribers=("a", "b"))
     await shop(topology)
     await topology.execute(
@@ -185,7 +185,7 @@ FORMATS = [
     "propagate", FORMATS, ids=lambda each: "-".join(each.values()) or "default"
 )
 async def test_every_format(make_topology: MakeTopology, propagate: dict[str, str]) -> None:
-    """Nulls, quotes, key changes, several rows a statement, and a table outside public."""
+    """Every format delivers NULLs, quotes, key changes, several rows, and a table outside of public."""
     topology = await make_topology(subscribers=("a", "b"))
     await topology.execute("pub", "create schema sales")
     await topology.execute(
@@ -218,7 +218,7 @@ async def test_every_format(make_topology: MakeTopology, propagate: dict[str, st
 
 
 async def test_a_format_that_is_none(make_topology: MakeTopology) -> None:
-    """Mistakes in `propagate` name the operation and what there is."""
+    """An invalid `propagate` is refused with the operation and the possible values."""
     topology = await make_topology(subscribers=("a",))
     await topology.execute("pub", ACCOUNT)
     with pytest.raises(
@@ -232,7 +232,7 @@ async def test_a_format_that_is_none(make_topology: MakeTopology) -> None:
 
 
 async def test_filters_per_subscriber(make_topology: MakeTopology) -> None:
-    """Each gets its rows; one that moves from one to the other leaves here and appears there."""
+    """Filtered Subscribers get their rows, and a row that moves between them is deleted and inserted."""
     topology = await make_topology(subscribers=("low", "high"))
     await topology.execute("pub", ACCOUNT)
     await topology.execute("pub", ROWS)
@@ -255,7 +255,7 @@ async def test_filters_per_subscriber(make_topology: MakeTopology) -> None:
 
 
 async def test_without_distribution(make_topology: MakeTopology) -> None:
-    """No slot, no roles, nothing registered; asking for it is an error that says so."""
+    """Without distribution there is no slot, no role, and a clear error from `sync`."""
     topology = await make_topology(subscribers=("a",), distribute=False)
     await shop(topology)
 
@@ -276,7 +276,7 @@ async def test_without_distribution(make_topology: MakeTopology) -> None:
 
 
 async def test_a_prepared_transaction_in_the_way_is_named(make_topology: MakeTopology) -> None:
-    """The first subscription waits for it a bounded time, names its gid, and leaves nothing behind."""
+    """A first subscription waits for a prepared transaction up to a limit, and then names its gid."""
     topology = await make_topology(subscribers=("a",))
     topology.registration.slot_timeout_ms = 200
     await topology.execute("pub", ACCOUNT)
@@ -299,7 +299,7 @@ async def test_a_prepared_transaction_in_the_way_is_named(make_topology: MakeTop
 async def test_nothing_is_left_in_databases_that_stay(
     server: EmbeddedServer, make_database: Callable[[], object], apart: bool
 ) -> None:
-    """Slot, publication, roles, procedures, the distribution tables: everything goes, at the end or before."""
+    """Everything installed in existing databases is removed by the last unsubscribe, or at the end."""
     nodes = ("pub", "a", "distribution") if apart else ("pub", "a")
     dsns = {name: make_database().dsn for name in nodes}
     before = {name: catalog(dsn) for name, dsn in dsns.items()}
@@ -329,7 +329,7 @@ async def test_nothing_is_left_in_databases_that_stay(
 async def test_a_subscriber_cannot_publish(
     server: EmbeddedServer, make_database: Callable[[], object]
 ) -> None:
-    """Republishing is refused: the mark of a transaction would be lost on the way to the next."""
+    """A Subscriber cannot publish, because transactions would lose their originator's mark."""
     dsns = {name: make_database().dsn for name in ("pub", "a", "distribution")}
     async with Topology(subscribers=("a",), dsns=dsns, name="first") as topology:
         await shop(topology)
@@ -342,7 +342,7 @@ async def test_a_subscriber_cannot_publish(
 
 
 async def test_a_slot_that_is_gone_is_not_made_again_unseen(make_topology: MakeTopology) -> None:
-    """What was committed since is lost: nobody may believe that he gets everything."""
+    """A lost slot is reported and not replaced silently, because committed changes are lost."""
     topology = await make_topology(subscribers=("a", "b"))
     await shop_at(topology, "a")
     await topology.sync()
@@ -365,7 +365,7 @@ async def test_a_slot_that_is_gone_is_not_made_again_unseen(make_topology: MakeT
 
 
 async def test_a_distribution_database_of_an_earlier_version(make_topology: MakeTopology) -> None:
-    """It lacks what large transactions need: log reader and agents say what to do, and doing so suffices."""
+    """An outdated distribution database is reported with a remedy, and `regenerate` upgrades it."""
     topology = await make_topology(subscribers=("a", "b"))
     await shop(topology)
     await topology.sync()

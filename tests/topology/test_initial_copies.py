@@ -1,4 +1,4 @@
-"""Initial synchronisation: under traffic, by hand, anew, and for articles that come later."""
+"""Tests of initial copies: during changes, by hand, repeated, and for later articles."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WRITES = (
 
 @asynccontextmanager
 async def traffic(topology: Topology, writers: int = 2) -> AsyncIterator[None]:
-    """Writers at the Publisher: plain transactions, rolled back ones, and ones prepared for a while."""
+    """Run transactions at the Publisher: committed, rolled back, or prepared for a short time."""
     stop = asyncio.Event()
 
     async def write(seed: int) -> None:
@@ -60,7 +60,7 @@ async def traffic(topology: Topology, writers: int = 2) -> AsyncIterator[None]:
 
 
 async def test_copies_under_traffic(make_topology: MakeTopology) -> None:
-    """Nothing is lost and nothing comes twice, at the first copy, at one more, and at one made anew."""
+    """A first, a second and a repeated copy lose no concurrent change and apply none twice."""
     topology = await make_topology(subscribers=("a", "b", "c"))
     await topology.execute("pub", ACCOUNT)
     await topology.execute("pub", "insert into account select g, 0 from generate_series(1, 80) g")
@@ -81,7 +81,7 @@ async def test_copies_under_traffic(make_topology: MakeTopology) -> None:
 async def test_prepared_before_the_copy_and_committed_after_it(
     make_topology: MakeTopology,
 ) -> None:
-    """The copy does not hold it, its changes come; what was open and rolled back never does."""
+    """A transaction prepared before a copy and committed after it is delivered; one rolled back is not."""
     topology = await make_topology(subscribers=("a", "b"))
     await shop(topology)
     await topology.execute(
@@ -104,7 +104,7 @@ async def test_prepared_before_the_copy_and_committed_after_it(
 
 
 async def test_agents_that_run_go_on_after_a_new_copy(make_topology: MakeTopology) -> None:
-    """One that has planned a batch from before the copy throws it away."""
+    """Running agents continue after a new copy, without the batches that were planned before it."""
     topology = await make_topology(subscribers=("a", "b"))
     await topology.execute("pub", ACCOUNT)
     await topology.execute("pub", "insert into account select g, 0 from generate_series(1, 80) g")
@@ -121,7 +121,10 @@ async def test_agents_that_run_go_on_after_a_new_copy(make_topology: MakeTopolog
 
 
 async def test_a_copy_waits_for_the_subscribers_own_changes(make_topology: MakeTopology) -> None:
-    """It holds them, or it is refused in the end; they would never come again."""
+    """A new copy waits for the Subscriber's own transactions, or is refused after a timeout.
+
+    Their changes would never be delivered again.
+    """
     topology = await make_topology(subscribers=("a",), lock_timeout_ms=300)
     await shop(topology)
     await topology.run("a", MORE)
@@ -137,7 +140,7 @@ async def test_a_copy_waits_for_the_subscribers_own_changes(make_topology: MakeT
 
 
 async def test_a_new_copy_that_fails_is_not_taken_for_one(make_topology: MakeTopology) -> None:
-    """Its commit is refused: the agent stands still, which is said, until a copy is there."""
+    """After a failed copy, the agent stops with an error until another copy succeeds."""
     topology = await make_topology(subscribers=("a",))
     await shop(topology)
     await topology.execute("pub", MORE)
@@ -163,7 +166,7 @@ async def test_a_new_copy_that_fails_is_not_taken_for_one(make_topology: MakeTop
 
 
 async def test_clean_up_leaves_what_a_copy_has_not_seen(make_topology: MakeTopology) -> None:
-    """A Subscriber that was given up holds nothing by itself, and is copied anew while others get everything."""
+    """Clean-up keeps the transactions for a deactivated Subscriber while it is copied again."""
     topology = await make_topology(subscribers=("a", "b"))
     await shop(topology)
     await topology.execute("pub", MORE)
@@ -184,7 +187,7 @@ async def test_clean_up_leaves_what_a_copy_has_not_seen(make_topology: MakeTopol
 
 
 async def test_an_article_that_comes_later(make_topology: MakeTopology) -> None:
-    """Subscribers get it by a refresh, under traffic on the others."""
+    """An article published later is added to Subscribers by a refresh, during changes."""
     topology = await make_topology(subscribers=("a", "b"))
     await shop(topology)
     await topology.execute("pub", "create table booking (id int primary key, account int, n int)")
@@ -201,11 +204,11 @@ async def test_an_article_that_comes_later(make_topology: MakeTopology) -> None:
     await topology.settle()
     await topology.assert_converged()
     assert len(await topology.execute("b", "select id from booking")) == 3
-    await topology.refresh_subscriptions()  # there is nothing more
+    await topology.refresh_subscriptions()  # nothing to do
 
 
 async def copy_by_hand(topology: Topology, name: str) -> None:
-    """A Subscriber's table as somebody else has made it, row versions included."""
+    """Create a Subscriber's table as a user would, including row versions."""
     await topology.execute(
         name,
         "create table account (id int primary key, balance int not null, msrepl_tran_version uuid not null)",
@@ -216,7 +219,7 @@ async def copy_by_hand(topology: Topology, name: str) -> None:
 
 @pytest.mark.parametrize("sync", ["replication support only", "none"])
 async def test_rows_that_are_there_already(make_topology: MakeTopology, sync: str) -> None:
-    """Nothing is copied; changes go both ways from then on, and earlier ones do not come again."""
+    """Without a copy, only later changes are delivered, in both directions."""
     topology = await make_topology(subscribers=("a", "b"))
     await shop_at(topology, "a")
     await topology.execute("pub", MORE)
@@ -235,7 +238,7 @@ async def test_rows_that_are_there_already(make_topology: MakeTopology, sync: st
 
 
 async def shop_at(topology: Topology, *subscribers: str) -> None:
-    """As `shop`, subscribed at some only."""
+    """Do the same as `shop`, with the given Subscribers only."""
     await topology.execute("pub", ACCOUNT)
     await topology.execute("pub", ROWS)
     await topology.publish("account")
@@ -244,7 +247,7 @@ async def shop_at(topology: Topology, *subscribers: str) -> None:
 
 
 async def test_rows_that_should_be_there_and_are_not(make_topology: MakeTopology) -> None:
-    """No table, or one without row versions: refused with the remedy, and nothing stays."""
+    """Without a table or its row versions, a subscription without copy is refused with a remedy."""
     topology = await make_topology(subscribers=("a",))
     await shop_at(topology)
     with pytest.raises(SubscriptionError, match="must hold the Publisher's rows already"):
@@ -260,7 +263,7 @@ async def test_rows_that_should_be_there_and_are_not(make_topology: MakeTopology
 
 
 async def test_a_subscription_that_fails_can_be_made_again(make_topology: MakeTopology) -> None:
-    """A custom procedure that is missing: nothing is left at either end, nor in the distribution database."""
+    """A subscription that failed for lack of a custom procedure leaves nothing, and can be repeated."""
     topology = await make_topology(subscribers=("a",))
     await topology.execute("pub", ACCOUNT)
     await topology.publish("account", propagate={"upd": "MCALL sp_mine"})
@@ -280,7 +283,7 @@ async def test_a_subscription_that_fails_can_be_made_again(make_topology: MakeTo
 
 
 async def test_a_stale_copy_is_refused_until_it_is_made_anew(make_topology: MakeTopology) -> None:
-    """Reinitialising is a sync, too."""
+    """Reinitialising a stale copy lets its Subscriber change rows again."""
     topology = await make_topology(subscribers=("a",))
     await shop(topology)
     await topology.execute("pub", MORE)
@@ -295,7 +298,7 @@ async def test_a_stale_copy_is_refused_until_it_is_made_anew(make_topology: Make
 
 
 def test_the_blocking_twin(server: object) -> None:
-    """The same methods, called plainly."""
+    """The blocking topology has the same methods without an event loop."""
     with Topology.blocking(server=server, subscribers=("a", "b")) as topology:
         topology.execute("pub", ACCOUNT)
         topology.execute("pub", ROWS)

@@ -1,6 +1,6 @@
-"""Faults that other replication systems had, tried here: nothing of them may be true of ours.
+"""Tests of faults of other replication systems, none of which may occur here.
 
-Each test names the report that tells of it. And one case of the catalogue: apply meets what is in doubt.
+Each test names the report. One more case is from the catalogue: an agent meets a branch in doubt.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COMMANDS = "select count(*) from msrepl.msrepl_commands"
 
 
 async def test_what_an_agent_applies_is_not_sent_on(make_topology: MakeTopology) -> None:
-    """2ndQuadrant/pglogical#210: what was applied looked new, and went round for ever."""
+    """2ndQuadrant/pglogical#210: applied changes were sent on as new ones, endlessly."""
     topology = await make_topology(subscribers=("a", "b"))
     await shop(topology)
     await topology.run("a", "update account set balance = balance + 1 where id = 1")
@@ -36,14 +36,14 @@ async def test_what_an_agent_applies_is_not_sent_on(make_topology: MakeTopology)
     assert {name: done.transactions for name, done in again.items()} == {"a": 0, "b": 0}
     assert await topology.execute(topology.distribution, COMMANDS) == commands == [(3,)]
     for name in topology.subscribers:
-        # what an agent brings is no branch: there is one marker, of the Subscriber's own change
+        # an agent writes no marker: there is one, of the Subscriber's own change
         markers = await topology.execute(name, "select count(*) from msrepl.branch_marker")
         assert markers == [(1,)]
     await topology.assert_converged()
 
 
 async def test_every_update_of_a_burst_arrives(make_topology: MakeTopology) -> None:
-    """aws/pgactive#18: the time of apply was taken for the row's time, so the second update was dropped."""
+    """aws/pgactive#18: the time of apply counted as the row's time, so the second update was dropped."""
     topology = await make_topology(subscribers=("a", "b"))
     await shop(topology)
     await topology.start_agents()
@@ -73,7 +73,7 @@ async def test_every_update_of_a_burst_arrives(make_topology: MakeTopology) -> N
 async def test_a_row_that_is_there_is_found(
     make_topology: MakeTopology, kind: str, key: str
 ) -> None:
-    """aws/pgactive#327: rows that were there were reported missing, and passed over without an error."""
+    """aws/pgactive#327: existing rows were reported as missing, and skipped without an error."""
     topology = await make_topology(subscribers=("a",))
     await topology.execute("pub", f"create table item (k {kind} primary key, n int not null)")
     await topology.execute("pub", f"insert into item values ({key}, 0)")
@@ -90,7 +90,7 @@ async def test_a_row_that_is_there_is_found(
 
 
 async def test_a_row_that_is_missing_stops_the_agent(make_topology: MakeTopology) -> None:
-    """aws/pgactive#327: and one that is missing is an error, and nothing after it is delivered."""
+    """aws/pgactive#327: a missing row must be an error, after which nothing is delivered."""
     topology = await make_topology(subscribers=("a",))
     await shop(topology)
     await topology.execute("a", "set session_replication_role = replica")
@@ -107,7 +107,7 @@ async def test_a_row_that_is_missing_stops_the_agent(make_topology: MakeTopology
 
 
 async def test_writers_that_commit_at_once_lose_nothing(make_topology: MakeTopology) -> None:
-    """bucardo/bucardo#216: progress was marked by time, and of two changes at one time one was lost."""
+    """bucardo/bucardo#216: progress was a time, so one of two changes at the same time was lost."""
     topology = await make_topology(subscribers=("a", "b"))
     await shop(topology)
     await topology.start_agents()
@@ -128,7 +128,7 @@ async def test_writers_that_commit_at_once_lose_nothing(make_topology: MakeTopol
 
 
 async def test_what_one_has_got_is_kept_for_the_other(make_topology: MakeTopology) -> None:
-    """bucardo/bucardo#260: a row that had been sent to one target was purged before another had got it."""
+    """bucardo/bucardo#260: a row delivered to one target was purged before another had received it."""
     topology = await make_topology(subscribers=("a", "b"))
     await shop(topology)
     for balance in range(3):
@@ -144,7 +144,7 @@ async def test_what_one_has_got_is_kept_for_the_other(make_topology: MakeTopolog
 
 
 async def test_an_agent_waits_for_what_is_in_doubt(make_topology: MakeTopology) -> None:
-    """The row that it must change is held by a prepared branch: it waits, is seen to lag, and goes on."""
+    """An agent waits for a row that a prepared branch has locked, reports its lag, and continues."""
     topology = await make_topology(subscribers=("a", "b"))
     await shop(topology)
     await topology.start_agents()
@@ -168,7 +168,7 @@ async def test_an_agent_waits_for_what_is_in_doubt(make_topology: MakeTopology) 
                 timeout_s=20,
             )
         status = {each.subscriber: each for each in (await topology.inspect.status()).agents}
-        assert status["b"].waiting_commands == 2  # the update, and what `sync` has posted
+        assert status["b"].waiting_commands == 2  # the update, and the message posted by `sync`
         assert await topology.execute("b", "select balance from account where id = 1") == [(100,)]
     finally:
         await topology.execute("b", "rollback prepared 'in doubt'")
@@ -177,7 +177,7 @@ async def test_an_agent_waits_for_what_is_in_doubt(make_topology: MakeTopology) 
 
 
 async def test_agents_can_be_stopped_while_one_waits(make_topology: MakeTopology) -> None:
-    """Stopping does not wait for a lock that may be held for ever; what was not committed comes later."""
+    """Agents stop without waiting for a lock, and deliver the rest later."""
     topology = await make_topology(subscribers=("b",))
     await shop(topology)
     await topology.start_agents()

@@ -1,4 +1,4 @@
-"""Large transactions, stored and applied in parts, while log readers and agents are killed between any two of them."""
+"""Tests of large transactions in parts, with log readers and agents killed between any two parts."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ STATEMENTS = (
 )
 READER_POINTS = ("log_reader.streamed", "log_reader.before_blocks", "log_reader.before_commit")
 AGENT_POINTS = ("agent.before_send", "agent.sent")
-#: How often each is killed.
+#: Number of kills of each process.
 DEATHS = 12
 
 
 class Killed(BaseException):
-    """What ends a task as if its process had been killed."""
+    """Ends a task as if its process had been killed."""
 
 
 async def kill_repeatedly(
     work: Callable[[Points], Awaitable[object]], chance: random.Random, points: tuple[str, ...]
 ) -> None:
-    """Run it, killed at a point each time, and at last until it ends."""
+    """Run `work` repeatedly, killed at a point each time, and finally to its end."""
 
     def die(_: str) -> None:
         raise Killed
@@ -76,7 +76,7 @@ async def test_killed_between_any_two_parts(make_topology: MakeTopology, seed: i
         try:
             await agent.run(stop)
         except DeliveryError as error:
-            assert error.number == 21036  # the one before has not ended yet
+            assert error.number == 21036  # the previous one has not ended yet
             raise Killed from error
         finally:
             await agent.close()

@@ -1,4 +1,4 @@
-"""Subscriptions that another process made: found, refused, refreshed and served as if they were one's own."""
+"""Tests of subscriptions made by another process: they are refused, refreshed and served like local ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOTE = "create table note (id int primary key, text text)"
 
 
 async def shops(make_topology: MakeTopology, **profiles: Profile) -> Topology:
-    """An account table; one Subscriber reads it, another changes it too."""
+    """Return a topology with an account table, a read-only Subscriber and an updating one."""
     topology = await make_topology(subscribers=("reader", "writer"))
     await topology.execute("pub", ACCOUNT)
     await topology.execute("pub", ROWS)
@@ -31,14 +31,14 @@ async def shops(make_topology: MakeTopology, **profiles: Profile) -> Topology:
 
 
 async def elsewhere(topology: Topology, *without: str) -> Topology:
-    """The same topology, as another process finds it that is not told of some nodes."""
+    """Return the same topology, attached by another process without some nodes."""
     names = [topology.publisher, *topology.installer.subscribed, topology.distribution]
     names = [name for name in names if name not in without]
     return await operate.attach({name: topology.node(name).dsn for name in names})
 
 
 async def profile_of(topology: Topology) -> Profile:
-    """What a new agent of the reader's is set to."""
+    """Return the profile of a new agent of the reader."""
     agent = topology.agents.make_agent("reader")
     await agent.open()
     await agent.close()
@@ -46,7 +46,7 @@ async def profile_of(topology: Topology) -> Profile:
 
 
 async def test_what_is_read_is_not_unpublished(make_topology: MakeTopology) -> None:
-    """As little as what is changed; and where nobody has it, it goes, and may come again."""
+    """An article with a read-only subscription cannot be unpublished; without subscriptions it can."""
     topology = await shops(make_topology)
     await topology.unsubscribe("writer")
     await topology.execute("pub", NOTE)
@@ -59,7 +59,7 @@ async def test_what_is_read_is_not_unpublished(make_topology: MakeTopology) -> N
     await topology.sync()
     await topology.assert_converged()
 
-    for _ in range(2):  # the reader has never had it
+    for _ in range(2):  # the reader has never received it
         await topology.unpublish("note")
         known = "select count(*) from msrepl.msarticles where source_object = 'note'"
         assert await topology.execute("distribution", known) == [(0,)]
@@ -73,7 +73,7 @@ async def test_what_is_read_is_not_unpublished(make_topology: MakeTopology) -> N
 
 
 async def test_everybody_is_refreshed(make_topology: MakeTopology) -> None:
-    """Without names: those that another process has subscribed, too."""
+    """A refresh without names includes Subscribers that another process has subscribed."""
     topology = await shops(make_topology)
     async with await elsewhere(topology) as other:
         await topology.execute("pub", NOTE)
@@ -91,7 +91,7 @@ async def test_everybody_is_refreshed(make_topology: MakeTopology) -> None:
 
 @pytest.mark.parametrize("sync", ["replication support only", "none"])
 async def test_what_came_without_rows_stays_so(make_topology: MakeTopology, sync: str) -> None:
-    """The rows are not ours to replace (21070), whoever asks; and nothing has changed."""
+    """A subscription that was made without a copy cannot be reinitialised (21070), by any process."""
     topology = await make_topology(subscribers=("a", "b"))
     await topology.execute("pub", ACCOUNT)
     await topology.publish("account")
@@ -117,7 +117,7 @@ async def test_what_came_without_rows_stays_so(make_topology: MakeTopology, sync
 
 
 async def test_any_client_where_one_can_write(make_topology: MakeTopology) -> None:
-    """Without names those that change their copies; a Subscriber that only reads is refused by name."""
+    """Any client is allowed at all updating Subscribers by default, and refused at a read-only one."""
     topology = await shops(make_topology)
     async with await elsewhere(topology) as other:
         with pytest.raises(SubscriptionError, match="no subscription with immediate updating"):
@@ -133,7 +133,7 @@ async def test_any_client_where_one_can_write(make_topology: MakeTopology) -> No
 
 
 async def test_a_profile_holds_in_every_process(make_topology: MakeTopology) -> None:
-    """It is kept with the subscription, and lasts as long."""
+    """A profile is stored with the subscription, and ends with it."""
     profile = Profile(skip_errors=("20598",), commit_batch_size=7, subscription_streams=2)
     topology = await shops(make_topology, reader=profile)
     await topology.execute("reader", "delete from account where id = 1")
@@ -161,7 +161,7 @@ async def test_a_profile_holds_in_every_process(make_topology: MakeTopology) -> 
 async def test_a_stranger_under_an_agents_name(
     make_topology: MakeTopology, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody waits for it: the Subscriber gets what is stored."""
+    """`sync` does not wait for a session with an agent's name, and delivers stored transactions."""
     monkeypatch.setattr(other_processes, "STILL_S", 0.5)
     topology = await shops(make_topology)
     await topology.execute("pub", "update account set balance = 1 where id = 1")
@@ -175,7 +175,7 @@ async def test_a_stranger_under_an_agents_name(
 async def test_what_is_being_stored_is_not_waited_for(
     make_topology: MakeTopology, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An agent has delivered what is stored; a log reader has only begun to store what comes next."""
+    """An agent has delivered everything although the log reader has begun to store a transaction."""
     monkeypatch.setattr(other_processes, "STILL_S", 0.5)
     topology = await shops(make_topology)
     await topology.execute("pub", "update account set balance = 1 where id = 1")
@@ -199,7 +199,7 @@ async def test_what_is_being_stored_is_not_waited_for(
 
 
 async def test_a_routine_is_taken_from_everybody(make_topology: MakeTopology) -> None:
-    """A process that does not know every node takes it from nobody."""
+    """A process that lacks the node of a subscribed Subscriber cannot unpublish a routine."""
     topology = await shops(make_topology)
     await topology.execute(
         "pub", "create procedure twice() language sql as 'update account set balance = 2 * balance'"
@@ -222,7 +222,7 @@ async def test_a_routine_is_taken_from_everybody(make_topology: MakeTopology) ->
 
 
 async def test_what_is_published_is_known_whoever_publishes_it(make_topology: MakeTopology) -> None:
-    """The distribution database learns of it from a process that knows no Subscriber's node, too."""
+    """The distribution database registers an article even if the process has no Subscriber's node."""
     topology = await shops(make_topology)
     await topology.execute("pub", NOTE)
     async with await elsewhere(topology, "reader", "writer") as other:
@@ -233,7 +233,7 @@ async def test_what_is_published_is_known_whoever_publishes_it(make_topology: Ma
 
 
 async def test_an_article_changes_everywhere(make_topology: MakeTopology) -> None:
-    """The node that is missing is named, as it is where rows must be compared after an ALTER TABLE."""
+    """A change of an article is refused with the name of a Subscriber whose node is missing."""
     topology = await shops(make_topology)
     async with await elsewhere(topology, "reader") as other:
         with pytest.raises(ConfigurationError, match="give the nodes of reader, too"):
@@ -245,7 +245,10 @@ async def test_an_article_changes_everywhere(make_topology: MakeTopology) -> Non
 
 
 async def test_the_topology_is_known_without_a_subscriber(make_topology: MakeTopology) -> None:
-    """Any client's transactions are told in the name of a Subscriber, whose node need not be given."""
+    """The topology's name is found although any client's transactions have that of a Subscriber.
+
+    The node of that Subscriber need not be given.
+    """
     topology = await shops(make_topology)
     await topology.allow_any_client()
     async with await elsewhere(topology, "writer") as other:
@@ -258,7 +261,7 @@ async def test_the_topology_is_known_without_a_subscriber(make_topology: MakeTop
 async def test_a_log_reader_that_begins_anew_is_waited_for(
     make_topology: MakeTopology, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has no session when it is looked for, and reads when its place is to be taken."""
+    """`sync` waits for a log reader of another process that starts just after it was looked for."""
     topology = await shops(make_topology)
     await topology.execute("pub", "update account set balance = 7 where id = 1")
     async with await elsewhere(topology) as other:

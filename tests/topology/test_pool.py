@@ -1,4 +1,4 @@
-"""A pool of topologies: as new, quickly, and nothing left."""
+"""Tests of a pool of topologies, which are like new, quickly available, and dropped at the end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MakePool = Callable[..., TopologyPool]
 
 @pytest.fixture
 async def make_pool(server: EmbeddedServer) -> AsyncIterator[MakePool]:
-    """Makes pools on the worker's server, closed after the test, when nothing of them may be left."""
+    """A function that makes pools on the worker's server; they are closed, and must leave no database."""
     async with AsyncExitStack() as stack:
 
         def make(**options: Any) -> TopologyPool:
@@ -33,7 +33,7 @@ async def make_pool(server: EmbeddedServer) -> AsyncIterator[MakePool]:
 
 
 def databases(server: EmbeddedServer) -> list[str]:
-    """The pool's databases that are there."""
+    """Return the names of the pool's databases."""
     with psycopg.connect(server.superuser_dsn("postgres")) as connection:
         found = connection.execute(
             "select datname from pg_database where datname like 'pool\\_%' order by 1"
@@ -42,7 +42,7 @@ def databases(server: EmbeddedServer) -> list[str]:
 
 
 async def bank(topology: Topology) -> None:
-    """An account table everywhere."""
+    """Create an account table, published and subscribed everywhere."""
     await topology.execute("pub", "create table account (id int primary key, balance int)")
     await topology.execute("pub", "insert into account values (1, 100)")
     await topology.publish("account")
@@ -54,7 +54,7 @@ BALANCE = "select balance from account"
 
 
 async def test_the_same_one_comes_back_as_new(make_pool: MakePool) -> None:
-    """As long as only rows have changed."""
+    """A topology is reused, with all rows restored, if only rows have changed."""
     pool = make_pool(prepare=bank)
     names = set()
     for _ in range(3):
@@ -68,7 +68,7 @@ async def test_the_same_one_comes_back_as_new(make_pool: MakePool) -> None:
 
 
 async def test_another_one_where_more_than_rows_has_changed(make_pool: MakePool) -> None:
-    """It is dropped, and another is made ahead from then on."""
+    """A topology with other changes is dropped, and from then on another one is made ahead."""
     pool = make_pool(prepare=bank, size=1)
     first = await pool.take()
     await first.execute("pub", "create table more (id int primary key)")
@@ -80,7 +80,7 @@ async def test_another_one_where_more_than_rows_has_changed(make_pool: MakePool)
 
 
 async def test_what_is_under_way_is_dropped_with_it(make_pool: MakePool) -> None:
-    """A prepared transaction of ours keeps nobody."""
+    """A prepared transaction does not delay the pool: its topology is dropped with it."""
     pool = make_pool(prepare=bank)
     topology = await pool.take()
     gid = f"twopc:{topology.name}:1:1:pub"
@@ -94,7 +94,7 @@ async def test_what_is_under_way_is_dropped_with_it(make_pool: MakePool) -> None
 
 
 async def test_several_at_a_time(make_pool: MakePool, server: EmbeddedServer) -> None:
-    """Nobody gets what another has; dropped ones go behind the back."""
+    """No topology is taken twice at a time, and topologies are dropped in the background."""
     pool = make_pool(size=2)
     taken = [await pool.take() for _ in range(3)]
     assert len({each.name for each in taken}) == 3
@@ -105,7 +105,7 @@ async def test_several_at_a_time(make_pool: MakePool, server: EmbeddedServer) ->
 
 
 async def test_databases_that_nobody_has_used(make_pool: MakePool, server: EmbeddedServer) -> None:
-    """One is made ahead from the start."""
+    """A pool without rewinding makes unused topologies ahead from the start."""
     pool = make_pool(rewinds=False, size=1, subscribers=("sub1",))
     first = await pool.take()
     await pool.until_ready()
@@ -117,7 +117,7 @@ async def test_databases_that_nobody_has_used(make_pool: MakePool, server: Embed
 
 
 async def test_whoever_takes_it_hears_why_it_cannot_be_made(make_pool: MakePool) -> None:
-    """And nothing of it stays."""
+    """An error in preparing a topology is raised by `take`, and leaves no database."""
 
     async def fails(topology: Topology) -> None:
         await topology.execute("pub", "create table keyless (id int)")
@@ -130,7 +130,7 @@ async def test_whoever_takes_it_hears_why_it_cannot_be_made(make_pool: MakePool)
 
 
 async def test_closing_while_somebody_waits(make_pool: MakePool, server: EmbeddedServer) -> None:
-    """Nobody gets one of a closed pool, and what was being made for him is dropped."""
+    """Closing a pool fails a pending `take`, and drops the topology that is being made."""
     reached, go_on = asyncio.Event(), asyncio.Event()
 
     async def slow(topology: Topology) -> None:
@@ -141,8 +141,8 @@ async def test_closing_while_somebody_waits(make_pool: MakePool, server: Embedde
     waiting = asyncio.create_task(pool.take())
     await reached.wait()
     closing = asyncio.create_task(pool.close())
-    await asyncio.sleep(0)  # it has begun
-    go_on.set()  # and waits for what is being made
+    await asyncio.sleep(0)  # closing has begun
+    go_on.set()  # and waits for the topology that is being made
     with pytest.raises(ConfigurationError, match="was closed while"):
         await waiting
     await closing
@@ -150,7 +150,7 @@ async def test_closing_while_somebody_waits(make_pool: MakePool, server: Embedde
 
 
 async def test_who_waits_no_longer_stops_nothing(make_pool: MakePool) -> None:
-    """A wait for what is made ahead is given up; who takes it afterwards gets it."""
+    """A cancelled wait does not stop the topology that is being made, which is taken afterwards."""
     go_on = asyncio.Event()
     go_on.set()
 
@@ -172,7 +172,7 @@ async def test_who_waits_no_longer_stops_nothing(make_pool: MakePool) -> None:
 
 
 async def test_whatever_preparing_raises(make_pool: MakePool, server: EmbeddedServer) -> None:
-    """An assertion in it is heard by who takes one, and closing goes on."""
+    """An assertion in preparing is raised by `take`, and the pool can be closed."""
 
     async def prepare(topology: Topology) -> None:
         raise AssertionError("not so")

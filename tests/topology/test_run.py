@@ -1,4 +1,4 @@
-"""`Topology.run`: a whole transaction of one statement."""
+"""Tests of `Topology.run`: a transaction of one statement."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MORE = "update account set balance = balance + 1 where id = $1"
 
 @pytest.mark.parametrize("isolation", ["read committed", "repeatable read", "serializable"])
 async def test_a_level_holds_from_the_first_time_on(server: EmbeddedServer, isolation: str) -> None:
-    """The first message prepares the statement as well, and BEGIN must come before that."""
+    """The isolation level applies to the first run, whose message also prepares the statement."""
     async with Topology(server=server, subscribers=("store_a",)) as topology:
         await shop(topology)
 
@@ -25,7 +25,7 @@ async def test_a_level_holds_from_the_first_time_on(server: EmbeddedServer, isol
 
 
 async def test_a_statement_may_end_in_a_comment(server: EmbeddedServer) -> None:
-    """What follows it in the message is no part of the comment."""
+    """A comment at the end of a statement does not hide the rest of the message."""
     async with Topology(server=server, subscribers=("store_a",)) as topology:
         await shop(topology)
 
@@ -47,7 +47,10 @@ async def test_a_statement_may_end_in_a_comment(server: EmbeddedServer) -> None:
 async def test_several_statements_are_refused_as_a_whole(
     server: EmbeddedServer, several: str, commit: str
 ) -> None:
-    """Each answer would be taken for another's: nothing of it may stay, prepared or done."""
+    """Several statements are refused, and nothing of them is committed or stays prepared.
+
+    Otherwise the answers would be attributed to other statements.
+    """
     async with Topology(server=server, subscribers=("store_a",)) as topology:
         await shop(topology)
         await topology.execute("store_a", "create table own (n int)")

@@ -1,4 +1,4 @@
-"""What databases are set to decides nothing: neither whether a topology can be built and worked with, nor what rows hold."""
+"""Tests that settings of databases affect neither a topology's setup and operation nor its rows."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ ROWS = "select id, parts, ratio, at, raw, word, whole, msrepl_tran_version from 
 
 
 async def same(topology: Topology) -> None:
-    """Both sites hold the same rows, looked at as nobody has set anything."""
+    """Assert that both sites have the same rows, in sessions without these settings."""
     here, there = [await topology.execute(node, ROWS) for node in ("sub1", "pub")]
     assert here == there
 
 
 async def set_everywhere(topology: Topology, name: str, value: str) -> None:
-    """For the sessions that come: those of whoever looks here are there already."""
+    """Set a parameter for later sessions at all nodes; the sessions of `same` are not affected."""
     for node in ("pub", "sub1", "distribution"):
         database = topology.node(node).database
         await topology.execute(node, f'alter database "{database}" set {name} = {value}')
@@ -63,7 +63,7 @@ async def test_a_topology_is_built_and_works(make_topology: MakeTopology, name: 
 
 
 async def test_a_session_is_known_by_its_beginning(make_topology: MakeTopology) -> None:
-    """However its application prints moments."""
+    """A session is identified by its start, regardless of its application's DateStyle."""
     made = await make_topology(subscribers=("sub1",))
     await made.execute("pub", ITEM)
     await made.publish("item")
@@ -87,7 +87,7 @@ async def test_a_session_is_known_by_its_beginning(make_topology: MakeTopology) 
 
 @pytest.mark.parametrize("name", TIMEOUTS)
 async def test_no_session_of_ours_is_ended(make_topology: MakeTopology, name: str) -> None:
-    """A time limit is for applications."""
+    """Timeouts that are set for applications end no session of the product."""
     made = await make_topology(subscribers=("sub1",))
     await made.execute("pub", ITEM)
     await set_everywhere(made, f"{name}_timeout", "'500ms'")
@@ -97,7 +97,7 @@ async def test_no_session_of_ours_is_ended(make_topology: MakeTopology, name: st
         await topology.subscribe("sub1")
         await topology.execute("pub", "update item set ratio = 1 where id = 1")
         await topology.settle()
-        for node in dsns:  # meanwhile the others have nothing to do
+        for node in dsns:  # meanwhile the sessions at other nodes are idle
             await topology.execute(node, "select pg_sleep(1)")
         await topology.reinitialise("sub1")
         await topology.settle()
@@ -107,7 +107,7 @@ async def test_no_session_of_ours_is_ended(make_topology: MakeTopology, name: st
 async def test_a_copy_is_made_whatever_the_administrator_has_set(
     make_topology: MakeTopology,
 ) -> None:
-    """In the very session that copies."""
+    """A copy is correct even if the administrator's session that makes it has changed settings."""
     topology = await make_topology(subscribers=("sub1",))
     await topology.execute("pub", ITEM)
     await topology.publish("item")
@@ -125,7 +125,7 @@ async def test_a_copy_is_made_whatever_the_administrator_has_set(
 async def test_whoever_may_not_write_by_default_has_a_coordinator(
     make_topology: MakeTopology,
 ) -> None:
-    """A Subscriber, and a distribution database, that others only read."""
+    """A coordinator works with a Subscriber and a distribution database that are read-only by default."""
     topology = await make_topology(subscribers=("sub1",))
     await topology.execute("pub", ITEM)
     await topology.publish("item")

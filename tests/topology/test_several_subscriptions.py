@@ -1,4 +1,4 @@
-"""One global transaction at two Subscribers: refused unless allowed, and then whole or not at all."""
+"""Tests of a global transaction at two Subscribers: refused unless allowed, and then atomic."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VARIANTS = ("presumed_abort", "presumed_commit", "presumed_nothing")
 
 @pytest.fixture
 async def shops(server: EmbeddedServer) -> AsyncIterator[Topology]:
-    """Two Subscribers of five accounts; nothing stays prepared."""
+    """A topology of two Subscribers with five accounts; no branch may stay prepared."""
     async with Topology(server=server, subscribers=("a", "b")) as topology:
         await topology.execute(
             "pub", "create table account (id int primary key, balance int not null)"
@@ -48,18 +48,18 @@ async def shops(server: EmbeddedServer) -> AsyncIterator[Topology]:
 
 
 async def changed(topology: Topology, node: str) -> dict[int, int]:
-    """The accounts that are no longer at 100."""
+    """Return the accounts whose balance is no longer 100."""
     rows = await topology.execute(node, BALANCES)
     return {key: balance for key, balance in rows if balance != 100}
 
 
 def both(topology: Topology, **options: Any) -> Any:
-    """A transaction at both Subscribers."""
+    """Return a transaction at both Subscribers."""
     return topology.transaction("a", "b", several_subscriptions=True, **options)
 
 
 async def test_refused_unless_allowed(shops: Topology) -> None:
-    """The refusal says what to pass, and what the mark is worth then."""
+    """The refusal names the option that allows it, and the option's effect on the mark."""
     with pytest.raises(ConfigurationError, match=r"mark.*several_subscriptions=True"):
         async with shops.transaction("a", "b"):
             pytest.fail("it began")
@@ -68,7 +68,7 @@ async def test_refused_unless_allowed(shops: Topology) -> None:
 @pytest.mark.parametrize("shipping", ["eager", "lazy"])
 @pytest.mark.parametrize("commit", VARIANTS)
 async def test_four_branches_commit_together(shops: Topology, shipping: str, commit: str) -> None:
-    """Each Subscriber has a branch of its own at the Publisher, with its own mark."""
+    """Each Subscriber has a separate branch at the Publisher, with a separate mark."""
     async with both(shops, shipping=shipping, commit=commit) as transaction:
         await transaction.at("a").execute(TAKE, (1,))
         cursor = await transaction.at("b").execute(TAKE + " returning balance", (2,))
@@ -91,7 +91,7 @@ async def test_four_branches_commit_together(shops: Topology, shipping: str, com
 
 @pytest.mark.parametrize("shipping", ["eager", "lazy"])
 async def test_a_conflict_at_the_second_undoes_all(shops: Topology, shipping: str) -> None:
-    """What the Publisher refuses one Subscriber, it refuses all."""
+    """A conflict of one Subscriber's change rolls back all branches."""
     await shops.execute("pub", "update account set balance = 0 where id = 2")
     with pytest.raises(ConflictError) as caught:
         async with both(shops, shipping=shipping) as transaction:
@@ -106,7 +106,7 @@ async def test_a_conflict_at_the_second_undoes_all(shops: Topology, shipping: st
 
 
 async def test_a_refusal_at_commit_undoes_all(shops: Topology) -> None:
-    """One Subscriber's deferred constraint, when the other has voted yes."""
+    """A deferred constraint at one Subscriber rolls back all branches, although the other voted yes."""
     await shops.execute("b", "alter table diary add unique (line) deferrable initially deferred")
     with pytest.raises(RejectedError, match="duplicate key") as caught:
         async with both(shops) as transaction:
@@ -120,7 +120,7 @@ async def test_a_refusal_at_commit_undoes_all(shops: Topology) -> None:
 
 
 async def test_an_exception_undoes_all(shops: Topology) -> None:
-    """The application's own."""
+    """An exception of the application rolls back all branches."""
     with pytest.raises(KeyError):
         async with both(shops) as transaction:
             await transaction.at("a").execute(TAKE, (1,))
@@ -133,7 +133,7 @@ async def test_an_exception_undoes_all(shops: Topology) -> None:
 
 @pytest.mark.parametrize("commit", VARIANTS)
 async def test_a_part_that_only_reads(shops: Topology, commit: str) -> None:
-    """It has no branch; nor has the Publisher for one whose changes stay at home."""
+    """A Subscriber that only reads has no branch, and one with local changes has none at the Publisher."""
     async with both(shops, commit=commit) as transaction:
         await transaction.at("a").execute("select * from account")
         await transaction.at("b").execute(TAKE, (2,))
@@ -150,7 +150,7 @@ async def test_a_part_that_only_reads(shops: Topology, commit: str) -> None:
 
 
 async def test_a_swallowed_failure_is_a_no(shops: Topology) -> None:
-    """A part whose statement failed cannot commit, whatever the application thinks."""
+    """A failed statement whose error the application swallowed makes its branch vote no."""
     with pytest.raises(RejectedError):
         async with both(shops) as transaction:
             await transaction.at("a").execute(TAKE, (1,))
@@ -161,7 +161,7 @@ async def test_a_swallowed_failure_is_a_no(shops: Topology) -> None:
 
 
 async def test_the_same_row_at_both_is_a_deadlock_with_itself(shops: Topology) -> None:
-    """The second branch would wait for the first for ever."""
+    """Changing the same row at both Subscribers is a deadlock within the transaction."""
     with pytest.raises(DeadlockError):
         async with both(shops) as transaction:
             await transaction.at("a").execute(TAKE, (1,))
@@ -170,7 +170,7 @@ async def test_the_same_row_at_both_is_a_deadlock_with_itself(shops: Topology) -
 
 
 async def test_deadlocks_lead_from_one_part_to_the_other(shops: Topology) -> None:
-    """Two transactions that wait for each other, each at another Subscriber."""
+    """A deadlock of two transactions, each of which waits at another Subscriber, is detected."""
     second = asyncio.Event()
 
     async def move(first: str, then: str, rows: tuple[int, int]) -> None:
@@ -191,7 +191,7 @@ async def test_deadlocks_lead_from_one_part_to_the_other(shops: Topology) -> Non
 
 
 async def test_statements_say_where(shops: Topology) -> None:
-    """Whatever leaves that open is refused by name, and harms nothing."""
+    """A statement, cursor or end without a Subscriber is refused, and the transaction can continue."""
     async with both(shops) as transaction:
         with pytest.raises(LocalProtocolError, match=r"a and b.*at\('a'\)"):
             await transaction.execute("select 1")
@@ -210,7 +210,7 @@ async def test_statements_say_where(shops: Topology) -> None:
 
 
 async def test_a_part_that_was_ended_past_the_coordinator(shops: Topology) -> None:
-    """On its bare connection; the other part is rolled back."""
+    """If the application ends one branch past the coordinator, the other one is rolled back."""
     with pytest.raises(LocalProtocolError, match="ended"):
         async with both(shops) as transaction:
             await transaction.at("a").execute(TAKE, (1,))
@@ -230,7 +230,7 @@ async def test_a_part_that_was_ended_past_the_coordinator(shops: Topology) -> No
 async def test_what_several_cannot_have(
     shops: Topology, names: tuple[str, ...], options: dict[str, str], said: str
 ) -> None:
-    """Refused before anything has begun."""
+    """An impossible transaction is refused before it begins."""
     with pytest.raises(ConfigurationError, match=said):
         async with shops.transaction(*names, several_subscriptions=True, **options):  # type: ignore[arg-type]
             pytest.fail("it began")
@@ -241,7 +241,7 @@ async def test_what_several_cannot_have(
 async def test_the_branches_are_the_coordinators_to_name(
     shops: Topology, shipping: str, branches: str
 ) -> None:
-    """An application that changes the setting gets a refusal, never a branch that nobody finishes."""
+    """An application that changes the setting gets an error, and no branch that nothing would finish."""
     with pytest.raises(RejectedError, match=r"msrepl\.participants|captured changes for"):
         async with shops.transaction("b", shipping=shipping) as transaction:
             await transaction.execute(f"set local msrepl.participants = '{branches}'")
@@ -250,7 +250,7 @@ async def test_the_branches_are_the_coordinators_to_name(
 
 
 def test_the_blocking_twin(server: EmbeddedServer) -> None:
-    """The same without an event loop."""
+    """The blocking topology has the same methods without an event loop."""
     with Topology.blocking(server=server, subscribers=("a", "b")) as topology:
         topology.execute("pub", "create table account (id int primary key, balance int)")
         topology.execute("pub", "insert into account values (1, 100), (2, 100)")

@@ -1,4 +1,4 @@
-"""The slot is the one that the distribution database names, whoever works on the topology; strays are told."""
+"""Tests that a topology uses the slot registered in the distribution database, and reports others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STRAY = "select pg_create_logical_replication_slot('msrepl_of_nobody', 'pgoutput
 
 @pytest.fixture
 async def dsns(make_database: Callable[[], object]) -> dict[str, str]:
-    """A Publisher with one Subscriber, whose topology's process is gone, name and all."""
+    """Connection strings of a Publisher and a Subscriber whose topology's process has ended."""
     found = {name: make_database().dsn for name in ("pub", "a", "distribution")}
     async with Topology(
         subscribers=("a",), dsns=found, name=f"gone{id(found)}", keep=True
@@ -33,24 +33,24 @@ async def dsns(make_database: Callable[[], object]) -> dict[str, str]:
 
 
 def slots(dsns: Mapping[str, str]) -> list[str]:
-    """The slots of the Publisher's database."""
+    """Return the slots of the Publisher's database."""
     with psycopg.connect(dsns["pub"]) as connection:
         return [name for (name,) in connection.execute(SLOTS).fetchall()]
 
 
 def options(dsns: Mapping[str, str]) -> list[str]:
-    """``--node`` options of the topology."""
+    """Return the topology's ``--node`` options."""
     return [word for name, dsn in dsns.items() for word in ("--node", f"{name}={dsn}")]
 
 
 async def test_another_process_uses_and_drops_the_slot_that_is_registered(
     dsns: dict[str, str],
 ) -> None:
-    """A topology without a coordinator has a name of chance; its slot's name does not come from it."""
+    """A slot's name does not depend on the random name of a topology without a coordinator."""
     assert len(slots(dsns)) == 1
     async with await attach(dsns) as topology:
         await topology.execute("pub", MORE)
-        await topology.regenerate("account")  # delivers first what was made before
+        await topology.regenerate("account")  # first delivers the earlier changes
         assert await topology.execute("a", "select balance from account where id = 2") == [(101,)]
     async with await attach(dsns) as topology:
         await topology.start_agents()
@@ -69,7 +69,7 @@ async def test_a_slot_that_nobody_registered_is_told(dsns: dict[str, str]) -> No
     ends = ["--node", f"publisher={dsns['pub']}"]
     alone = twopc("doctor", *ends)
     assert registered[0] in alone.stdout
-    assert "not in use" in alone.stdout  # whether it is registered cannot be seen from there
+    assert "not in use" in alone.stdout  # registration is unknown at the Publisher alone
     ends += ["--node", f"distribution={dsns['distribution']}"]
     assert "registered nowhere" not in twopc("doctor", *ends).stdout
 
@@ -93,5 +93,5 @@ async def test_a_slot_that_nobody_registered_is_told(dsns: dict[str, str]) -> No
         await topology.unsubscribe("a")
     with psycopg.connect(dsns["pub"], autocommit=True) as connection:
         connection.execute(STRAY)
-    del dsns["a"]  # nobody subscribes
+    del dsns["a"]  # no Subscriber is left
     assert remedy in twopc("status", *options(dsns)).stdout.lower()

@@ -1,4 +1,4 @@
-"""`sim.Topology` as an application and as an integration test use it."""
+"""Tests of `sim.Topology` as applications and integration tests use it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ACCOUNT = "create table account (id int primary key, balance int not null)"
 ROWS = "insert into account select g, 100 from generate_series(1, 5) as g"
 BALANCES = "select id, balance from account order by id"
 
-#: Everything in a database that a person could find after us, one line each.
+#: All objects in a database that its users can see, one per line.
 CATALOG = """
 select line from (
     select format('relation %s.%s', n.nspname, c.relname)
@@ -50,7 +50,7 @@ select line from (
 
 
 async def shop(topology: Topology) -> None:
-    """An account table, published and subscribed everywhere."""
+    """Create an account table, published and subscribed everywhere."""
     await topology.execute("pub", ACCOUNT)
     await topology.execute("pub", ROWS)
     await topology.publish("account")
@@ -59,7 +59,7 @@ async def shop(topology: Topology) -> None:
 
 
 async def test_a_change_is_at_both_ends(server: EmbeddedServer) -> None:
-    """The transaction's statements are psycopg's: parameters, rows, row factories."""
+    """Statements of a transaction have psycopg's parameters, rows and row factories."""
     async with Topology(server=server, subscribers=("store_a",)) as topology:
         await shop(topology)
 
@@ -78,7 +78,7 @@ async def test_a_change_is_at_both_ends(server: EmbeddedServer) -> None:
 
 
 async def test_an_exception_rolls_back_both(server: EmbeddedServer) -> None:
-    """What the application raises inside the block undoes everything, and passes on."""
+    """An exception of the application within the block rolls back all branches, and is raised."""
     async with Topology(server=server, subscribers=("store_a",)) as topology:
         await shop(topology)
 
@@ -92,7 +92,7 @@ async def test_an_exception_rolls_back_both(server: EmbeddedServer) -> None:
 
 
 async def test_concurrent_transactions(server: EmbeddedServer) -> None:
-    """Twenty at once on one Subscriber, each on a row of its own, all arrive."""
+    """Twenty concurrent transactions at one Subscriber, on different rows, all commit."""
     async with Topology(server=server, subscribers=("store_a",)) as topology:
         await topology.execute("pub", ACCOUNT)
         await topology.execute(
@@ -115,7 +115,7 @@ async def test_concurrent_transactions(server: EmbeddedServer) -> None:
 
 
 async def test_two_subscription_databases_are_refused(server: EmbeddedServer) -> None:
-    """The loopback mark is per transaction: the last one would overwrite the others."""
+    """A transaction at two Subscribers is refused: the mark of the last one would replace the others."""
     async with Topology(server=server) as topology:
         await shop(topology)
 
@@ -125,7 +125,7 @@ async def test_two_subscription_databases_are_refused(server: EmbeddedServer) ->
 
 
 async def test_a_statement_cannot_end_the_transaction(server: EmbeddedServer) -> None:
-    """COMMIT as a statement would go past the coordinator."""
+    """A COMMIT as a statement is refused, because it would bypass the coordinator."""
     async with Topology(server=server, subscribers=("store_a",)) as topology:
         await shop(topology)
 
@@ -138,7 +138,7 @@ async def test_a_statement_cannot_end_the_transaction(server: EmbeddedServer) ->
 
 
 def test_the_blocking_twin(server: EmbeddedServer) -> None:
-    """The same methods without an event loop; conflicts are the same exceptions."""
+    """The blocking topology has the same methods without an event loop, and the same exceptions."""
     with Topology.blocking(server=server) as topology:
         topology.execute("pub", ACCOUNT)
         topology.execute("pub", ROWS)
@@ -162,7 +162,7 @@ def test_the_blocking_twin(server: EmbeddedServer) -> None:
 
 @pytest.fixture(scope="module")
 def existing() -> Iterator[tuple[EmbeddedServer, EmbeddedServer]]:
-    """Two servers that somebody else runs."""
+    """Two existing servers that are not part of a topology."""
     with EmbeddedServer.start() as one, EmbeddedServer.start() as other:
         one.create_database("shop")
         other.create_database("store")
@@ -170,7 +170,7 @@ def existing() -> Iterator[tuple[EmbeddedServer, EmbeddedServer]]:
 
 
 def catalog(dsn: str) -> list[str]:
-    """Everything that is in a database."""
+    """Return all objects in a database."""
     with psycopg.connect(dsn) as connection:
         return [row[0] for row in connection.execute(CATALOG)]
 
@@ -178,7 +178,7 @@ def catalog(dsn: str) -> list[str]:
 async def test_existing_servers_are_left_as_they_were(
     existing: tuple[EmbeddedServer, EmbeddedServer],
 ) -> None:
-    """Of what a topology brings into databases that were there, only the subscribed rows stay."""
+    """A topology in existing databases removes everything at the end except the subscribed rows."""
     shop_dsn, store_dsn = (
         server.superuser_dsn(name) for server, name in zip(existing, ("shop", "store"), strict=True)
     )
@@ -209,7 +209,7 @@ async def test_existing_servers_are_left_as_they_were(
 
 
 async def test_mistakes_are_named(server: EmbeddedServer) -> None:
-    """Unknown nodes and tables, twice the same, nothing published: object and remedy."""
+    """Unknown nodes and tables, repeated requests and missing articles are refused with a remedy."""
     with pytest.raises(ConfigurationError, match="'nope', which is no node; nodes are pub, sub1"):
         Topology(dsns={"nope": "host=nowhere"}, name="shop")
     with pytest.raises(ConfigurationError, match="need the topology's name"):
@@ -240,7 +240,7 @@ async def test_mistakes_are_named(server: EmbeddedServer) -> None:
 
 
 async def test_a_server_that_cannot_prepare_is_refused() -> None:
-    """Before anything is installed, with the line that mends it."""
+    """A server without prepared transactions is refused with a remedy, before anything is installed."""
     with EmbeddedServer.start(settings={"max_prepared_transactions": "0"}) as useless:
         with pytest.raises(ServerError, match="ALTER SYSTEM SET max_prepared_transactions"):
             async with Topology(server=useless):
@@ -251,7 +251,7 @@ async def test_a_server_that_cannot_prepare_is_refused() -> None:
 async def test_it_opens_again_over_a_prepared_branch(
     existing: tuple[EmbeddedServer, EmbeddedServer],
 ) -> None:
-    """What a dead process left prepared holds locks; opening must not wait for it, and recovers it."""
+    """Opening a topology does not wait for a branch that a dead process left prepared, and recovers it."""
     dsns = {}
     for name in ("pub", "distribution"):
         existing[0].create_database(f"again_{name}")
@@ -283,7 +283,7 @@ async def test_it_opens_again_over_a_prepared_branch(
 
 
 async def test_a_change_in_the_replica_role_renews_the_version(server: EmbeddedServer) -> None:
-    """Else a Subscriber's stale copy would pass the check and overwrite it unseen."""
+    """A change in the replica role gives a row a new version, so that a stale copy is detected."""
     async with Topology(server=server, subscribers=("store_a",)) as topology:
         await shop(topology)
         await topology.execute("pub", "set session_replication_role = replica")

@@ -1,7 +1,7 @@
-"""Random histories of transactions at a Publisher: calls of published routines among writers, from a number.
+"""Random histories of transactions at a Publisher: calls of routines among writers, by number.
 
 ``python -m tests.proc_execution.histories.drawn --on model --histories 10000 [--first 0] [--off snapshot_rule]``
-plays them and says where a Subscriber that runs the calls again differs from the Publisher.
+plays them, and reports where a Subscriber that executes the calls differs from the Publisher.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-#: So many histories are played before the Subscriber is brought up to date and compared.
+#: Number of histories played before the Subscriber is synchronised and compared.
 ROUND = 20
 TABLES = ("item", "total")
 DEFINITIONS = (
@@ -21,7 +21,7 @@ DEFINITIONS = (
     "create table total (id int primary key, v int not null)",
 )
 ROWS = {"item": [(id_, 10 * id_) for id_ in range(1, 6)], "total": [(1, 0)]}
-#: The bodies: one reads the greatest key, one adds everything up, one deletes by value.
+#: One routine reads the greatest key, one computes a sum, one deletes by value.
 ROUTINES = {
     "mark_greatest": (
         "create procedure mark_greatest() language sql as $$ "
@@ -46,7 +46,7 @@ _CALLS = ("call mark_greatest()", "call add_up()", "call purge(150)", "call purg
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What one session does next."""
+    """The next statement of a session."""
 
     session: int
     text: str
@@ -62,7 +62,7 @@ class _Session:
 
 
 def history(number: int) -> list[Step]:
-    """The steps of one history: two to four sessions, six to twelve steps, then everybody ends."""
+    """Return the steps of a history: two to four sessions, six to twelve steps, then all ends."""
     draw = random.Random(number)
     levels = ("serializable", "serializable", "read committed")
     sessions = [_Session(level=draw.choice(levels)) for _ in range(draw.randint(2, 4))]
@@ -126,22 +126,22 @@ def _write(draw: random.Random) -> str:
     )
 
 
-#: Runs one statement of a session; the SQLSTATE of its error, or nothing.
+#: Executes a statement of a session; returns the SQLSTATE of its error, or an empty string.
 Execute = Callable[[int, str], str]
 
 
 @dataclass(slots=True)
 class Play:
-    """Plays histories one statement after the other; what would wait for a lock fails instead."""
+    """Plays histories statement by statement; one that would wait for a lock fails instead."""
 
     execute: Execute
     failed: set[int] = field(default_factory=set)
     """Sessions whose transaction has failed."""
     gone: set[str] = field(default_factory=set)
-    """Branches that were never prepared."""
+    """Gids of branches that were never prepared."""
 
     def play(self, number: int) -> None:
-        """One history, to its end."""
+        """Play one history to its end."""
         for step in history(number):
             self._step(step)
 
@@ -171,25 +171,25 @@ class Play:
 
 @dataclass(slots=True, kw_only=True)
 class Seen:
-    """What came of some histories."""
+    """The result of some histories."""
 
     histories: int = 0
     calls: int = 0
-    """That travelled as such."""
+    """Number of calls that were sent as calls."""
     called: int = 0
-    """That were made and committed, or not: how many CALLs went well."""
+    """Number of CALLs that succeeded, whether they were committed or not."""
     different: str = ""
     """The first difference: histories, table, both contents."""
 
 
 def rounds(first: int, count: int) -> Iterator[range]:
-    """The numbers, some at a time."""
+    """Yield ranges of numbers, one per round."""
     for start in range(first, first + count, ROUND):
         yield range(start, min(start + ROUND, first + count))
 
 
 def main() -> int:
-    """Play and tell; 1 if something differs."""
+    """Play histories and print the result; return 1 if the sites differ."""
     parser = argparse.ArgumentParser(prog="python -m tests.proc_execution.histories.drawn")
     parser.add_argument("--on", choices=("model", "postgres"), default="model")
     parser.add_argument("--histories", type=int, default=10_000)

@@ -1,4 +1,4 @@
-"""Plays random histories on a model: its Publisher's sessions, statement by statement."""
+"""Plays random histories in a model, statement by statement in sessions of its Publisher."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from twopc.sim.scenario.model_check import NullRecorder
 
 
 def system(off: Iterable[str] = ()) -> System:
-    """A Publisher with the tables and routines, and a Subscriber that only reads."""
+    """Build a Publisher with the tables and routines, and a read-only Subscriber."""
     spec = ModelSpec(
         publisher="pub",
         subscribers=(SubscriberSpec(name="sub1", update="read only"),),
@@ -52,7 +52,7 @@ class _Sessions:
         self.called = 0
 
     def execute(self, at: int, text: str) -> str:
-        """The SQLSTATE of its error, or nothing."""
+        """Execute a statement; return the SQLSTATE of its error, or an empty string."""
         session = self._known.get(at)
         if session is None:
             session = self._known[at] = self._model.publisher.connect("app", f"s{at}")
@@ -65,19 +65,19 @@ class _Sessions:
 
 
 def done(model: System, work: Steps[Any]) -> Any:
-    """Its result, as soon as there is one."""
+    """Run a process of the model to its end, and return its result."""
     process = model.kernel.spawn(work, "history")
     model.kernel.run(process)
     return process.value
 
 
 def contents(model: System, node: str) -> dict[str, list[dict[str, str | None]]]:
-    """The rows of both tables, without versions."""
+    """Return the rows of both tables, without versions."""
     return {name: model.nodes[node].rows(name, ["id", "v"]) for name in TABLES}
 
 
 def played(first: int, count: int, off: frozenset[str] = frozenset()) -> Seen:
-    """Histories from one number on, up to the first difference."""
+    """Play `count` histories from a number on, up to the first difference."""
     seen = Seen()
     for numbers in rounds(first, count):
         model = system(off)

@@ -1,4 +1,4 @@
-"""Plays random histories on real servers: sessions of the application at a topology's Publisher."""
+"""Plays random histories on servers, in sessions of the application at a topology's Publisher."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOCK_TIMEOUT_MS = 20
 
 
 async def prepared(topology: Topology, off: frozenset[str] = frozenset()) -> None:
-    """The tables and routines, published, and a Subscriber that only reads."""
+    """Create and publish the tables and routines, and subscribe a read-only Subscriber."""
     for text in DEFINITIONS:
         await topology.execute("pub", text)
     for name, rows in ROWS.items():
@@ -49,7 +49,7 @@ class _Sessions:
         self.called = 0
 
     def execute(self, at: int, text: str) -> str:
-        """The SQLSTATE of its error, or nothing."""
+        """Execute a statement; return the SQLSTATE of its error, or an empty string."""
         connection = self._known.get(at)
         if connection is None:
             connection = psycopg.connect(self._dsn, autocommit=True)
@@ -65,7 +65,7 @@ class _Sessions:
 
 
 async def contents(topology: Topology, node: str) -> dict[str, list[Any]]:
-    """The rows of both tables, without versions."""
+    """Return the rows of both tables, without versions."""
     return {
         name: await topology.execute(node, f"select id, v from {name} order by id")
         for name in TABLES
@@ -73,7 +73,7 @@ async def contents(topology: Topology, node: str) -> dict[str, list[Any]]:
 
 
 async def played(topology: Topology, first: int, count: int) -> Seen:
-    """Histories from one number on, up to the first difference."""
+    """Play `count` histories from a number on, up to the first difference."""
     seen = Seen()
     with ExitStack() as stack:
         sessions = _Sessions(topology.node("pub").app_dsn, stack)
@@ -99,7 +99,7 @@ async def played(topology: Topology, first: int, count: int) -> Seen:
 
 
 async def played_alone(first: int, count: int, off: frozenset[str]) -> Seen:
-    """The same, on a server of its own."""
+    """Play histories on a separate server."""
     with choose("") as server:
         async with Topology(publisher="pub", subscribers=("sub1",), server=server) as topology:
             await prepared(topology, off)

@@ -1,4 +1,4 @@
-"""Random histories: what a Subscriber that runs calls again holds is what the Publisher holds."""
+"""Tests of random histories: a Subscriber that executes calls has the Publisher's rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MakeTopology = Callable[..., Awaitable[Topology]]
 
 
 def test_a_number_is_a_history() -> None:
-    """The same steps each time; and all kinds of them are drawn."""
+    """A number determines its history, and steps of all kinds are drawn."""
     assert history(7) == history(7)
     texts = {step.text.split("'")[0] for number in range(200) for step in history(number)}
     for wanted in ("call add_up()", "call purge(150)", "savepoint a", "rollback to savepoint a"):
@@ -23,7 +23,7 @@ def test_a_number_is_a_history() -> None:
 
 
 def test_on_the_model() -> None:
-    """Some calls travel, some do not, and the sites are equal."""
+    """In the model, some calls are sent as calls and some are not, and the sites are equal."""
     seen = on_model.played(0, 600)
 
     assert seen.different == ""
@@ -31,19 +31,22 @@ def test_on_the_model() -> None:
 
 
 def test_a_key_that_its_maker_has_given_up() -> None:
-    """Another insert waits for whoever inserted and deleted a key, as servers do; else both would travel."""
+    """In the model as on servers, an insert waits for a transaction that inserted and deleted its key.
+
+    Otherwise both calls would be sent.
+    """
     assert on_model.played(1440, 20).different == ""
 
 
 def test_the_snapshot_rule_is_needed() -> None:
-    """Without it a difference is found soon: the test above would notice."""
+    """Without the snapshot rule, the sites differ soon."""
     seen = on_model.played(0, 200, frozenset({"snapshot_rule"}))
 
     assert seen.different
 
 
 async def test_on_servers(make_topology: MakeTopology) -> None:
-    """Fifty of them."""
+    """On servers, the sites are equal after 60 histories."""
     topology = await make_topology(subscribers=("sub1",))
     await on_postgres.prepared(topology)
 
@@ -55,7 +58,10 @@ async def test_on_servers(make_topology: MakeTopology) -> None:
 
 @pytest.mark.catalogue
 def test_more_on_the_model() -> None:
-    """Numbers of their own; `python -m tests.proc_execution.histories.drawn` plays ten thousand."""
+    """In the model, the sites are equal after further histories, with separate numbers.
+
+    `python -m tests.proc_execution.histories.drawn` plays ten thousand.
+    """
     seen = on_model.played(100_000, 2_000)
 
     assert seen.different == ""
@@ -63,7 +69,7 @@ def test_more_on_the_model() -> None:
 
 @pytest.mark.catalogue
 async def test_a_thousand_on_servers(make_topology: MakeTopology) -> None:
-    """Numbers of their own."""
+    """On servers, the sites are equal after a thousand histories, with separate numbers."""
     topology = await make_topology(subscribers=("sub1",))
     await on_postgres.prepared(topology)
 

@@ -1,4 +1,4 @@
-"""A Publisher whose routines are published: with a table, and marks that can be looked at."""
+"""A Publisher whose routines are published, with a table and call markers."""
 
 from __future__ import annotations
 

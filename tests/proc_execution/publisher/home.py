@@ -1,4 +1,4 @@
-"""What tests of published routines do at the Publisher."""
+"""The Publisher of tests of published routines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EMP = """
 create table emp (id int primary key, salary numeric not null);
 insert into emp select g, 100 * g from generate_series(1, 3) as g
 """
-#: As the first example in the field's literature.
+#: The first example of the field's literature.
 GIVE_RAISE = """
 create procedure give_raise(pct numeric) language sql
 as $$ update emp set salary = salary * (100 + pct) / 100 $$
@@ -24,7 +24,7 @@ as $$ update emp set salary = salary * (100 + pct) / 100 $$
 
 
 class Home:
-    """One database that publishes, and its administrator's connection."""
+    """A database that publishes, and its administrator's connection."""
 
     def __init__(self, connection: AsyncConnection[Any], dsn: str) -> None:
         self.connection = connection
@@ -32,7 +32,7 @@ class Home:
 
     @classmethod
     async def open(cls, dsn: str) -> Home:
-        """Install the publication, publish the table."""
+        """Install the publication, and publish the table."""
         connection = await AsyncConnection.connect(dsn, autocommit=True)
         await publication.install(connection)
         await connection.execute(_EMP.encode())
@@ -40,15 +40,15 @@ class Home:
         return cls(connection, dsn)
 
     async def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         await self.connection.close()
 
     async def another(self) -> AsyncConnection[Any]:
-        """A further connection, which its user closes."""
+        """Return a further connection, which the caller closes."""
         return await AsyncConnection.connect(self.dsn, autocommit=True)
 
     async def publish(self, text: str, name: str = "give_raise", **options: Any) -> ProcArticle:
-        """Create a routine, publish it, and let somebody take its calls."""
+        """Create a routine, publish it, and store its calls."""
         await self.connection.execute(text.encode())
         schema = options.pop("schema", "public")
         article = await proc_execution.publish_procedure(self.connection, schema, name, **options)
@@ -56,21 +56,21 @@ class Home:
         return article
 
     async def take(self) -> None:
-        """Let somebody take the calls of everything that is published."""
+        """Store the calls of all published routines."""
         known = await proc_execution.proc_articles(self.connection)
         await proc_execution.set_called(self.connection, [each.article_id for each in known])
 
     async def rows(self, query: str) -> list[Row]:
-        """What a query returns."""
+        """Return the rows of a query's result."""
         return await (await self.connection.execute(query.encode())).fetchall()
 
     async def serializable(self, *statements: str) -> None:
-        """One serializable transaction."""
+        """Run a serializable transaction."""
         text = "; ".join(["begin isolation level serializable", *statements, "commit"])
         await self.connection.execute(text.encode())
 
     async def marks(self) -> list[Row]:
-        """Article, whether it opens or closes, and the failure, of every mark in order."""
+        """Return article, begin or end, and failure of every call marker, in order."""
         return await self.rows(
             """
             select article_id, case when opened is null then 'open' else 'close' end, failure
@@ -79,7 +79,7 @@ class Home:
         )
 
     async def calls(self) -> list[dict[str, Any]]:
-        """What is stored of every call."""
+        """Return what is stored of every call."""
         found = await self.rows(
             "select call from msrepl.call_marker where opened is null order by id"
         )

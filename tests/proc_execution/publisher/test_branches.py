@@ -1,4 +1,4 @@
-"""A trigger of the Publisher that calls a published routine, within a Subscriber's change."""
+"""Tests of a Publisher's trigger that calls a published routine within a Subscriber's change."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ create trigger noting after insert on item for each row execute function noting(
 
 
 async def test_it_travels_as_rows(make_pair: MakePair) -> None:
-    """No mark of a call stands in a branch; and where the routine changes what is published, it is refused as
-    ever."""
+    """A branch has no call marker, and a routine that changes a published table in it is refused."""
     for body, refused in (("perform 1", False), ("insert into log values (n, n)", True)):
         pair = await make_pair(ITEM, LOG, TRIGGER.format(body=body), publish=["item", "log"])
         here = await pair.topology.admin("pub")
-        # what it calls is published, and taken, though nobody has declared that the trigger is in its way
+        # The calls of the trigger's routine are stored: the trigger is not on a declared table.
         article = await proc_execution.publish_procedure(
             here, "public", "note", reads=["log"], writes=["log"]
         )

@@ -1,4 +1,4 @@
-"""DDL on a published routine: a new text is taken over and posted, all else is refused."""
+"""Tests of DDL on a published routine: a new text is adopted and posted, everything else is refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ $$ begin update emp set salary = give_raise.pct; end $$
 
 
 async def posted(home: Home) -> list[dict[str, Any]]:
-    """What was posted of routines."""
+    """Return the posted messages about routines."""
     return [
         body
         for (body,) in await home.rows(
@@ -29,7 +29,7 @@ async def posted(home: Home) -> list[dict[str, Any]]:
 
 
 async def test_a_new_text(home: Home) -> None:
-    """It is run and marked from then on, posted, and put back at last."""
+    """A new text is executed, marked and posted, and remains after the routine is unpublished."""
     article = await home.publish(GIVE_RAISE)
     await home.connection.execute(AGAIN.encode())
     [body] = await posted(home)
@@ -75,7 +75,7 @@ async def test_rolled_back(home: Home) -> None:
 
 @pytest.mark.parametrize("ddl", [AGAIN, "drop procedure give_raise", "create table more (id int)"])
 async def test_behind_a_snapshot(home: Home, ddl: str) -> None:
-    """Whose snapshot is older than the article begins again."""
+    """DDL in a transaction whose snapshot precedes an article fails with a serialization failure."""
     await home.publish("create procedure other() language sql as 'select 1'", "other")
     begin = b"begin isolation level repeatable read; select from emp"
     async with await home.another() as session:
@@ -86,7 +86,7 @@ async def test_behind_a_snapshot(home: Home, ddl: str) -> None:
         await session.execute("rollback")
         await session.execute(begin)
         await session.execute("create table more (id int)")
-        # nobody waits for another's DDL
+        # DDL of one session does not wait for that of another
         await home.connection.execute(
             begin + b"; set local lock_timeout = '10s'; create table elsewhere (id int); commit"
         )
@@ -107,7 +107,7 @@ async def test_without_posting(home: Home, type: ProcType) -> None:
 
 
 async def test_by_the_owner_of_the_routine(home: Home) -> None:
-    """Who may define the routine anew is no administrator."""
+    """An owner without other privileges can redefine a routine, but cannot change its moved body."""
     await home.connection.execute(
         "create role test_owner; create schema app authorization test_owner; "
         "create procedure app.r() language sql as 'select 1'; alter procedure app.r() owner to test_owner"
@@ -158,7 +158,7 @@ async def test_by_the_owner_of_the_routine(home: Home) -> None:
     ],
 )
 async def test_refused(home: Home, statement: str) -> None:
-    """With the object and the remedy; and nothing has happened."""
+    """Other DDL on a published routine is refused with a remedy, and has no effect."""
     await home.connection.execute("create schema app")
     await home.publish(GIVE_RAISE)
     await home.publish("create procedure app.r() language sql as 'select 1'", "r", schema="app")
@@ -170,7 +170,7 @@ async def test_refused(home: Home, statement: str) -> None:
 
 
 async def test_other_routines_and_tables(home: Home) -> None:
-    """They are none of its business."""
+    """DDL on other routines and tables is neither refused nor posted."""
     await home.publish(GIVE_RAISE)
     await home.connection.execute(
         "create procedure other(n int) language sql as 'select 1'; "
@@ -183,7 +183,7 @@ async def test_other_routines_and_tables(home: Home) -> None:
 
 
 async def test_a_trigger_is_posted(home: Home) -> None:
-    """Whoever has not seen it travels as rows: the log reader must know of it."""
+    """A trigger is posted to the log, because calls that have not seen it must be sent as rows."""
     article = await home.publish(GIVE_RAISE)
     await home.connection.execute(
         "create trigger x before update on emp for each row execute function suppress_redundant_updates_trigger()"
@@ -196,7 +196,7 @@ async def test_a_trigger_is_posted(home: Home) -> None:
 
 
 async def test_ddl_waits_for_callers(home: Home) -> None:
-    """A call in the log ran the definition that stands before it."""
+    """DDL waits for calls, so that each call in the log ran the definition that precedes it."""
     article = await home.publish(GIVE_RAISE)
     other = await home.another()
     async with other:
@@ -222,7 +222,7 @@ $body$
 
 
 async def test_a_new_text_that_ends_transactions(home: Home) -> None:
-    """Refused, since every call of it would fail; words in strings and comments are none."""
+    """A new text that ends transactions is refused; words in strings and comments are ignored."""
     await home.publish(GIVE_RAISE)
     for text in ("commit;", "if pct > 0 then rollback; end if;", "/* a\n' */ COMMIT AND CHAIN;"):
         with pytest.raises(

@@ -1,4 +1,4 @@
-"""Which calls are marked, and that nobody but the runner marks one."""
+"""Tests of the gate: which calls are marked, and that only the runner can mark a call."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SERIALIZABLE = "begin isolation level serializable"
 
 @pytest.fixture
 async def published(home: Home) -> Home:
-    """A Publisher whose routine is taken by somebody."""
+    """A Publisher with a routine whose calls are stored."""
     await home.publish(GIVE_RAISE)
     return home
 
 
 @pytest.fixture
 async def user(published: Home) -> AsyncIterator[AsyncConnection[Any]]:
-    """A session of somebody who may create schemas, and is nobody else."""
+    """A session of a role that may create schemas, but has no administrator's privileges."""
     await published.connection.execute(
         f"create role {USER}; grant all on database {published.connection.info.dbname} to {USER}; "
         f"grant all on emp to {USER}"
@@ -42,7 +42,7 @@ async def user(published: Home) -> AsyncIterator[AsyncConnection[Any]]:
 
 
 async def told(connection: AsyncConnection[Any], *statements: str) -> list[str]:
-    """Why calls travel as rows, as the session is told."""
+    """Return the reasons why calls are sent as rows, from the session's notices."""
     notices: list[str] = []
     connection.add_notice_handler(
         lambda diag: (
@@ -127,7 +127,7 @@ async def test_obstacles_come_and_go(published: Home, ddl: str) -> None:
 
 
 async def test_plain_calls(home: Home) -> None:
-    """They are marked outside of serializable transactions as well."""
+    """Plain calls are also marked outside of serializable transactions."""
     await home.publish(GIVE_RAISE, type=ProcType.PLAIN)
     for isolation, marks in (
         ("read uncommitted", 0),
@@ -178,7 +178,7 @@ FORGED = {
 
 @pytest.mark.parametrize("name", FORGED)
 async def test_forged(published: Home, user: AsyncConnection[Any], name: str) -> None:
-    """Every way ends in 42501, and no mark is there."""
+    """Every attempt to forge a call marker fails with 42501."""
     [(article,)] = await published.rows("select article_id from msrepl.sysprocarticles")
     *before, last = [statement.format(article=article) for statement in FORGED[name]]
     await user.execute("set default_transaction_isolation = serializable")
@@ -193,7 +193,7 @@ async def test_forged(published: Home, user: AsyncConnection[Any], name: str) ->
 
 
 async def test_users_call(published: Home, user: AsyncConnection[Any]) -> None:
-    """Whoever may call the routine is marked; the runner alone does no more than the routine."""
+    """Calls of any role are marked, and so are direct calls of the runner."""
     [(article,)] = await published.rows("select article_id from msrepl.sysprocarticles")
     await user.execute("set default_transaction_isolation = serializable")
     await user.execute(CALL.encode())
@@ -202,7 +202,10 @@ async def test_users_call(published: Home, user: AsyncConnection[Any]) -> None:
 
 
 async def test_our_schema_in_the_callers_path(published: Home, user: AsyncConnection[Any]) -> None:
-    """The context names the runner without its schema then: refused, with the remedy."""
+    """A call with msrepl_call in its search path is refused with a remedy.
+
+    Its context would name the runner without its schema.
+    """
     await user.execute("set default_transaction_isolation = serializable")
     await user.execute("set search_path = msrepl_call, public")
     with pytest.raises(psycopg.errors.InsufficientPrivilege) as caught:
@@ -211,7 +214,7 @@ async def test_our_schema_in_the_callers_path(published: Home, user: AsyncConnec
 
 
 async def test_sessions_that_quote_every_name(published: Home, user: AsyncConnection[Any]) -> None:
-    """What stands in the context, and what the guard reads, is quoted there: it is known all the same."""
+    """Calls are marked and the runner is guarded even if the session quotes all identifiers."""
     [(article,)] = await published.rows("select article_id from msrepl.sysprocarticles")
     await user.execute("set default_transaction_isolation = serializable")
     await user.execute("set quote_all_identifiers = on")
@@ -228,7 +231,7 @@ async def test_sessions_that_quote_every_name(published: Home, user: AsyncConnec
 
 
 async def test_two_callers_do_not_depend_on_each_other(home: Home) -> None:
-    """Serializable callers of two routines on two tables: neither reads what the other writes, of ours neither."""
+    """Serializable calls of routines on two tables do not conflict, not even in internal tables."""
     await home.connection.execute("create table a (n int); create table b (n int)")
     for table in ("a", "b"):
         await home.publish(
@@ -251,7 +254,7 @@ async def test_two_callers_do_not_depend_on_each_other(home: Home) -> None:
 async def test_a_stranger_who_holds_the_lock_of_a_routine(
     published: Home, user: AsyncConnection[Any]
 ) -> None:
-    """It is not waited for: the call travels as rows, and the caller is told who it is."""
+    """A stranger's advisory lock does not delay a call, which is sent as rows; a notice names the holder."""
     (article,) = [row[0] for row in await (
         await published.connection.execute("select article_id from msrepl.sysprocarticles")
     ).fetchall()]  # fmt: skip

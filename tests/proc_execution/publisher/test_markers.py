@@ -1,4 +1,4 @@
-"""Where a call begins and ends is marked, if and only if what it changed is there."""
+"""Tests of call markers: a call is marked if and only if its changes exist."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def test_marks_vanish_with_what_was_changed(
 
 
 async def test_nested_calls(home: Home) -> None:
-    """The marks of the inner one stand within those of the outer one."""
+    """The markers of an inner call are between those of the outer call."""
     inner = await home.publish(GIVE_RAISE)
     outer = await home.publish(
         "create procedure outer_one() language sql as 'call give_raise(1)'", "outer_one"
@@ -70,7 +70,7 @@ async def test_nested_calls(home: Home) -> None:
 
 
 async def test_a_call_that_fails(home: Home) -> None:
-    """The error is the caller's, and nothing is there; cancelling is the same."""
+    """A call that fails or is cancelled raises its error and leaves no marker."""
     await home.publish(FAILING, "failing")
     for statement, error in (
         ("call failing(0)", psycopg.errors.DivisionByZero),
@@ -90,7 +90,7 @@ async def test_a_call_that_fails(home: Home) -> None:
 
 
 async def test_xact_abort_off(home: Home) -> None:
-    """The error ends the call and is marked; the caller is warned and goes on, without results."""
+    """With xact_abort off, an error ends the call and is marked; the caller gets a warning, no results."""
     article = await home.publish(
         FAILING.replace("n int", "inout n int"), "failing", xact_abort=False
     )
@@ -115,7 +115,7 @@ async def test_xact_abort_off(home: Home) -> None:
 
 
 async def test_xact_abort_off_in_a_call(home: Home) -> None:
-    """At a Subscriber the inner one is plain and raises: so it does here."""
+    """With xact_abort off, an inner call raises its error, as it does at a Subscriber."""
     await home.publish(FAILING, "failing", xact_abort=False)
     await home.publish(
         "create procedure outer_one() language sql as 'call failing(0)'", "outer_one"
@@ -142,7 +142,7 @@ async def test_xact_abort_off_swallows_no_serialization_failure(home: Home) -> N
 
 
 async def test_transaction_control_is_refused(home: Home) -> None:
-    """Where the text does not show it: dynamic SQL."""
+    """Transaction control that the text does not show, as in dynamic SQL, is refused."""
     text = "create procedure r() language plpgsql as $$ begin execute 'com' || 'mit'; end $$"
     await home.publish(text, "r")
     with pytest.raises(psycopg.errors.FeatureNotSupported):
@@ -168,7 +168,7 @@ async def test_a_prepared_transaction(home: Home) -> None:
 
 
 async def test_settings_of_the_caller(home: Home) -> None:
-    """Those that a Subscriber's agent has otherwise; the path with the schemas that are there."""
+    """A call carries settings that differ from the agent's, and the existing schemas of the path."""
     await home.connection.execute('create schema "App"')
     await home.publish(GIVE_RAISE)
     await home.serializable(

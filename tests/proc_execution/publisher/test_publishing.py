@@ -1,4 +1,4 @@
-"""Routines of every kind are published, called as before, and put back as they were."""
+"""Tests of publishing routines of every kind: they are called as before, and restored at the end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twopc.errors import ArticleError
 from twopc.proc_execution import ProcType
 from twopc.publisher import proc_execution, publication
 
-#: Everything about a routine that its user can see, but its text.
+#: Properties of a routine that users can see, except its text.
 _LOOKS = """
 select p.oid, n.nspname, p.proname, p.proowner::regrole::text, p.proacl::text, p.prokind, p.proisstrict, p.proretset,
        pg_get_function_arguments(p.oid), pg_get_function_result(p.oid), obj_description(p.oid, 'pg_proc')
@@ -27,7 +27,7 @@ where n.nspname !~ '^(pg_|information_schema|msrepl)' order by p.oid
 
 @dataclass(frozen=True)
 class Case:
-    """A routine, how it is called, and what comes of that."""
+    """A routine, its call, and the expected result."""
 
     create: str
     call: str
@@ -175,7 +175,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 async def test_called_and_restored(home: Home, name: str) -> None:
-    """What is there looks as before, is called as before, and its call is marked with every value."""
+    """A published routine looks and works as before, is marked with all values, and is restored."""
     case = CASES[name]
     await home.connection.execute(case.create.encode())
     looks, texts = await home.rows(_LOOKS), await home.rows(_TEXTS)
@@ -206,7 +206,7 @@ async def test_called_and_restored(home: Home, name: str) -> None:
 
 
 async def test_overloads(home: Home) -> None:
-    """Each goes by its own types, and knows its own settings."""
+    """Overloaded routines are published by signature, and marked as separate articles."""
     await home.connection.execute(
         "create procedure r(a int) language sql as 'select 1'; "
         "create procedure r(a text) language sql as 'select 1'"
@@ -228,7 +228,7 @@ async def test_overloads(home: Home) -> None:
 
 
 async def test_rights_owner_and_comment(home: Home) -> None:
-    """The body has the rights of the routine: who may not call it calls its body no more than it."""
+    """The moved body has the privileges and the owner of its routine, and follows their changes."""
     await home.connection.execute(
         "create role test_owner; create role test_caller; create schema app authorization test_owner; "
         "grant usage on schema app to test_caller, test_owner; "
@@ -318,7 +318,7 @@ async def test_published_already(home: Home) -> None:
 
 
 async def test_only_the_definition(home: Home) -> None:
-    """Nothing stands in the routine's place; nor where it ends transactions itself."""
+    """Neither a definition-only article nor a plain one that ends transactions replaces the routine."""
     await home.publish(GIVE_RAISE, type=ProcType.SCHEMA_ONLY)
     await home.publish(
         "create procedure r() language plpgsql as 'begin update emp set salary = 1; commit; end'",
@@ -331,7 +331,7 @@ async def test_only_the_definition(home: Home) -> None:
 
 
 async def test_uninstalling(home: Home) -> None:
-    """Routines are put back, tables must have been before."""
+    """Uninstalling restores routines, and requires that tables have been unpublished."""
     await home.connection.execute(GIVE_RAISE.encode())
     texts = await home.rows(_TEXTS)
     await home.publish("")
@@ -345,7 +345,7 @@ async def test_uninstalling(home: Home) -> None:
 
 
 async def test_telling(home: Home) -> None:
-    """What is told of it: obstacle and warnings, with the article."""
+    """An article names its obstacle and its warnings."""
     article = await home.publish(
         "create procedure r(x oid) language plpgsql as "
         "$$ begin insert into log values (now()); update emp set salary = random(); end $$; "

@@ -1,4 +1,4 @@
-"""A routine's text, looked through."""
+"""Tests of the scan of a routine's text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INSIDE = st.text("ab ;'\"$\\/*-\n", max_size=12)
 
 
 def hidden(words: str) -> st.SearchStrategy[str]:
-    """A text that says these words where they mean nothing."""
+    """Draw a text that contains these words where they have no meaning."""
     return st.one_of(
         _INSIDE.map(lambda t: "'" + (t + words).replace("'", "''").replace("\\", "") + "'"),
         _INSIDE.map(lambda t: "E'" + (t + words).replace("\\", "\\\\").replace("'", "\\'") + "'"),
@@ -156,7 +156,7 @@ def test_strange_types() -> None:
     ],
 )
 def test_writes_that_do_not_travel_so(source: str, found: tuple[str, str] | None) -> None:
-    """Columns and operations that rows would not bring."""
+    """Writes to columns, and operations, that rows would not carry cause warnings."""
     narrow = ArticleLimits(
         left_out=frozenset({"secret"}), decides=frozenset({"region"}), stays=frozenset({"del"})
     )
@@ -176,7 +176,7 @@ def test_writes_that_do_not_travel_so(source: str, found: tuple[str, str] | None
     ],
 )
 def test_inserts_that_do_not_travel(source: str, stays: bool) -> None:
-    """Of the article's own table, however its name is written."""
+    """An INSERT that rows would not carry causes a warning if it is into the article's table."""
     known = DatabaseRoutines(narrow={"t": ArticleLimits(stays=frozenset({"ins"}))})
     warned = warnings_of(source, tables={"t": False}, known=known)
     assert [(each.kind, each.object, each.text[:17]) for each in warned] == (

@@ -1,4 +1,4 @@
-"""Fixtures of these tests: a distribution database and a Subscriber, filled by hand."""
+"""Fixtures: a distribution database and a Subscriber, filled by the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents with calls of routines among the rows that they deliver, stored by hand."""
+"""Tests of agents that deliver calls of routines among rows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ READ_ONLY: dict[str, Any] = {
 
 
 async def prepare(ends: Ends, **terms: Any) -> None:
-    """A table and a routine, for a Subscriber that reads unless other terms say something else."""
+    """Create a table and a routine, by default with a read-only subscription."""
     given = {**READ_ONLY, **terms}
     await ends.subscribe(TABLE, **given)
     reads = given["update_mode"] == "read only"
@@ -61,13 +61,13 @@ async def prepare(ends: Ends, **terms: Any) -> None:
 
 
 def add(value: int, **parts: Any) -> Does:
-    """A call."""
+    """Return a call."""
     text = ProcCall(values=(str(value),), **parts).as_text()
     return Does(operation="", values=(), article_id=ADD.article_id, type=CALL_TYPE, text=text)
 
 
 def aside(command: Does) -> Does:
-    """A command that belongs to a call."""
+    """Return a command as it is stored beside a call."""
     return Does(
         operation=command.operation,
         values=command.values,
@@ -77,12 +77,12 @@ def aside(command: Does) -> Does:
 
 
 def row(key: int, n: int) -> Does:
-    """An INSERT, for the stream of its key."""
+    """Return an INSERT, for the stream of its key."""
     return ins(key, n, "v", hashkey=key)
 
 
 def mixed(count: int) -> tuple[list[list[Does]], list[tuple[int, int]]]:
-    """Transactions with a call between two rows each, and the rows that they come to."""
+    """Return transactions, each with a call between two rows, and the resulting rows."""
     transactions, rows = [], {}
     for n in range(1, count + 1):
         transactions.append([row(n, n), add(n), row(n + 1000, n)])
@@ -93,13 +93,13 @@ def mixed(count: int) -> tuple[list[list[Does]], list[tuple[int, int]]]:
 
 
 def after(value: int, added: int) -> int:
-    """What the routine makes of a value: the order of calls shows."""
+    """Return the routine's result for a value, which depends on the order of calls."""
     return (value * 10 + added) % 9973
 
 
 @pytest.mark.parametrize("size", [1, 100])
 async def test_calls_keep_their_places(ends: Ends, size: int) -> None:
-    """Within a transaction, and among those of one commit: each row has gone through the calls after it."""
+    """Calls keep their order among rows, within a transaction and among those of one commit."""
     await prepare(ends)
     transactions, rows = mixed(40)
     await ends.store_all(transactions)
@@ -111,7 +111,7 @@ async def test_calls_keep_their_places(ends: Ends, size: int) -> None:
 
 
 async def test_one_connection_for_calls(ends: Ends) -> None:
-    """With several streams a batch that has a call goes over one; others go over all."""
+    """With several streams, a batch with a call uses one connection, and other batches use all."""
     await prepare(ends)
     transactions, rows = mixed(5)
     await ends.store_all(transactions)
@@ -124,7 +124,10 @@ async def test_one_connection_for_calls(ends: Ends) -> None:
 
 
 async def test_one_connection_for_a_large_transaction(ends: Ends) -> None:
-    """It travels in blocks: what streams have taken of it before the call is taken back."""
+    """A large transaction in blocks falls back to one connection at its first call.
+
+    What streams have applied of it before is rolled back.
+    """
     await prepare(ends)
     before = [row(n, 0) for n in range(1, 61)]
     await ends.store(*before, add(7), *[row(n, 0) for n in range(61, 91)])
@@ -135,7 +138,7 @@ async def test_one_connection_for_a_large_transaction(ends: Ends) -> None:
 
 
 async def test_nothing_moves_across_a_call(ends: Ends) -> None:
-    """Commands of two tables that could be brought apart are not, where a routine sees both."""
+    """Commands of two tables are not grouped across a call, because a routine may see both."""
     await prepare(ends)
     await ends.subscribe(TABLE.replace("table t", "table u"), table="u", article_id=8, **READ_ONLY)
     count = 600
@@ -151,7 +154,7 @@ async def test_nothing_moves_across_a_call(ends: Ends) -> None:
 
 
 async def test_rows_beside_calls(ends: Ends) -> None:
-    """Who changes rows itself gets the rows and no call."""
+    """A Subscriber that changes rows itself gets the rows of a call instead of the call."""
     await prepare(ends, originator_id=1, loopback_detection=True, update_mode="sync tran")
     await ends.store(row(1, 5), add(7), aside(upd(None, 57, None, 1, mask(3, 2))), row(2, 0))
     done = await ends.agent().run_once()
@@ -160,7 +163,7 @@ async def test_rows_beside_calls(ends: Ends) -> None:
 
 
 async def test_rows_beside_calls_keep_their_places(ends: Ends) -> None:
-    """Many of a kind, which could be brought apart from others: they are of one table with some of those."""
+    """Rows beside calls keep their order among other commands of their table, despite grouping."""
     await prepare(ends, originator_id=1, loopback_detection=True, update_mode="sync tran")
     keys = range(1, 401)
     await ends.store(*[row(n, 0) for n in keys])
@@ -176,9 +179,9 @@ async def test_rows_beside_calls_keep_their_places(ends: Ends) -> None:
 
 
 async def test_calls_begin_where_the_copy_ends(ends: Ends) -> None:
-    """Up to there it is the rows beside a call that the copy has not seen, from there on calls."""
+    """Up to the end of its copy a Subscriber gets unseen rows beside calls, and calls from there on."""
     await prepare(ends, copy_snapshot="1003:1003:", copy_seqno=lsn_text(0x1000 + 4 * 0x100))
-    # seen by the copy; not seen, and before its end; after it
+    # seen by the copy; not seen, before its end; after its end
     await ends.store(row(1, 0), add(1), aside(upd(None, 1, None, 1, mask(3, 2))))
     await ends.store(row(3, 0))
     await ends.store(row(2, 0), add(2), aside(upd(None, 2, None, 2, mask(3, 2))))
@@ -189,7 +192,7 @@ async def test_calls_begin_where_the_copy_ends(ends: Ends) -> None:
 
 
 async def test_definitions(ends: Ends) -> None:
-    """One that comes between two calls holds for the second."""
+    """A definition between two calls applies to the second."""
     await prepare(ends)
     text = json.dumps({"definition": ADD.definition.replace("$1)", "2 * $1)")})
     define = Does(operation="", values=(), article_id=beside(9), type=DEFINITION_TYPE, text=text)
@@ -201,7 +204,10 @@ async def test_definitions(ends: Ends) -> None:
 
 
 async def test_failure(ends: Ends) -> None:
-    """The agent stops with the call, readable; what came before is there. To be skipped, it is."""
+    """A failed call stops the agent with a readable command, after earlier transactions.
+
+    An agent that skips the error skips its transaction.
+    """
     await prepare(ends)
     await ends.store(row(1, 1))
     bad = await ends.store(row(2, 2), add(0, failure="23503"))
@@ -226,7 +232,10 @@ async def test_failure(ends: Ends) -> None:
 
 
 async def test_no_net_effect(ends: Ends) -> None:
-    """What is in the way at a Subscriber that reads is drift, never a change of its own that is ahead."""
+    """A conflicting row at a read-only Subscriber is drift, so the agent does not apply the net effect.
+
+    It cannot be a later change of the Subscriber itself.
+    """
     await prepare(ends)
     await ends.sub.execute("insert into t values (1, 1, 'drift')")
     await ends.store(row(1, 0), add(1))
@@ -238,7 +247,7 @@ async def test_no_net_effect(ends: Ends) -> None:
 
 
 async def test_killed_in_a_call(ends: Ends) -> None:
-    """The agent's session ends while the routine waits: the call is made again, and once."""
+    """A call that was interrupted by the end of the agent's session is repeated, and applied once."""
     await prepare(ends)
     await ends.store(row(1, 1), row(2, 2))
     agent = ends.agent()
@@ -259,7 +268,7 @@ async def test_killed_in_a_call(ends: Ends) -> None:
 
 
 async def test_no_definition_takes_a_call(ends: Ends) -> None:
-    """A routine that is not here any more: said so, and nothing else."""
+    """A call of a routine that does not exist fails with the routine's name."""
     await prepare(ends)
     await ends.sub.execute("drop procedure add_to_all")
     await ends.store(add(1))
@@ -270,7 +279,7 @@ async def test_no_definition_takes_a_call(ends: Ends) -> None:
 
 
 def test_terms_that_end() -> None:
-    """An article that is wanted up to a position, beside one that is wanted from there on."""
+    """Articles are selected by position: rows beside calls up to the copy's end, calls after it."""
     copy = PgSnapshot.parse("10:10:")
     planner = BatchPlanner(
         [

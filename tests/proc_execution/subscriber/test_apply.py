@@ -1,4 +1,4 @@
-"""What a Subscriber makes of stored calls and definitions, as its agents hand them over."""
+"""Tests of stored calls and definitions at a Subscriber, as agents execute them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from twopc.subscriber.propagation import install
 
 MakeTopology = Callable[..., Awaitable[Topology]]
 
-#: Values as their types' output functions write them, for a procedure that takes one of each.
+#: Values in the format of their types' output functions, one for each argument of a procedure.
 VALUES = {
     "boolean": "t",
     "smallint": "-32768",
@@ -73,7 +73,7 @@ grant select, insert on seen to public;
 
 
 class Site:
-    """A Subscriber's database with one routine of the subscription, and the agent's session."""
+    """A Subscriber's database with one routine of the subscription, and an agent's session."""
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
@@ -81,7 +81,7 @@ class Site:
         self.agent: psycopg.AsyncConnection[Any]
 
     async def create(self, definition: str, *arguments: tuple[str, str], **options: Any) -> None:
-        """Have the routine of a definition; arguments are modes and types."""
+        """Create the routine of a definition; arguments are modes and types."""
         self.article = ProcArticle(
             article_id=7,
             schema=options.get("schema", "public"),
@@ -96,12 +96,12 @@ class Site:
         await proc_execution.create(here, self.article, node.agent_role, call=call)
 
     async def call(self, *values: str | None, **options: Any) -> None:
-        """One call, as an agent makes it."""
+        """Make a call as an agent does."""
         text = ProcCall(values=values, **options).as_text()
         await self.agent.execute("select msrepl.apply_7_call(%s)", (text,))
 
     async def seen(self) -> list[str]:
-        """What the routine has noted since the last look."""
+        """Return what the routine has recorded since the last call of this method."""
         rows = await self.topology.execute(
             "sub1",
             "with gone as (delete from seen returning *) select what from gone order by place",
@@ -111,7 +111,7 @@ class Site:
 
 @pytest.fixture
 async def site(make_topology: MakeTopology) -> Any:
-    """A Subscriber, without distribution in the way."""
+    """A Subscriber without distribution."""
     topology = await make_topology(subscribers=("sub1",))
     await topology.execute("sub1", TYPES)
     node = topology.node("sub1")
@@ -129,7 +129,7 @@ async def site(make_topology: MakeTopology) -> Any:
 
 
 async def test_values_of_every_type(site: Site) -> None:
-    """What arrives is what was given, to the bit; so are NULLs."""
+    """Arguments of every type arrive unchanged, and so do NULLs."""
     places = ", ".join(f"(${n}::text)" for n in range(1, len(VALUES) + 1))
     parameters = ", ".join("bpchar" if each == "character" else each for each in VALUES)
     parameters = parameters.replace(" bit,", ' "bit",')
@@ -145,7 +145,7 @@ async def test_values_of_every_type(site: Site) -> None:
     wanted = {
         **VALUES,
         "boolean": "true",
-        "bpchar": "padded",  # as a cast to text has it
+        "bpchar": "padded",  # as cast to text
     }
     assert dict(zip(VALUES, await site.seen(), strict=True)) == wanted
     await site.call(*[None] * len(VALUES))
@@ -153,7 +153,7 @@ async def test_values_of_every_type(site: Site) -> None:
 
 
 async def test_settings_hold_for_the_call(site: Site) -> None:
-    """Each call has its own; what comes after it in the same transaction sees none of them."""
+    """The settings of a call do not affect the rest of its transaction."""
     await site.topology.execute("sub1", "create schema other; create table other.seen (what text)")
     await site.topology.execute(
         "sub1", "grant usage on schema other to public; grant insert on other.seen to public"
@@ -217,7 +217,7 @@ async def test_settings_hold_for_the_call(site: Site) -> None:
 async def test_arguments(
     site: Site, definition: str, arguments: Any, call: ProcCall, wanted: list[str]
 ) -> None:
-    """Every mode, for procedures and functions; functions run to their end."""
+    """Arguments of all modes work for procedures and functions, which run to their end."""
     kind = "f" if definition.startswith("FUNCTION") else "p"
     head, _, body = definition.partition(" AS ")
     text = f"CREATE OR REPLACE {head} LANGUAGE plpgsql AS {body}"
@@ -227,7 +227,7 @@ async def test_arguments(
 
 
 async def test_odd_names(site: Site) -> None:
-    """Quotes, percent signs and line ends in a name are nothing special."""
+    """Quotes, percent signs and line breaks in names are allowed."""
     name = 'a "%s"\n$1'
     quoted = '"a ""%s""\n$1"'
     await site.create(
@@ -242,7 +242,10 @@ async def test_odd_names(site: Site) -> None:
 
 
 async def test_failures(site: Site) -> None:
-    """One of the Publisher's that does not happen here is one all the same: its rows were taken back there."""
+    """A call that failed at the Publisher fails here with the same error, even if it could succeed.
+
+    The Publisher has rolled back its rows.
+    """
     await site.create(
         "CREATE OR REPLACE PROCEDURE public.routine(a integer) LANGUAGE plpgsql"
         " AS $$ begin insert into public.seen (what) select 1 / a; end $$",
@@ -263,7 +266,7 @@ BODY = "LANGUAGE plpgsql AS $$ begin insert into public.seen (what) select '{}';
 
 
 async def test_definitions(site: Site) -> None:
-    """A changed body survives until the next definition comes, which may have another result."""
+    """A changed body remains until the next definition, which may have another result type."""
     head = "CREATE OR REPLACE FUNCTION public.routine(a integer) RETURNS {} "
     await site.create((head + BODY).format("void", "there"), ("i", "integer"), kind="f")
     await site.topology.execute("sub1", (head + BODY).format("void", "mine"))
@@ -293,7 +296,7 @@ async def test_definitions(site: Site) -> None:
 
 
 async def test_rights(site: Site) -> None:
-    """It is called in the name of a role that has no other rights; nobody else may, where agents call it."""
+    """Calls run in a role without other privileges, and only agents can make or define them."""
     await site.create(
         "CREATE OR REPLACE PROCEDURE public.routine() LANGUAGE sql SECURITY DEFINER"
         " AS $$ insert into seen (what) select current_user $$"
@@ -315,7 +318,7 @@ async def test_rights(site: Site) -> None:
 
 
 async def test_what_was_there_comes_back(site: Site) -> None:
-    """A routine of the user's own is taken over, and is the user's again in the end; ours goes."""
+    """Dropping an article restores a routine of the user that it replaced, or drops the routine."""
     mine = "create function routine() returns text language sql as 'select ''mine'''"
     await site.topology.execute("sub1", mine)
     there = "CREATE OR REPLACE FUNCTION public.routine() RETURNS text LANGUAGE sql AS 'select ''there'''"

@@ -1,4 +1,4 @@
-"""The SQL of routines at a Subscriber, whole; see `tests.sql.test_golden`."""
+"""Golden tests of the SQL of routines at a Subscriber; see `tests.sql.test_golden`."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ ODD = ProcArticle(
 
 
 def test_before_the_first_routine(golden: Golden) -> None:
-    """The table of routines, and what defines them."""
+    """The table of routines, and the function that defines them."""
     golden("subscriber/proc_shared.sql", "\n".join(shared_texts(OWNER)))
 
 
 def test_definition(golden: Golden) -> None:
-    """What takes a definition."""
+    """The function that executes a definition."""
     golden("subscriber/proc_definition.sql", definition_text(RAISE, OWNER, AGENT))
 
 
 def test_call(golden: Golden) -> None:
-    """What makes a call: of a procedure, and of a function with odd names and arguments of any type."""
+    """The functions that make calls of a procedure, and of a function with odd names and any types."""
     texts = [call_text(each, "calls", AGENT) for each in (RAISE, ODD)]
     golden("subscriber/proc_call.sql", "\n".join(texts))

@@ -1,4 +1,4 @@
-"""What protects calls of routines, switched off at the Publisher."""
+"""Tests of protections of calls of routines that are switched off at the Publisher."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ create procedure halve(by int) language plpgsql as $$ begin update stock set amo
 
 
 async def marked(topology: Topology, isolation: str, call: str = "call halve(2)") -> list[str]:
-    """A call; the snapshots with which its marks say that it began."""
+    """Make a call, and return the snapshots in the markers of its begin."""
     await topology.execute("pub", "delete from msrepl.call_marker")
     here = await topology.admin("pub")
     async with here.transaction():
@@ -31,7 +31,7 @@ async def marked(topology: Topology, isolation: str, call: str = "call halve(2)"
 
 
 async def test_each(make_topology: MakeTopology) -> None:
-    """With it, and without it."""
+    """Calls are protected by default, and not after the protections are switched off."""
     topology = await make_topology(subscribers=("reader",))
     await topology.execute("pub", "create table stock (id int primary key, amount int)")
     await topology.execute("pub", "insert into stock values (1, 100)")

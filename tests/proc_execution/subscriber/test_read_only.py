@@ -1,4 +1,4 @@
-"""Subscriptions that are read only: agents alone change the copies."""
+"""Tests of read-only subscriptions, whose copies are changed by agents only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MakeTopology = Callable[..., Awaitable[Topology]]
 
 
 async def shops(make_topology: MakeTopology) -> Topology:
-    """An account table; one Subscriber reads it, another changes it too."""
+    """Return a topology with an account table, a read-only Subscriber and an updating one."""
     topology = await make_topology(subscribers=("reader", "writer"))
     await topology.execute("pub", ACCOUNT)
     await topology.execute("pub", ROWS)
@@ -32,7 +32,7 @@ async def shops(make_topology: MakeTopology) -> Topology:
 
 
 async def test_changes_of_others_arrive(make_topology: MakeTopology) -> None:
-    """The copy, then the Publisher's changes and those of a Subscriber that makes some; each once."""
+    """A read-only Subscriber gets the changes of the Publisher and of other Subscribers, each once."""
     topology = await shops(make_topology)
     await topology.assert_converged()
     await topology.execute("pub", "update account set balance = balance + 1")
@@ -61,7 +61,7 @@ async def test_changes_of_others_arrive(make_topology: MakeTopology) -> None:
 
 
 async def test_nobody_else_may_write(make_topology: MakeTopology) -> None:
-    """The application reads and no more; there is no trigger, no link, and no role for one."""
+    """The application can only read; there is no trigger, no link, and no role for one."""
     topology = await shops(make_topology)
     node = topology.node("reader")
     async with await psycopg.AsyncConnection.connect(node.app_dsn, autocommit=True) as app:
@@ -90,7 +90,7 @@ async def test_nobody_else_may_write(make_topology: MakeTopology) -> None:
 
 
 async def test_versions_are_not_compared(make_topology: MakeTopology) -> None:
-    """Neither by who asserts nor by who validates; other values are, and are repaired."""
+    """Row versions of a read-only copy are not compared; other values are, and are repaired."""
     topology = await shops(make_topology)
     change = f"set session_replication_role = replica; update account set {VERSION_COLUMN} = gen_random_uuid()"
     await topology.execute("reader", change)
@@ -109,7 +109,7 @@ async def test_versions_are_not_compared(make_topology: MakeTopology) -> None:
 
 
 async def test_unsubscribing_leaves_nothing(make_topology: MakeTopology) -> None:
-    """The rows stay, and everything that came with the subscription goes; then it may be of the other kind."""
+    """Unsubscribing leaves only the rows, and allows a subscription of the other kind."""
     topology = await make_topology(subscribers=("reader",))
     await topology.execute("pub", ACCOUNT)
     await topology.execute("pub", ROWS)
@@ -131,7 +131,7 @@ async def test_unsubscribing_leaves_nothing(make_topology: MakeTopology) -> None
 
 
 async def test_a_new_copy_and_further_articles(make_topology: MakeTopology) -> None:
-    """Drift goes with a new copy; tables that are published later come, altered ones go on."""
+    """A new copy removes drift; later articles are delivered, and altered ones continue."""
     topology = await shops(make_topology)
     await topology.execute("reader", "delete from account where id < 3")
     await topology.reinitialise("reader")
@@ -160,7 +160,7 @@ async def test_a_new_copy_and_further_articles(make_topology: MakeTopology) -> N
 
 
 async def test_what_it_cannot_be(make_topology: MakeTopology) -> None:
-    """Mistakes are named, and change nothing."""
+    """An invalid request is refused with its reason, and changes nothing."""
     topology = await shops(make_topology)
     with pytest.raises(SubscriptionError, match=r"subscribes already, read only \(21058\)"):
         await topology.subscribe("reader")
@@ -185,7 +185,7 @@ async def test_what_it_cannot_be(make_topology: MakeTopology) -> None:
 
 
 async def test_an_operator_finds_it(make_topology: MakeTopology) -> None:
-    """From connection strings alone: it is a Subscriber, is delivered to, validated and recovered."""
+    """Operations attached by connection strings alone include a read-only Subscriber."""
     topology = await shops(make_topology)
     dsns = {name: topology.node(name).dsn for name in ("pub", "reader", "writer", "distribution")}
     await topology.execute("pub", "update account set balance = 3 where id = 3")
@@ -197,7 +197,7 @@ async def test_an_operator_finds_it(make_topology: MakeTopology) -> None:
 
 
 async def test_old_epochs_are_forgotten(make_topology: MakeTopology) -> None:
-    """There are no markers at a Subscriber that reads, and none are missed there."""
+    """Old epochs are forgotten although a read-only Subscriber has no branch markers."""
     topology = await shops(make_topology)
     async with topology.transaction("writer") as transaction:
         await transaction.execute("update account set balance = 7 where id = 1")

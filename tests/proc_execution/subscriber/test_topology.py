@@ -1,4 +1,4 @@
-"""Published routines over a whole topology: who gets calls and who gets rows, and how that changes."""
+"""Tests of published routines in a topology: which Subscribers get calls or rows, and changes of that."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HELD = "select to_regprocedure('give_raise(int)') is not null"
 
 
 async def company(make_topology: MakeTopology, *subscribers: str) -> Topology:
-    """Sixty employees, and a routine that is published; nobody subscribes yet."""
+    """Return a topology with 60 employees and a published routine, without subscriptions."""
     topology = await make_topology(subscribers=subscribers)
     for statement in (EMPLOYEES, ROWS, GIVE_RAISE):
         await topology.execute("pub", statement)
@@ -38,13 +38,13 @@ async def company(make_topology: MakeTopology, *subscribers: str) -> Topology:
 
 
 async def applied(topology: Topology) -> dict[str, int]:
-    """How many commands each agent applies of one call."""
+    """Return the number of commands that each agent applies for one call."""
     await topology.execute("pub", CALL)
     return {name: each.commands for name, each in (await topology.sync()).items()}
 
 
 async def test_one_call_or_its_rows(make_topology: MakeTopology) -> None:
-    """A call for who reads, its rows for who writes too, the same state for all."""
+    """A read-only Subscriber gets a call, an updating one its rows, and all have the same state."""
     topology = await company(make_topology, "reader", "writer")
     await topology.subscribe("reader", update_mode="read only")
     await topology.subscribe("writer")
@@ -69,7 +69,7 @@ async def test_one_call_or_its_rows(make_topology: MakeTopology) -> None:
 
 
 async def test_calls_begin_and_end(make_topology: MakeTopology) -> None:
-    """When everybody who reads has the routine; and when it is published no longer."""
+    """Calls are sent once all read-only Subscribers have the routine, until it is unpublished."""
     topology = await make_topology(subscribers=("a", "b"))
     for statement in (EMPLOYEES, ROWS, GIVE_RAISE):
         await topology.execute("pub", statement)
@@ -82,7 +82,7 @@ async def test_calls_begin_and_end(make_topology: MakeTopology) -> None:
     assert await applied(topology) == {"a": 60, "b": 60}
     await topology.refresh_subscriptions()
     assert await applied(topology) == {"a": 1, "b": 1}
-    await topology.execute("pub", CALL)  # on its way while it is taken back
+    await topology.execute("pub", CALL)  # not delivered yet when the routine is unpublished
 
     await topology.unpublish_procedure("give_raise")
 
@@ -99,7 +99,7 @@ async def test_calls_begin_and_end(make_topology: MakeTopology) -> None:
 
 
 async def test_unsubscribing_takes_the_routine(make_topology: MakeTopology) -> None:
-    """With the last one that reads, calls end; who writes has had rows all the time."""
+    """Unsubscribing drops the routine, and the last read-only subscription ends the calls."""
     topology = await company(make_topology, "reader", "writer")
     await topology.subscribe("reader", update_mode="read only")
     await topology.subscribe("writer")
@@ -117,7 +117,7 @@ async def test_unsubscribing_takes_the_routine(make_topology: MakeTopology) -> N
 
 
 async def test_bodies(make_topology: MakeTopology) -> None:
-    """One that was changed at a Subscriber stays, until another definition comes, or a new copy."""
+    """A body changed at a Subscriber remains until another definition or a new copy arrives."""
     topology = await company(make_topology, "reader")
     await topology.subscribe("reader", update_mode="read only")
     mine = "create table noted (at timestamptz default now()); grant insert on noted to public;" + (
@@ -143,7 +143,7 @@ async def test_bodies(make_topology: MakeTopology) -> None:
 
 
 async def test_calls_that_fail(make_topology: MakeTopology) -> None:
-    """Of a routine with xact_abort on nothing is sent; with it off the agent fails as the call did."""
+    """A failed call is not sent with xact_abort on; with it off, it fails at the agent, too."""
     topology = await make_topology(subscribers=("reader",))
     await topology.execute("pub", EMPLOYEES)
     await topology.execute("pub", ROWS)
@@ -177,7 +177,7 @@ async def test_calls_that_fail(make_topology: MakeTopology) -> None:
 
 @asynccontextmanager
 async def traffic(topology: Topology) -> AsyncIterator[list[int]]:
-    """Calls, serializable and not, and plain changes, at the Publisher; yields what was committed."""
+    """Run calls, serializable or not, and other changes at the Publisher; yield the number of commits."""
     stop, committed = asyncio.Event(), [0]
 
     async def write(seed: int) -> None:
@@ -188,7 +188,7 @@ async def traffic(topology: Topology) -> AsyncIterator[list[int]]:
                 statements = [
                     f"call give_raise({chance.randint(0, 9)})",
                     f"update employees set salary = salary + 1 where id = {chance.randint(1, 60)}",
-                ]  # in this order they never wait for each other in a circle
+                ]  # this order prevents deadlocks
                 if chance.random() < 0.5:
                     del statements[chance.randint(0, 1)]
                 try:
@@ -211,7 +211,7 @@ async def traffic(topology: Topology) -> AsyncIterator[list[int]]:
 
 
 async def test_switching_under_load(make_topology: MakeTopology) -> None:
-    """Subscribers of both kinds come, are copied anew and go; no row is lost, and none changed twice."""
+    """Subscriptions of both kinds can begin, be reinitialised and end under load, without lost changes."""
     topology = await company(make_topology, "a", "b", "c")
     await topology.subscribe("a", update_mode="read only")
     async with traffic(topology) as committed:

@@ -1,4 +1,4 @@
-"""Validation of Subscribers that get calls."""
+"""Tests of validating Subscribers that get calls."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ MakeTopology = Callable[..., Awaitable[Topology]]
 
 
 async def test_calls_meanwhile(make_topology: MakeTopology) -> None:
-    """A call may have touched any row: what it writes is compared another time, until one was under way
-    whenever there was a look. What differs is found afterwards."""
+    """Validation repeats a table that calls write, and gives up if a call runs every time.
+
+    Without calls, differences are found.
+    """
     topology = await company(make_topology, "reader")
     await topology.execute("pub", "create table other (id int primary key)")
     await topology.publish("other")
@@ -50,7 +52,7 @@ async def test_calls_meanwhile(make_topology: MakeTopology) -> None:
 
 
 async def test_many_calls_raise_no_alarm(make_topology: MakeTopology) -> None:
-    """While both go on, at a Subscriber of either kind."""
+    """Validation reports no false difference during calls, at Subscribers of both kinds."""
     topology = await company(make_topology, "reader", "writer")
     await topology.subscribe("reader", update_mode="read only")
     await topology.subscribe("writer")

@@ -1,4 +1,4 @@
-"""Whoever publishes a routine whose calls may differ is told so."""
+"""Tests of the warnings about published routines whose calls may differ."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ begin update note set at = {value} where id = n; delete from note where id < n; 
 async def test_every_later_step_warns(
     make_topology: MakeTopology, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A filter, a way of travelling and a new text, each after the routine was published."""
+    """A filter, a call format and a new text cause warnings after the routine was published."""
     topology = await make_topology(subscribers=("sub1",))
     await topology.execute("pub", TABLE)
     await topology.publish("note")
@@ -59,6 +59,6 @@ async def test_every_later_step_warns(
 
 
 def kinds_of(routines: tuple[ProcArticle, ...]) -> set[str]:
-    """What the one routine's warnings are about."""
+    """Return the kinds of the only routine's warnings."""
     [routine] = routines
     return {each.kind for each in routine.warnings}

@@ -1,3 +1,3 @@
-"""Opens the HTML report in a real browser: ``python -m tests.report.browser``."""
+"""Tests of the HTML report in a browser: ``python -m tests.report.browser`` installs it."""
 
 from __future__ import annotations

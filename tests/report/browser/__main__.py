@@ -1,5 +1,7 @@
-"""``python -m tests.report.browser [--screenshots DIR]``: installs Debian's Chromium where there is none, for the tests
-of pages (`tests.report.test_browser`), and says why where it cannot.
+"""``python -m tests.report.browser [--screenshots DIR]``: installs Debian's Chromium if needed.
+
+The tests of pages (`tests.report.test_browser`) use it. If it cannot be installed, the command
+reports the reason.
 """
 
 from __future__ import annotations
@@ -12,17 +14,17 @@ from tests.report.browser.chromium import Browser, BrowserError, install
 from tests.report.recorded import ALL_NAMES, records
 from twopc.sim.report.html import page
 
-#: What is looked at: width and scheme.
+#: Width and colour scheme of each picture.
 LOOKS = ((1400, "light"), (1400, "dark"), (420, "light"))
 
 
 def say(line: str) -> None:
-    """To whoever runs the command."""
+    """Print a line for the user of the command."""
     sys.stdout.write(line + "\n")
 
 
 def main() -> int:
-    """Install it, and take pictures if asked for; a browser that cannot be had is no failure."""
+    """Install Chromium, and take pictures on request; a browser that is not available is no failure."""
     parser = argparse.ArgumentParser(prog="python -m tests.report.browser", description=__doc__)
     parser.add_argument(
         "--screenshots", metavar="DIR", type=Path, help="take pictures of every page"

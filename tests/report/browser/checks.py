@@ -1,6 +1,6 @@
-"""What a reader does with the page, done in a real browser; each check asserts what is then seen.
+"""Checks of the page by actions of a reader in a browser.
 
-At the beginning of each check a page is open as its reader finds it: that of a run that failed, or that of
+A check begins with an open page, as its reader sees it first: that of a run that failed, or that of
 one with generated orders, a twin, a cell and repeats.
 """
 
@@ -14,7 +14,7 @@ from tests.report.browser.chromium import Browser
 
 Check = Callable[[Browser, Path], None]
 
-#: A state of a node, as text, of the first order.
+#: Returns the states of the nodes in the first order, as text.
 _NODES = """(() => {
   const order = document.querySelector("[data-order]");
   return [...order.querySelectorAll(".node")].map(e => e.innerText.replace(/\\s+/g, " "));
@@ -22,7 +22,7 @@ _NODES = """(() => {
 _AT = "document.querySelector('[data-order] input[type=range]').value"
 _CURRENT = "[...document.querySelectorAll('[aria-current]')].map(e => Number(e.dataset.moment))"
 
-#: Every text on the page whose contrast with what is behind it is too small (WCAG 1.4.3: 4.5).
+#: Returns every text on the page whose contrast with its background is too low (WCAG 1.4.3: 4.5).
 _CONTRAST = """(() => {
   const parse = (text) => text.match(/[\\d.]+/g).map(Number);
   const light = ([r, g, b]) => [r, g, b].map(c => c / 255)
@@ -54,7 +54,7 @@ _CONTRAST = """(() => {
 
 
 def the_outcome_is_seen_at_once(browser: Browser, _: Path) -> None:
-    """Without scrolling: the verdict, what was expected, where, and how to see it again."""
+    """Verdict, expectation, its line, and the command to repeat the order are visible without scrolling."""
     for text in (
         "✗ failed: 1 of 2 orders",
         "expected {id: 1, balance: 80}",
@@ -104,7 +104,7 @@ def buttons_step_and_stop_at_the_ends(browser: Browser, _: Path) -> None:
 
 
 def the_keyboard_is_enough(browser: Browser, _: Path) -> None:
-    """Tab reaches the slider; arrows, Home and End move it; it says where it is."""
+    """Tab reaches the slider; arrows, Home and End move it; it announces its moment."""
     for _step in range(40):
         browser.press("Tab")
         if browser.run("document.activeElement.type") == "range":
@@ -149,7 +149,7 @@ def a_link_unfolds_its_order(browser: Browser, _: Path) -> None:
 
 
 def blocked_steps_are_seen_as_blocked(browser: Browser, _: Path) -> None:
-    """A band beside the row of whoever holds it up, in words and in a pattern, not only in colour."""
+    """A blocked step has a band beside the row of its holder, with text and a pattern, not only colour."""
     boxes = browser.run(
         "[...document.querySelectorAll('#order-1 .box.wait')].map(e => ({"
         "height: e.getBoundingClientRect().height, left: e.getBoundingClientRect().left,"
@@ -164,14 +164,14 @@ def blocked_steps_are_seen_as_blocked(browser: Browser, _: Path) -> None:
 
 
 def nothing_is_cut_off(browser: Browser, _: Path) -> None:
-    """At any width the page does not scroll sideways; what is wider scrolls by itself."""
+    """The page does not scroll sideways at any width; wider parts scroll by themselves."""
     for width in (1600, 1100, 700, 380):
         browser.look(width=width)
         assert browser.run("document.documentElement.scrollWidth <= innerWidth"), width
         assert browser.run(
             "[...document.querySelectorAll('.node')].every(e => e.scrollWidth <= e.clientWidth)"
         ), width
-        assert browser.run(  # the reason of a refusal is as long as it is
+        assert browser.run(  # the reason of a refusal is not cut off
             "[...document.querySelectorAll('.say, .more')].every(e => e.scrollHeight <= e.clientHeight + 1)"
         ), width
 
@@ -186,7 +186,7 @@ def text_has_contrast(browser: Browser, _: Path) -> None:
 
 
 def paper_is_white(browser: Browser, _: Path) -> None:
-    """Whatever the reader prefers on the screen; controls are left out, and nothing is pale."""
+    """On paper the background is white in any colour scheme, controls are hidden, and text has contrast."""
     browser.look(height=4000, scheme="dark", media="print")
     browser.run("dispatchEvent(new Event('beforeprint'))")
     assert browser.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
@@ -195,7 +195,7 @@ def paper_is_white(browser: Browser, _: Path) -> None:
 
 
 def everything_to_be_used_has_a_name(browser: Browser, _: Path) -> None:
-    """What assistive technology is told: controls and regions have names, tables have headers."""
+    """For assistive technology, controls and regions have names, and tables have headers."""
     browser.run("document.querySelectorAll('details').forEach(e => e.open = true)")
     nodes = browser.command("Accessibility.getFullAXTree")["nodes"]
     told = [
@@ -219,7 +219,7 @@ def it_can_be_read_without_script(browser: Browser, page: Path) -> None:
     finally:
         browser.command("Emulation.setScriptExecutionDisabled", value=False)
     shown = _shown(root)
-    assert "90was 100" in shown  # white space between elements is not told
+    assert "90was 100" in shown  # white space between elements is not included
     assert "◀" not in shown.partition("The nodes")[2].partition("pub")[0]
     assert "not begun" not in shown
 
@@ -232,7 +232,7 @@ def it_prints_all_orders(browser: Browser, page: Path) -> None:
 
 
 def orders_of_one_name_stand_together(browser: Browser, _: Path) -> None:
-    """What is said of all, then one of each behaviour; the list on top leads there."""
+    """A group shows its counts, and then one order of each behaviour; its link leads there."""
     browser.click("nav a[href='#group-2']")
     top = "document.querySelector('#group-2').getBoundingClientRect().top"
     assert -1 < browser.run(top) < 200
@@ -249,7 +249,7 @@ def orders_of_one_name_stand_together(browser: Browser, _: Path) -> None:
 
 
 def a_twin_and_a_cell_say_so_beside_their_names(browser: Browser, _: Path) -> None:
-    """In words, and in a frame of another kind: not only in another colour."""
+    """A twin and a cell have badges with text and with borders of different styles, not only colours."""
     badge = "[...document.querySelectorAll('.order > summary .badge.twin')]"
     assert browser.run(f"{badge}.map(e => e.innerText)") == [
         "twin: version check off, no lost update must fail"
@@ -273,7 +273,7 @@ def the_story_can_be_unfolded(browser: Browser, _: Path) -> None:
     assert "bob's b_write is refused (version mismatch), because" in told
 
 
-#: For the page of a run with many orders of one name.
+#: checks of the page of a run with many orders of one name
 GROUP_CHECKS: tuple[Check, ...] = (
     orders_of_one_name_stand_together,
     a_twin_and_a_cell_say_so_beside_their_names,
@@ -286,7 +286,7 @@ GROUP_CHECKS: tuple[Check, ...] = (
     it_prints_all_orders,
 )
 
-#: For the page of a run that failed.
+#: checks of the page of a run that failed
 CHECKS: tuple[Check, ...] = (
     the_outcome_is_seen_at_once,
     the_last_moment_is_shown_first,
@@ -307,7 +307,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def _shown(node: dict[str, Any]) -> str:
-    """The text below a node, without what is hidden."""
+    """Return the visible text below a node."""
     attributes = node.get("attributes", [])
     if "hidden" in attributes[::2] or node["nodeName"] in ("STYLE", "SCRIPT"):
         return ""
@@ -316,7 +316,7 @@ def _shown(node: dict[str, Any]) -> str:
     return "".join(_shown(child) for child in node.get("children", []))
 
 
-#: Every check with the history whose page it is about.
+#: Every check, with the history whose page it checks.
 EVERY: tuple[tuple[str, Check], ...] = (
     *(("failing", check) for check in CHECKS),
     *(("several", check) for check in GROUP_CHECKS),
@@ -328,7 +328,7 @@ EVERY: tuple[tuple[str, Check], ...] = (
 
 
 def perform(check: Check, browser: Browser, page: Path) -> None:
-    """Open the page, do it, and see that the page asked for nothing and complained of nothing."""
+    """Open the page, perform the check, and assert that the page sent no request and logged no error."""
     browser.look()
     browser.open(page)
     check(browser, page)

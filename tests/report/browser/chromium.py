@@ -1,4 +1,4 @@
-"""A headless Chromium, spoken to over the DevTools protocol by two pipes: no port, no driver, no library.
+"""A headless Chromium, controlled over the DevTools protocol by two pipes: no port, driver or library.
 
 Every wait is for an event or an answer of the browser, bounded by `TIMEOUT_S`.
 """
@@ -19,10 +19,10 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
-#: How long the browser may take for one answer.
+#: Time limit of one answer of the browser.
 TIMEOUT_S = 60.0
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-#: Of keys that write nothing, or no letter.
+#: Codes of the keys that insert no letter.
 _CODES = {
     "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Home": 36, "End": 35, "Tab": 9,
     "Enter": 13, "Escape": 27, "PageUp": 33, "PageDown": 34, "Backspace": 8, "Delete": 46,
@@ -31,19 +31,19 @@ _TEXTS = {"Enter": "\r"}
 
 
 class BrowserError(Exception):
-    """The browser said no, or nothing."""
+    """The browser has returned an error, or no answer."""
 
 
 def find() -> str | None:
-    """Where a Chromium is installed."""
+    """Return the path of an installed Chromium."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
 def install() -> str:
-    """Where Chromium is; Debian's is installed if there is none.
+    """Return the path of Chromium; install Debian's if there is none.
 
     Raises:
-        BrowserError: it cannot be installed here; the message says why.
+        BrowserError: it cannot be installed; the message says why.
     """
     found = find()
     if found is not None:
@@ -66,14 +66,14 @@ def install() -> str:
 
 
 class Browser:
-    """One process with one page; a context manager that ends it."""
+    """One browser process with one page, as a context manager that ends it."""
 
     def __init__(self, program: str) -> None:
         self._program = program
         self._number = 0
         self._received = b""
         self.events: list[dict[str, Any]] = []
-        """What the browser told unasked, and nobody has waited for yet."""
+        """Events of the browser that no call has waited for yet."""
         self._session = ""
 
     def __enter__(self) -> Self:
@@ -103,7 +103,7 @@ class Browser:
             "--headless=new",
             "--remote-debugging-pipe",
             f"--user-data-dir={home}/profile",
-            "--no-sandbox",  # root may not have one, and the page is ours
+            "--no-sandbox",  # root cannot use a sandbox, and the page is our own
             "--disable-gpu",
             "--disable-dev-shm-usage",
             "--disable-background-networking",
@@ -133,7 +133,7 @@ class Browser:
     # -- protocol ------------------------------------------------------------------------------
 
     def command(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Give a command to the page and wait for its result."""
+        """Send a command to the page, and return its result."""
         return self._command(method, self._session, **parameters)
 
     def _command(self, method: str, session: str = "", /, **parameters: Any) -> dict[str, Any]:
@@ -149,11 +149,11 @@ class Browser:
             self.events.append(got)
 
     def _leave(self) -> None:
-        """Leave the page though it asks whether one should: nothing else is answered before."""
+        """Leave the page although it asks for confirmation, which blocks all other answers."""
         self._send("Page.handleJavaScriptDialog", self._session, {"accept": True})
 
     def _send(self, method: str, session: str, parameters: dict[str, Any]) -> int:
-        """Give a command; the number of its answer."""
+        """Send a command, and return the number of its answer."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": parameters}
         if session:
@@ -162,7 +162,7 @@ class Browser:
         return self._number
 
     def event(self, method: str) -> dict[str, Any]:
-        """Wait for an event, or take it if it came already."""
+        """Wait for an event, or return it if it has arrived already."""
         for at, got in enumerate(self.events):
             if got.get("method") == method:
                 return dict(self.events.pop(at)["params"])
@@ -188,24 +188,24 @@ class Browser:
     # -- a page --------------------------------------------------------------------------------
 
     def open(self, path: Path) -> None:
-        """Load a file and wait until it is there."""
+        """Load a file, and wait until it is loaded."""
         self.visit(path.as_uri())
 
     def visit(self, address: str) -> None:
-        """Load a page and wait until it is there, with nothing of the page before."""
-        self.command("Page.navigate", url="about:blank")  # or another fragment loads nothing
+        """Load a page, and wait until it is loaded, without events of the previous page."""
+        self.command("Page.navigate", url="about:blank")  # a new fragment alone loads nothing
         self.event("Page.loadEventFired")
         self.events.clear()
         self.command("Page.navigate", url=address)
         self.event("Page.loadEventFired")
 
     def reload(self) -> None:
-        """Load the page again and wait until it is there: what is asked meanwhile ends with the old one."""
+        """Load the page again, and wait until it is loaded; pending requests of the old page are dropped."""
         self.command("Page.reload")
         self.event("Page.loadEventFired")
 
     def run(self, expression: str) -> Any:
-        """The value of an expression on the page."""
+        """Return the value of an expression on the page."""
         got = self.command(
             "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
         )
@@ -214,7 +214,7 @@ class Browser:
         return got["result"].get("value")
 
     def until(self, expression: str) -> None:
-        """Wait until an expression on the page is true, which is looked at before each frame.
+        """Wait until an expression on the page, which is evaluated before each frame, is true.
 
         Raises:
             BrowserError: it does not become true.
@@ -242,7 +242,7 @@ class Browser:
         media: str = "",
         motion: str = "no-preference",
     ) -> None:
-        """The size of the window, what the reader prefers (``reduce`` motion), and whether it is for ``print``."""
+        """Set the window's size, the preferred scheme and motion (``reduce``), and the medium (``print``)."""
         self.command(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -260,13 +260,13 @@ class Browser:
         )
 
     def click(self, selector: str) -> None:
-        """Click with the mouse into the middle of the first such element."""
+        """Click into the middle of the first element of a selector with the mouse."""
         box = self.middle(selector)
         for kind in ("mousePressed", "mouseReleased"):
             self.mouse(kind, box)
 
     def drag(self, selector: str, to: str, by: tuple[float, float] = (0, 0)) -> None:
-        """Drag the first such element to the middle of another, or so many pixels beside it, with the mouse."""
+        """Drag the first element of a selector with the mouse to the middle of another one, plus an offset."""
         begin = self.middle(selector)
         middle = self.middle(to, scroll=False)
         end = (middle[0] + by[0], middle[1] + by[1])
@@ -277,7 +277,7 @@ class Browser:
         self.mouse("mouseReleased", end)
 
     def middle(self, selector: str, *, scroll: bool = True) -> tuple[float, float]:
-        """The middle of the first such element, in the window."""
+        """Return the middle of the first element of a selector, in coordinates of the window."""
         scrolled = "e.scrollIntoView({block: 'center', behavior: 'instant'});" if scroll else ""
         x, y = self.run(
             f"(() => {{ const e = document.querySelector({json.dumps(selector)}); {scrolled}"
@@ -286,7 +286,7 @@ class Browser:
         return float(x), float(y)
 
     def mouse(self, kind: str, at: tuple[float, float]) -> None:
-        """What the left button or the mouse does at a place of the window: ``mousePressed``, ``mouseMoved``, ``mouseReleased``."""
+        """Send a mouse event at a position: ``mousePressed``, ``mouseMoved`` or ``mouseReleased``."""
         self.command(
             "Input.dispatchMouseEvent",
             type=kind,
@@ -310,23 +310,23 @@ class Browser:
         self.command("Input.dispatchKeyEvent", type="keyUp", **parts)
 
     def type(self, text: str) -> None:
-        """Write text where the focus is."""
+        """Insert text at the focus."""
         self.command("Input.insertText", text=text)
 
     def screenshot(self, path: Path, *, whole: bool = False) -> None:
-        """What is seen, or the whole page, as PNG, or as the file's name ends (``.webp``)."""
+        """Save a picture of the window, or of the whole page, in the format of the path's suffix."""
         kind = path.suffix.removeprefix(".")
         got = self.command("Page.captureScreenshot", format=kind, captureBeyondViewport=whole)
         path.write_bytes(base64.b64decode(got["data"]))
 
     def pdf(self, path: Path) -> None:
-        """The page as it is printed."""
+        """Save the page as it is printed."""
         got = self.command("Page.printToPDF", printBackground=True)
         path.write_bytes(base64.b64decode(got["data"]))
 
 
 def _pipe() -> tuple[int, int]:
-    """A pipe whose ends are none of the numbers that the browser gets them under."""
+    """Return a pipe whose descriptors differ from those under which the browser gets its ends."""
     ends = os.pipe()
     high = tuple(fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in ends)
     for end in ends:
@@ -335,7 +335,7 @@ def _pipe() -> tuple[int, int]:
 
 
 def _end(pid: int) -> None:
-    """End the browser and the processes that it has started: they are one group."""
+    """Kill the browser and the processes that it has started, which are one group."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
