@@ -1,4 +1,4 @@
-"""A Publisher and Subscribers whose agents' changes are witnessed."""
+"""Fixtures: a Publisher and Subscribers with triggers that record their agents' changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MakeTopology = Callable[..., Awaitable[Topology]]
 
 @pytest.fixture
 def make_witnessed(make_topology: MakeTopology) -> MakeTopology:
-    """Makes topologies with the workload's tables; see `seen`."""
+    """Return a function that makes topologies with the workload's tables and witnesses."""
 
     async def made(*subscribers: str) -> Topology:
         topology = await make_topology(subscribers=subscribers)
@@ -25,7 +25,7 @@ def make_witnessed(make_topology: MakeTopology) -> MakeTopology:
 
 
 async def seen(topology: Topology, subscriber: str) -> list[tuple[str, str, int]]:
-    """What its agent did since the last call: table, operation, key."""
+    """Return the changes that its agent has made since the last call: table, operation, key."""
     rows = await topology.execute(
         subscriber,
         "with d as (delete from delivered returning *) select what, op, id from d order by 1, 2, 3",

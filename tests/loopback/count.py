@@ -1,5 +1,7 @@
-"""Counting what agents delivered against what was committed: nothing back to where it came from, all to
-everybody else, each change once."""
+"""Comparison of the changes that agents delivered with those that were committed.
+
+No change may return to its originator, and each must reach every other Subscriber exactly once.
+"""
 
 from __future__ import annotations
 
@@ -12,23 +14,23 @@ from twopc.sim.topology import Topology
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivered:
-    """What one Subscriber's agent did, against the ledger."""
+    """The changes that one Subscriber's agent made, compared with the ledger."""
 
     subscriber: str
     delivered: int
-    """Changes of rows that the agent made, as the Subscriber's own trigger saw them."""
+    """Row changes made by the agent, as recorded by the Subscriber's delivery witness."""
     expected: int
-    """Changes that were committed elsewhere."""
+    """Changes that were committed at other nodes."""
     echoed: tuple[Change, ...]
-    """Its own, brought back."""
+    """Changes of this Subscriber that were delivered to it."""
     missing: tuple[Change, ...]
     twice: tuple[Change, ...]
     strange: tuple[Change, ...]
-    """Committed by nobody: rolled back, perhaps."""
+    """Changes that no transaction committed, for example because it was rolled back."""
 
     @property
     def passed(self) -> bool:
-        """0 to the originator, 100 % to the others."""
+        """Whether no change was echoed, and each other change arrived exactly once."""
         return not (self.echoed or self.missing or self.twice or self.strange)
 
     def __str__(self) -> str:
@@ -41,7 +43,7 @@ class Delivered:
 
 
 async def count(topology: Topology, ledger: Ledger) -> list[Delivered]:
-    """Compare what every Subscriber's witness saw with the ledger."""
+    """Compare the records of every Subscriber's delivery witness with the ledger."""
     found = []
     for subscriber in topology.subscribers:
         rows = await topology.execute(subscriber, "select what, op, id, token from delivered")
@@ -50,7 +52,7 @@ async def count(topology: Topology, ledger: Ledger) -> list[Delivered]:
 
 
 def compare(subscriber: str, seen: Counter[Change], ledger: Ledger) -> Delivered:
-    """Pure part of `count`."""
+    """Compare one Subscriber's changes with the ledger: the part of `count` without I/O."""
     own = set(ledger.committed.get(subscriber, ()))
     others = {
         change

@@ -1,9 +1,9 @@
-"""The echo test: nothing that a Subscriber changed is ever delivered to it, and all of it to everybody else.
+"""The echo test: no change is delivered to the Subscriber that made it, and every change to all others.
 
-``python -m tests.loopback.echo --transactions 100000 --subscribers 4 --seed 1`` plays randomised
-transactions at every Subscriber and at the Publisher, with rollbacks, savepoints and changes of keys, while
-agents and the log reader are stopped and started. What is counted is what agents delivered, as triggers at
-the Subscribers saw it. A few hundred transactions run with the tests.
+``python -m tests.loopback.echo --transactions 100000 --subscribers 4 --seed 1`` runs randomised
+transactions at every Subscriber and at the Publisher, with rollbacks, savepoints and changes of
+keys, while agents and the log reader are stopped and started. The changes that agents deliver are
+counted by triggers at the Subscribers. The test suite runs a few hundred transactions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from twopc.sim.topology import Topology
 
 @dataclass(slots=True)
 class Outcome:
-    """What a run came to."""
+    """The outcome of a run."""
 
     ledger: Ledger = field(default_factory=Ledger)
     delivered: list[Delivered] = field(default_factory=list)
@@ -31,12 +31,12 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """0 to the originator, 100 % to the others."""
+        """Whether no change was echoed, and each other change arrived exactly once."""
         return all(each.passed for each in self.delivered)
 
 
 class Restarts:
-    """Ends agents and the log reader in the middle of their work; they go on again."""
+    """Stops agents and the log reader during their work, and starts them again."""
 
     def __init__(self, topology: Topology, every: int, seed: str) -> None:
         self.topology = topology
@@ -47,7 +47,7 @@ class Restarts:
         self._lock = asyncio.Lock()
 
     async def between(self, number: int) -> None:
-        """After a transaction."""
+        """Restart agents or the log reader if a restart is due after this transaction."""
         if number % 5000 == 4999:
             sys.stderr.write(f"{number + 1} transactions begun, {self.done} restarts\n")
         if number < self._next or self._lock.locked():
@@ -58,17 +58,17 @@ class Restarts:
             self.done += 1
 
     async def _all(self) -> None:
-        """Each ends between two transactions."""
+        """Stop all agents between two transactions, and start them again."""
         await self.topology.stop_agents()
         await self.topology.start_agents()
 
     async def _one(self) -> None:
-        """An agent is stopped wherever it is."""
+        """Stop one agent at an arbitrary point of its work, then restart all agents."""
         await self.topology.agents.dismiss(self._random.choice(self.topology.subscribers))
         await self._all()
 
     async def _sessions(self) -> None:
-        """The servers end sessions of an agent or of the log reader, wherever they are."""
+        """Terminate the sessions of one agent or of the log reader at an arbitrary point of their work."""
         name = self._random.choice([*self.topology.subscribers, self.topology.publisher])
         node = self.topology.node(name)
         role = node.logreader_role if name == self.topology.publisher else node.agent_role
@@ -82,7 +82,7 @@ class Restarts:
 async def run(
     topology: Topology, *, transactions: int, seed: str, restart_every: int, streams: int = 1
 ) -> Outcome:
-    """Play, wait until everything is delivered, and count."""
+    """Run the workload, wait until all changes are delivered, and count them."""
     outcome = Outcome()
     await make(topology, streams=streams)
     await topology.start_agents()
@@ -105,14 +105,14 @@ async def run(
 
 
 async def main(subscribers: int, **options: Any) -> Outcome:
-    """A run on a server of its own."""
+    """Run the test on a separate server."""
     names = [f"sub{number}" for number in range(1, subscribers + 1)]
     async with Topology(subscribers=names) as topology:
         return await run(topology, **options)
 
 
 def told(outcome: Outcome, seconds: float) -> str:
-    """The outcome in words."""
+    """Return the outcome as text."""
     ledger = outcome.ledger
     lines = [
         f"{ledger.transactions} transactions committed, {ledger.rolled_back} rolled back, "

@@ -1,4 +1,4 @@
-"""What agents meet at a Subscriber: constraints that are NOT FOR REPLICATION, and those that are not."""
+"""Agents' changes at a Subscriber with constraints and triggers that are NOT FOR REPLICATION, and with others."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def wired(make_topology: MakeTopology) -> Topology:
 
 
 async def test_not_for_replication_agents_pass_by(make_topology: MakeTopology) -> None:
-    """PostgreSQL's default: neither foreign key nor deferrable key nor trigger minds; identity gives way."""
+    """By default, foreign keys, deferrable keys and triggers do not apply to agents, nor does GENERATED ALWAYS."""
     topology = await wired(make_topology)
     await topology.execute("pub", "insert into child values (7, 99, 1), (8, 1, 1)")
     await topology.sync()
@@ -58,7 +58,7 @@ async def test_not_for_replication_agents_pass_by(make_topology: MakeTopology) -
 async def test_otherwise_they_are_checked(
     make_topology: MakeTopology, name: str, statement: str, sqlstate: str
 ) -> None:
-    """And the agent stops, naming what it met; it goes on once the object is NOT FOR REPLICATION again."""
+    """If a constraint is not NOT FOR REPLICATION, the agent stops and names it, until it is set so again."""
     topology = await wired(make_topology)
     await topology.set_not_for_replication("sub1", "child", name, False)
     await topology.execute("pub", statement)
@@ -72,7 +72,7 @@ async def test_otherwise_they_are_checked(
 
 
 async def test_triggers_fire_for_agents_then(make_topology: MakeTopology) -> None:
-    """Once for each row; what an agent brought does not travel back."""
+    """A trigger that is not NOT FOR REPLICATION fires once per row, and no change returns to the Publisher."""
     topology = await wired(make_topology)
     await topology.set_not_for_replication("sub1", "child", "seeing", False)
     await topology.execute("pub", "insert into child values (7, 1, 1), (8, 1, 2)")

@@ -1,4 +1,4 @@
-"""The count itself can fail, in each of the ways that it is there for."""
+"""Tests of the count: each fault that it must detect makes it fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small sample of the echo test; see `tests.loopback.echo` for the whole."""
+"""A small sample of the echo test; see `tests.loopback.echo` for the complete test."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MakeTopology = Callable[..., Awaitable[Topology]]
 
 @pytest.mark.slow
 async def test_nothing_comes_back_and_everything_arrives(make_topology: MakeTopology) -> None:
-    """Counted from what agents delivered: 0 to the originator, 100 % to the others."""
+    """No change is delivered to its originator, and every change to all other Subscribers."""
     topology = await make_topology(subscribers=("sub1", "sub2", "sub3", "sub4"))
     outcome = await run(topology, transactions=300, seed="sample", restart_every=60)
     assert outcome.passed, told(outcome, 0)

@@ -1,7 +1,8 @@
-"""Two subscription databases in one transaction: what the original warns of, refused here, and shown.
+"""Two subscription databases in one transaction: the hazard of which SQL Server's documentation warns.
 
-"The last entry will overwrite all previous entries" (seed 002): one mark is lost, and the changes that it
-stood for come back to the Subscriber that made them.
+"The last entry will overwrite all previous entries" (seed 002): one branch marker is lost, and its
+changes are delivered to the Subscriber that made them. Such transactions are refused here; the last
+test shows what happens without the check.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ GUARD_OFF = "alter table msrepl.branch_marker drop constraint branch_marker_xid_
 
 
 async def queued(topology: Topology, subscriber: str, key: int, token: int) -> tuple[str, str]:
-    """Update a row at a Subscriber; returns what it would send, and the gid of its prepared branch."""
+    """Update a row at a Subscriber; return the calls that it would send, and the gid of its prepared branch."""
     gid = f"twopc:{topology.name}:0:{key}"
     coordinator = ByHand(topology.name, 0)
     await topology.execute(subscriber, coordinator.introduction)
@@ -41,7 +42,7 @@ async def queued(topology: Topology, subscriber: str, key: int, token: int) -> t
         )
         row = await cursor.fetchone()
         assert row is not None
-        # as prepare_publisher leaves it: what is queued goes another way
+        # as prepare_publisher leaves it: the queued calls are sent in another way
         await connection.execute(
             "update msrepl.branch_marker set prepared = true where not prepared"
         )
@@ -50,7 +51,7 @@ async def queued(topology: Topology, subscriber: str, key: int, token: int) -> t
 
 
 async def one_transaction(topology: Topology, calls: dict[str, str]) -> None:
-    """What several Subscribers sent, in one transaction of the Publisher, each under its own link role."""
+    """Execute the calls of several Subscribers in one transaction of the Publisher, each under its link's role."""
     async with await topology.node("pub").connect() as connection, connection.transaction():
         for subscriber, call in calls.items():
             roles = await topology.execute(
@@ -63,7 +64,7 @@ async def one_transaction(topology: Topology, calls: dict[str, str]) -> None:
 
 
 async def test_refused(make_witnessed: MakeTopology) -> None:
-    """By the topology, and by the marker itself: a transaction has one."""
+    """Both the topology and the unique key of branch markers refuse a second Subscriber in a transaction."""
     topology = await make_witnessed("a", "b")
     with pytest.raises(ConfigurationError, match="the last overwrites the others"):
         async with topology.transaction("a", "b"):
@@ -79,7 +80,7 @@ async def test_refused(make_witnessed: MakeTopology) -> None:
 
 
 async def test_a_branch_for_each_keeps_both_marks(make_witnessed: MakeTopology) -> None:
-    """What is offered instead."""
+    """With a separate branch for each Subscriber, no change is echoed, and none is missing."""
     topology = await make_witnessed("a", "b", "c")
     await topology.execute("pub", "insert into item (id, token) values (1, 0), (2, 0)")
     await topology.sync()
@@ -96,7 +97,7 @@ async def test_a_branch_for_each_keeps_both_marks(make_witnessed: MakeTopology) 
 
 
 async def test_without_the_guard(make_witnessed: MakeTopology) -> None:
-    """The last mark wins: a gets its own change back, once; b never gets a's. It is recorded, counted, found."""
+    """Without the unique key, the last marker wins: a gets its own change, b never gets a's. This is detected."""
     topology = await make_witnessed("a", "b", "c")
     await topology.execute("pub", "insert into item (id, token) values (1, 0), (2, 0)")
     await topology.sync()
@@ -123,7 +124,7 @@ async def test_without_the_guard(make_witnessed: MakeTopology) -> None:
 
     marks = "select max(marks) from msrepl.msrepl_transactions"
     assert await topology.execute("distribution", marks) == [(2,)]
-    # bounded: an agent's change is nothing that travels on
+    # no further echo: changes made by an agent are not delivered again
     for _ in range(2):
         await topology.sync()
         assert [await seen(topology, name) for name in "abc"] == [[], [], []]

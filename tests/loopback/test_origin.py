@@ -1,4 +1,4 @@
-"""A transaction never returns to where it came from and always reaches everybody else."""
+"""Tests of loopback detection: no transaction returns to its originator, and each reaches all other Subscribers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def crashing() -> Iterator[Crashing]:
 
 
 async def process(crashing: Crashing, topology: Topology, arm: str = "", *statements: str) -> Any:
-    """A coordinator in a process of its own, at Subscriber sub1; it recovers when it opens."""
+    """Run a coordinator in a separate process, at Subscriber sub1; it performs recovery when it opens."""
     return await crashing.run(
         coordinator=topology.name,
         distribution=topology.node("distribution").coordinator_dsn,
@@ -44,7 +44,7 @@ async def process(crashing: Crashing, topology: Topology, arm: str = "", *statem
     "commit", ["presumed_abort", "presumed_commit", "presumed_nothing", "last_agent"]
 )
 async def test_every_way_to_commit(make_witnessed: MakeTopology, commit: str) -> None:
-    """Each Subscriber gets what the others and the Publisher changed, and nothing of its own."""
+    """With every variant, each Subscriber gets the changes of all other nodes, and none of its own."""
     topology = await make_witnessed("sub1", "sub2", "sub3")
     for number, subscriber in enumerate(topology.subscribers, 1):
         async with topology.transaction(subscriber, commit=commit) as transaction:
@@ -58,7 +58,7 @@ async def test_every_way_to_commit(make_witnessed: MakeTopology, commit: str) ->
 
 
 async def test_what_was_rolled_back_reaches_nobody(make_witnessed: MakeTopology) -> None:
-    """As a whole, to a savepoint, by a refusal; what remains of a transaction does."""
+    """Changes rolled back as a whole, to a savepoint or by a refusal are not delivered; the remaining ones are."""
     topology = await make_witnessed("sub1", "sub2")
     async with topology.transaction("sub1") as transaction:
         await transaction.execute(INSERT, (1,))
@@ -70,7 +70,7 @@ async def test_what_was_rolled_back_reaches_nobody(make_witnessed: MakeTopology)
         async with topology.transaction("sub1") as transaction:
             await transaction.execute(INSERT, (3,))
             raise ZeroDivisionError
-    with pytest.raises(RejectedError):  # sub2 has not got the row yet, so it inserts the key again
+    with pytest.raises(RejectedError):  # sub2 has not received the row yet, and inserts its key
         async with topology.transaction("sub2") as transaction:
             await transaction.execute(INSERT, (10,))
     await topology.sync()
@@ -88,7 +88,7 @@ async def test_what_was_rolled_back_reaches_nobody(make_witnessed: MakeTopology)
     ],
 )
 async def test_another_process_recovers_after_a_crash(crashing: Crashing, point: str) -> None:
-    """The mark is a row of the branch: prepared, crashed with the server, committed by somebody else."""
+    """A branch marker is part of its branch: it survives a server crash and a commit by another process."""
     with EmbeddedServer.start(durable=True) as server:
         async with Topology(server=server, subscribers=("sub1", "sub2")) as topology:
             await make(topology)
@@ -96,7 +96,7 @@ async def test_another_process_recovers_after_a_crash(crashing: Crashing, point:
                 crashing, topology, f"{point}=kill", "insert into item values (1, 1)"
             )
             assert ended.code < 0
-            # nothing of the topology's may hang on to the server that goes down
+            # no process of the topology may keep a connection to the server that crashes
             await topology.stop_agents()
             for node in topology.nodes:
                 await (await topology.admin(node)).close()
@@ -116,7 +116,7 @@ async def test_another_process_recovers_after_a_crash(crashing: Crashing, point:
 
 
 async def test_nobody_forges_the_mark(make_witnessed: MakeTopology) -> None:
-    """An application's role cannot write it; what it may emit into the log means nothing."""
+    """An application cannot write a branch marker, and a logical message that it emits has no effect."""
     topology = await make_witnessed("sub1", "sub2")
     (link,) = await topology.execute(
         "pub", "select link_role from msrepl.syssubscriptions where subscriber = 'sub1'"
@@ -143,7 +143,7 @@ create trigger add_line after insert on item for each row execute function add_l
 
 
 async def test_what_a_trigger_of_the_publisher_adds(make_witnessed: MakeTopology) -> None:
-    """In a marked transaction it would reach all but the originator: refused, naming it. Else delivered."""
+    """A Subscriber's change is refused if a Publisher's trigger changes another row; the Publisher's is delivered."""
     topology = await make_witnessed("sub1", "sub2")
     await topology.execute("pub", ADDS)
     await topology.regenerate("item")

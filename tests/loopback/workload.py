@@ -1,8 +1,9 @@
-"""Randomised transactions from the Publisher and several Subscribers, and a ledger of what they changed.
+"""Randomised transactions at the Publisher and several Subscribers, and a ledger of their changes.
 
-Every statement writes a token of its own into the rows that it changes, and no key is ever used twice: so
-a change is known again wherever it arrives. What a transaction changed is entered when it has committed,
-and nothing of one that was rolled back, to a savepoint or as a whole.
+Every statement writes its own token into the rows that it changes, and no key is used twice.
+A change can therefore be identified wherever it is delivered. The changes of a transaction
+are entered when it has committed; changes that were rolled back, to a savepoint or as a
+whole, are not entered.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ create table line (id bigint primary key, token bigint not null, n int not null 
 """
 TABLE_NAMES = ("item", "line")
 
-#: At a Subscriber, fired by agents alone: what they really changed, in their own transaction.
+#: The delivery witness of a Subscriber: a trigger that fires only for agents, and records their
+#: changes in their own transactions.
 WITNESS = """
 create unlogged table delivered (what text, op text, id bigint, token bigint);
 create function deliver() returns trigger language plpgsql as $$
@@ -44,49 +46,49 @@ alter table line enable replica trigger deliver;
 grant insert on delivered to public;
 """
 
-#: Table, operation, key, token: a change of one row; the token of a delete is 0.
+#: A change of one row: table, operation, key, token. The token of a delete is 0.
 Change = tuple[str, str, int, int]
 
 
 class Executes(Protocol):
-    """A transaction, of whatever kind."""
+    """A transaction at any node."""
 
     async def execute(self, query: str, params: Any = None) -> Any:
-        """One statement."""
+        """Execute one statement."""
 
 
 @dataclass(slots=True)
 class Ledger:
-    """What has committed, by where it came from."""
+    """Committed changes by their origin, and counts of transactions."""
 
     committed: dict[str, list[Change]] = field(default_factory=dict)
     transactions: int = 0
     rolled_back: int = 0
-    """On purpose, as a whole."""
+    """Transactions rolled back on purpose, as a whole."""
     rejected: int = 0
-    """By a conflict, a lock or a deadlock."""
+    """Transactions rejected because of a conflict, a lock or a deadlock."""
     savepoints: int = 0
-    """Rolled back to."""
+    """Rollbacks to a savepoint."""
     refused: dict[str, int] = field(default_factory=dict)
-    """Of those rejected: how many of each kind."""
+    """Rejected transactions by kind."""
 
     def enter(self, origin: str, changes: list[Change]) -> None:
-        """A transaction has committed."""
+        """Enter the changes of a committed transaction."""
         self.transactions += 1
         self.committed.setdefault(origin, []).extend(changes)
 
     def refuse(self, kind: str) -> None:
-        """A transaction was rejected."""
+        """Count a rejected transaction."""
         self.rejected += 1
         self.refused[kind] = self.refused.get(kind, 0) + 1
 
 
 class _RolledBackError(Exception):
-    """The transaction ends so on purpose."""
+    """Rolls a transaction back on purpose."""
 
 
 class Client:
-    """One application session's worth of transactions at one node."""
+    """One application session, which executes transactions at one node."""
 
     def __init__(
         self, topology: Topology, node: str, ledger: Ledger, *, number: int, seed: str
@@ -103,12 +105,12 @@ class Client:
         self._connection: AsyncConnection[Any] | None = None
 
     async def close(self) -> None:
-        """Close the session, if it has one of its own."""
+        """Close the connection, if there is one."""
         if self._connection is not None:
             await self._connection.close()
 
     async def run_once(self) -> None:
-        """One transaction, whatever becomes of it."""
+        """Run one transaction to any outcome."""
         self._changes = []
         kept = {name: [*keys] for name, keys in self.live.items()}
         try:
@@ -153,7 +155,7 @@ class Client:
             raise _RolledBackError
 
     async def _undone(self, transaction: Executes) -> None:
-        """Some statements that are rolled back, and perhaps some that are not."""
+        """Execute statements after a savepoint, and roll most of them back."""
         kept, live = len(self._changes), {name: [*keys] for name, keys in self.live.items()}
         await transaction.execute("savepoint s")
         for _ in range(self.random.randint(1, 2)):
@@ -202,7 +204,7 @@ class Client:
         await self._change(transaction, table, "upd", query, [token, sorted(keys)], token)
 
     async def _update_others(self, transaction: Executes, table: str) -> None:
-        """A row of another client's, which may be newer or gone by now."""
+        """Update a row of another client, which may have changed or may have been deleted."""
         theirs = self.random.choice(self.others).live[table]
         if not theirs:
             return
@@ -212,7 +214,7 @@ class Client:
         await self._change(transaction, table, "upd", query, params, token)
 
     async def _move(self, transaction: Executes, table: str) -> None:
-        """Change a key, to one that was never used."""
+        """Change a key to one that was never used."""
         token = next(self._tokens)
         old, new = self.random.choice(self.live[table]), next(self._keys)
         query = f"update {table} set id = %s, token = %s where id = %s returning id"
@@ -228,7 +230,7 @@ class Client:
 
 
 async def make(topology: Topology, *, streams: int = 1) -> None:
-    """Tables, subscriptions and the witnesses at the Subscribers.
+    """Create the tables, the subscriptions and the Subscribers' delivery witnesses.
 
     Args:
         streams: over which each agent spreads its commands.

@@ -1,4 +1,4 @@
-"""Fixtures of these tests: a Subscriber's database, and an agent's session in it."""
+"""Fixtures of the propagation tests: a Subscriber's database and an agent's session in it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.propagation.here import AGENT, Here
 
 @pytest.fixture
 async def here(fresh_database: Database) -> AsyncIterator[Here]:
-    """A Subscriber without articles."""
+    """Yield a Subscriber without articles."""
     made = Here(fresh_database)
     await made.open()
     try:

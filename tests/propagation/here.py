@@ -1,4 +1,4 @@
-"""A Subscriber for tests: makes articles of its tables, and plays the agent with calls made by hand."""
+"""A Subscriber for tests, which creates articles of its tables and acts as an agent with manual calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Values = Sequence[object]
 
 
 def propagation(**methods: str) -> Propagation:
-    """``propagation(upd="MCALL", dele="XCALL sp_mine")``; the rest is the default."""
+    """Return an article's methods, as in ``propagation(upd="MCALL", dele="XCALL sp_mine")``, or the defaults."""
     defaults = {"ins": "CALL", "upd": "SCALL", "dele": "CALL"} | methods
     return Propagation(
         ins=parse_method("ins", defaults["ins"]),
@@ -31,7 +31,7 @@ def propagation(**methods: str) -> Propagation:
 
 
 def call(*values: object) -> bytes:
-    """The command that carries these values: None is NULL, bytes is a bitmask, the rest goes by its text."""
+    """Return the command with these values: None is NULL, bytes are a bitmask, other values become text."""
     return record_text([_text(value) for value in values])
 
 
@@ -46,12 +46,12 @@ def _text(value: object) -> bytes | None:
 
 
 def mask(columns: int, *changed: int) -> bytes:
-    """The bitmask of changed columns, numbered from 1 as in the seed."""
+    """Return the bitmask of the changed columns, which are numbered from 1 as in the seed."""
     return bitmask([place - 1 for place in changed], columns)
 
 
 class Here:
-    """One Subscriber; `agent` works under the replica role with the rights of agents only."""
+    """One Subscriber; `agent` is a connection in the replica role with an agent's privileges only."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -60,7 +60,7 @@ class Here:
         self.agent: AsyncConnection[Any]
 
     async def open(self) -> None:
-        """Connect, and create what comes before the first article."""
+        """Connect, and create the objects that the first article needs."""
         self.admin = await AsyncConnection.connect(self.database.dsn, autocommit=True)
         known = await self.admin.execute("select from pg_roles where rolname = %s", (AGENT,))
         if not known.rowcount:
@@ -80,7 +80,7 @@ class Here:
         await self.admin.close()
 
     async def article(self, table: str, schema: str = "public") -> Article:
-        """The article of a table that both ends have alike."""
+        """Return the article of a table that is the same at both ends."""
         found = await describe(self.admin, schema, table)
         return Article(
             schema=schema, table=table, columns=found.columns, key=found.key, uniques=found.uniques
@@ -97,7 +97,7 @@ class Here:
         article: Article | None = None,
         scripts: Sequence[str] = (),
     ) -> Article:
-        """Create a table and its procedures."""
+        """Create a table and its procedures; return the article."""
         await self.admin.execute(statement.encode())
         made = article or await self.article(table, schema)
         await procedures.create(
@@ -106,11 +106,11 @@ class Here:
         return made
 
     async def apply(self, operation: str, *values: object, article_id: int = 7) -> None:
-        """One command, as the agent applies it."""
+        """Apply one command as an agent does."""
         await self.apply_text(operation, call(*values), article_id=article_id)
 
     async def apply_text(self, operation: str, command: bytes, *, article_id: int = 7) -> None:
-        """One command as it is stored."""
+        """Apply one command in its stored form."""
         function = sql.Identifier(
             "msrepl", procedures.apply_function(article_id, TYPE_OF[operation])
         )
@@ -118,7 +118,7 @@ class Here:
         await self.agent.execute(query, (command.decode(),))
 
     async def apply_set(self, operation: str, *calls: Values, article_id: int = 7) -> int:
-        """A run of commands; returns what the set function says."""
+        """Apply a run of commands; return the result of the set function."""
         function = sql.Identifier("msrepl", procedures.set_function(article_id, TYPE_OF[operation]))
         cursor = await self.agent.execute(
             sql.SQL("select {}(%s::text[])").format(function),
@@ -129,12 +129,12 @@ class Here:
         return int(row[0])
 
     async def fails(self, operation: str, *values: object, article_id: int = 7) -> psycopg.Error:
-        """One command that must fail; returns the error."""
+        """Apply one command that must fail; return the error."""
         with pytest.raises(psycopg.Error) as caught:
             await self.apply(operation, *values, article_id=article_id)
         return caught.value
 
     async def rows(self, table: str = "t", columns: str = "*") -> list[tuple[Any, ...]]:
-        """What the table holds, in order."""
+        """Return the table's rows in order."""
         cursor = await self.admin.execute(f"select {columns} from {table} order by 1".encode())
         return await cursor.fetchall()

@@ -1,8 +1,8 @@
-"""Histories of a table that the Publisher and one Subscriber both change, drawn and played by a model.
+"""Random histories of a table that the Publisher and one Subscriber both change, executed by a model.
 
-The Subscriber's own changes are accepted as immediate updating accepts them: both sites have the same version
-of the row, and both take the change. They are at both sites at once; the Publisher's changes reach the
-Subscriber only by what the test delivers.
+The Subscriber's own changes are accepted as by immediate updating: both sites must have the same
+version of the row, and both are changed at once. The Publisher's changes reach the Subscriber only
+when the test delivers them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.propagation.here import call, mask
 from twopc.propagation import CommandType, Format
 
 ARTICLE = 7
-#: id, a unique value or None, a plain value; a row's version is a number of its own.
+#: Key, a unique value or None, a plain value. The row's version is kept separately.
 Row = tuple[int, int | None, int]
 Table = dict[int, tuple[Row, int]]
 
@@ -26,12 +26,12 @@ class ClashError(Exception):
 
 
 class MissingError(Exception):
-    """The row of a command is not there."""
+    """The row of a command does not exist."""
 
 
 @dataclass(slots=True)
 class Entry:
-    """A command of the log: an operation with the row before and after."""
+    """A command of the log: an operation with the row before and after it."""
 
     own: bool
     old: Row | None
@@ -39,13 +39,13 @@ class Entry:
 
     @property
     def type(self) -> int:
-        """Which call it is."""
+        """The type of the command."""
         if self.old is None:
             return CommandType.INSERT
         return CommandType.DELETE if self.new is None else CommandType.UPDATE
 
     def command(self, update: Format, delete: Format) -> bytes:
-        """As it is stored."""
+        """Return the command as it is stored."""
         old, new = self.old, self.new
         if old is None:
             assert new is not None
@@ -64,7 +64,7 @@ class Entry:
 
 @dataclass(slots=True)
 class History:
-    """What happened, and what both sites hold."""
+    """The log of changes, and the rows at both sites."""
 
     begin: list[Row] = field(default_factory=list)
     publisher: Table = field(default_factory=dict)
@@ -73,7 +73,7 @@ class History:
     versions: int = 0
 
     def change(self, own: bool, old_key: int | None, new: Row | None) -> bool:
-        """One change; False if it is refused."""
+        """Make one change; return False if it is refused."""
         at_publisher = self.publisher.get(old_key) if old_key is not None else None
         if old_key is not None and at_publisher is None:
             return False
@@ -97,7 +97,7 @@ class History:
 
 
 def clashes(table: Table, row: Row) -> bool:
-    """The row's key or unique value is in the table."""
+    """Return whether the row's key or unique value is already in the table."""
     return row[0] in table or (
         row[1] is not None and row[1] in {held[1] for held, _ in table.values()}
     )
@@ -109,7 +109,7 @@ _changes = st.tuples(st.booleans(), st.none() | st.integers(1, 4), st.none() | _
 
 @st.composite
 def histories(draw: Callable[..., object], size_max: int = 14) -> History:
-    """A history that begins with both sites alike."""
+    """Draw a history that begins with the same rows at both sites."""
     made = History()
     for row in draw(st.lists(_rows, max_size=4)):  # type: ignore[attr-defined] # hypothesis types draw so
         if not clashes(made.subscriber, row):

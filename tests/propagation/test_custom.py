@@ -1,4 +1,4 @@
-"""Procedures of the user's: called instead of the default ones, and refused where they cannot be."""
+"""Custom procedures are called instead of the default ones, and refused where they do not fit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ end $$
 
 
 async def test_one_that_audits(here: Here) -> None:
-    """XCALL brings both images, so a procedure can keep what was; it finds its tables by its own path."""
+    """A procedure for XCALL gets both images and can audit changes; its own path finds its tables."""
     await here.subscribe(f"{TABLE}; {AUDIT}", methods={"upd": "XCALL audited"})
     await here.apply("ins", 1, "a", 0)
     await here.apply("upd", 1, "a", 0, 1, "b", 5)
@@ -42,7 +42,7 @@ async def test_one_that_audits(here: Here) -> None:
 
 
 async def test_one_that_does_not_look_for_its_row(here: Here) -> None:
-    """Without the check the Subscriber differs and nobody is told; the default procedure tells."""
+    """A procedure that does not check for its row hides a missing row; the default procedure reports it."""
     await here.subscribe(
         f"""{TABLE};
         create function careless(c1 int, c2 text, c3 int, pkc1 int, bitmap bytea) returns setof int
@@ -60,7 +60,7 @@ async def test_one_that_does_not_look_for_its_row(here: Here) -> None:
 
 
 async def test_one_that_ends_the_transaction(here: Here) -> None:
-    """Explicit transactions are refused: when subscribing if they can be seen, else by PostgreSQL."""
+    """Transaction control is refused: when subscribing if it is recognised, otherwise by PostgreSQL."""
     committing = "create procedure ends(id int) language plpgsql as $body$ begin {} end $body$"
     await here.admin.execute(TABLE.encode())
     article = await here.article("t")
@@ -71,7 +71,7 @@ async def test_one_that_ends_the_transaction(here: Here) -> None:
         ):
             await procedures.create(here.admin, article, 7, propagation(dele="CALL ends"), AGENT)
         await here.admin.execute("drop procedure ends")
-    # what only says so is no reason, and what hides it fails when it is called
+    # comments and literals are no reason, and hidden transaction control fails when it is called
     hidden = "-- then commit;\n perform 'x; commit;'; execute 'comm' || $x$it;commit;$x$;"
     await here.subscribe(
         f"select; {committing.format(hidden)}", methods={"dele": "CALL public.ends"}
@@ -102,7 +102,7 @@ async def test_one_that_ends_the_transaction(here: Here) -> None:
     ],
 )  # fmt: skip
 async def test_one_that_is_not_what_is_called(here: Here, made: str, named: str, said: str) -> None:
-    """The error says which parameters the call has; nothing is left."""
+    """The error names the parameters of the call, and no object remains."""
     await here.admin.execute(f"{TABLE}; {made}".encode())
     article = await here.article("t")
     with pytest.raises(SubscriptionError, match=said):
@@ -113,7 +113,7 @@ async def test_one_that_is_not_what_is_called(here: Here, made: str, named: str,
 
 
 async def test_names_are_looked_for_beside_the_table(here: Here) -> None:
-    """First the schema of the table, then public; quoted names as written."""
+    """A name is searched in the table's schema, then in public; a quoted name is taken literally."""
     await here.subscribe(
         """
         create schema sales;
@@ -133,7 +133,7 @@ async def test_names_are_looked_for_beside_the_table(here: Here) -> None:
 
 
 async def test_more_parameters_than_the_call_has(here: Here) -> None:
-    """They have defaults: one procedure may serve several tables."""
+    """Further parameters may have defaults, so that one procedure can serve several tables."""
     await here.subscribe(
         f"""{TABLE}; create table called (by text); grant insert on called to public;
         create procedure shared(int, source text default 'replication') begin atomic
@@ -145,7 +145,7 @@ async def test_more_parameters_than_the_call_has(here: Here) -> None:
 
 
 async def test_domains_may_be_declared_or_not(here: Here) -> None:
-    """A custom procedure may take the domain or the type behind it."""
+    """A custom procedure may declare a domain or its base type."""
     await here.subscribe(
         """
         create domain inner_code as text check (value <> ''); create domain code as inner_code;
@@ -163,7 +163,7 @@ async def test_domains_may_be_declared_or_not(here: Here) -> None:
 
 @pytest.mark.parametrize("upd", ["MCALL", "XCALL"])
 async def test_more_values_than_arguments(here: Here, upd: str) -> None:
-    """Each image is one argument of a row type; the script of the procedure can name the types."""
+    """Each image is one argument of a row type, which the procedure's script can name."""
     columns = ", ".join(f"col{n} int" for n in range(2, 121))
     images = "new_row msrepl.image_7, original_key msrepl.key_7, bitmap bytea"
     seen = "(original_key).pkc1, (new_row).c120 - 120, get_byte(bitmap, 14)"
@@ -195,12 +195,12 @@ async def test_more_values_than_arguments(here: Here, upd: str) -> None:
 
 
 def types_of(arguments: str) -> str:
-    """The types in a list of names and types."""
+    """Return the types in a list of names and types."""
     return ", ".join(each.split()[1] for each in arguments.split(", "))
 
 
 async def test_row_types_follow_the_table(here: Here, caplog: pytest.LogCaptureFixture) -> None:
-    """A user's procedure keeps its parameters when the article is made anew; it goes with the subscription."""
+    """A custom procedure keeps its parameters when its article is regenerated; it is dropped with the subscription."""
     columns = ", ".join(f"col{n} int" for n in range(2, 104))
     wide = """create procedure wide(new_row msrepl.image_7) language plpgsql as $$
         begin insert into seen values ((new_row).c101::text); end $$"""

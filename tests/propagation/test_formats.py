@@ -1,4 +1,4 @@
-"""Default procedures: every format, for tables of every width, brings what happened at the Publisher."""
+"""Default procedures apply the Publisher's changes in every format, for tables of every width."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WIDTHS = (1, 8, 9, 64, 246)
 
 
 def table(columns: int) -> str:
-    """A table with a key that is its middle column, where it has several."""
+    """Return a table definition whose key is the middle column."""
     middle = (columns + 1) // 2
     names = [
         f"col{n} integer" + (" primary key" if n == middle else "") for n in range(1, columns + 1)
@@ -22,7 +22,7 @@ def table(columns: int) -> str:
 
 
 def arguments(form: str, old: list[int], new: list[int], key: int) -> list[object]:
-    """What an update from `old` to `new` carries; the key is column number `key`."""
+    """Return the arguments of an update from `old` to `new`; the key is column number `key`."""
     changed = [n for n, (a, b) in enumerate(zip(old, new, strict=True), 1) if a != b]
     bits = mask(len(old), *changed)
     match form:
@@ -39,7 +39,7 @@ def arguments(form: str, old: list[int], new: list[int], key: int) -> list[objec
 @pytest.mark.parametrize("columns", WIDTHS)
 @pytest.mark.parametrize("upd", ["CALL", "SCALL", "MCALL", "XCALL"])
 async def test_rows_come_change_and_go(here: Here, columns: int, upd: str) -> None:
-    """Insert, update of one column, of the key, of everything, delete; a row beside it is left alone."""
+    """Insert, updates of one column and of all including the key, and delete leave another row unchanged."""
     dele = "XCALL" if upd == "XCALL" else "CALL"
     article = await here.subscribe(table(columns), methods={"upd": upd, "dele": dele})
     assert len(parameters(article, "ins", Format.CALL)) == columns
@@ -63,7 +63,7 @@ async def test_rows_come_change_and_go(here: Here, columns: int, upd: str) -> No
 @pytest.mark.parametrize("columns", WIDTHS)
 @pytest.mark.parametrize("upd", ["CALL", "SCALL", "MCALL", "XCALL"])
 async def test_a_row_that_is_not_there_is_named(here: Here, columns: int, upd: str) -> None:
-    """20598, with command, table and key."""
+    """A missing row is reported as 20598 with command, table and key."""
     dele = "XCALL" if upd == "XCALL" else "CALL"
     await here.subscribe(table(columns), methods={"upd": upd, "dele": dele})
     key = (columns + 1) // 2

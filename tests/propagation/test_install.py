@@ -1,4 +1,4 @@
-"""Procedures come with a subscription, may be replaced, are made anew, and go with it."""
+"""Procedures are created with a subscription, can be replaced and regenerated, and are dropped with it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ order by 1
 
 
 async def what(here: Here) -> list[str]:
-    """Routines, row types and rights."""
+    """Return routines, row types and privileges."""
     cursor = await here.admin.execute(_WHAT)
     return [row[0] for row in await cursor.fetchall()]
 
@@ -51,7 +51,7 @@ async def test_nothing_is_left(here: Here) -> None:
 
 
 async def test_two_articles_of_one_table(here: Here) -> None:
-    """Each has its own types and wrappers; the names of the procedures are the Publisher's choice."""
+    """Each article has its own types and wrappers; the Publisher chooses the procedures' names."""
     await here.subscribe(TABLE)
     article = await here.article("t")
     chosen = {each: f"sp_ms{each}_t_12345678" for each in ("ins", "upd", "del")}
@@ -77,7 +77,7 @@ async def test_a_function_of_the_users_is_not_overwritten(here: Here) -> None:
 
 
 async def test_replacing_and_regenerating(here: Here, caplog: pytest.LogCaptureFixture) -> None:
-    """A default procedure that somebody replaced works until it is made anew, which says so."""
+    """A default procedure that a user replaced stays in use until it is regenerated, which logs a warning."""
     article = await here.subscribe(TABLE)
     await here.apply("ins", 1, "a", "1.50")
     await here.admin.execute(
@@ -117,7 +117,7 @@ async def test_the_owner_of_the_table_may_replace_its_procedures(here: Here) -> 
 
 
 async def test_after_alter_table(here: Here) -> None:
-    """Calls of another shape than the procedures' are refused with what to do; then both fit again."""
+    """Calls of another shape are refused with a hint, until the procedures are regenerated."""
     await here.subscribe(TABLE)
     await here.apply("ins", 1, "a", "1.50")
     error = await here.fails("ins", 2, "b", "1.50", "new")
@@ -144,7 +144,7 @@ async def test_after_alter_table(here: Here) -> None:
 
 
 async def test_statements(here: Here) -> None:
-    """SQL statements, with the rights of the agent; one that touches no row is 20598 as well."""
+    """SQL statements run with the agent's privileges; one that affects no row fails with 20598 as well."""
     await here.subscribe(TABLE, methods={"ins": "SQL", "upd": "SQL", "dele": "SQL"})
     await here.apply_text("ins", b"insert into public.t (id, name) values (1, 'a')")
     await here.apply_text("upd", b"update public.t set name = 'b' where id = 1")
@@ -190,7 +190,7 @@ async def test_row_security_must_not_hide_rows(here: Here) -> None:
 
 
 async def test_no_operator_of_a_users_is_meant(here: Here) -> None:
-    """varchar has no ``=`` of its own: one that a user makes for it is not taken for it."""
+    """An ``=`` operator that a user creates for varchar, which has none of its own, is not used."""
     await here.subscribe(
         """
         create table t (id varchar(10) primary key, ids int[]);

@@ -1,4 +1,4 @@
-"""The net effect of a range: what it is, and that it makes the Subscriber what the Publisher is."""
+"""The net effect of a range of commands: its content, and that it makes both sites equal."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def layout(update: Format, delete: Format) -> Layout:
 
 
 def net(entries: list[Entry], formats: tuple[Format, Format]) -> list[tuple[int, bytes]]:
-    """The net effect of these entries."""
+    """Return the net effect of these entries."""
     return net_effect(
         {ARTICLE: layout(*formats)},
         [
@@ -46,7 +46,7 @@ def net(entries: list[Entry], formats: tuple[Format, Format]) -> list[tuple[int,
 def apply(
     rows: dict[int, Row], commands: list[tuple[int, bytes]], formats: tuple[Format, Format]
 ) -> dict[int, Row]:
-    """What a Subscriber's rows become, however the commands are in each other's way on the way."""
+    """Return a Subscriber's rows after these commands, all of which are applied at once."""
     freed: dict[int, Row] = dict(rows)
     come: list[Row] = []
     for code, command in commands:
@@ -109,7 +109,7 @@ def test_the_whole_log_makes_both_sites_alike(
 def test_taking_as_little_as_possible_does_too(
     history: History, formats: tuple[Format, Format]
 ) -> None:
-    """As the agent goes: up to the next own command, and further only if that clashes."""
+    """The agent's ranges work as well: up to the next own command, and further only after a clash."""
     rows, at = rows_of(history, "subscriber"), 0
     while at < len(history.log):
         ends = [n + 1 for n in range(at, len(history.log)) if history.log[n].own]
@@ -127,7 +127,7 @@ def test_taking_as_little_as_possible_does_too(
 @QUIETLY
 @given(histories(), FORMATS)
 def test_each_row_is_touched_once(history: History, formats: tuple[Format, Format]) -> None:
-    """One command per row of before and per new row; deletes, then updates, then inserts."""
+    """Each old and each new row has at most one command; deletes come first, then updates, then inserts."""
     commands = net(history.log, formats)
     kinds = [code % 100 for code, _ in commands]
     assert kinds == sorted(kinds, key=[3, 2, 1].index)
@@ -144,12 +144,12 @@ def test_each_row_is_touched_once(history: History, formats: tuple[Format, Forma
 
 
 def original_key(kind: int, command: bytes, formats: tuple[Format, Format]) -> bytes | None:
-    """By which key a command finds its row, or which it brings."""
+    """Return the key by which a command finds its row, or that of the row that it inserts."""
     values = record_values(command)
     return values[3] if kind == CommandType.UPDATE and formats[0] is not Format.XCALL else values[0]
 
 
-# -- the named cases ------------------------------------------------------------------------------
+# -- named cases ----------------------------------------------------------------------------------
 
 
 def ins(*row: object) -> tuple[int, bytes]:
@@ -166,7 +166,7 @@ def upd(key: object, *row: object, changed: tuple[int, ...]) -> tuple[int, bytes
 
 
 def effect(*commands: tuple[int, bytes] | str) -> list[tuple[int, bytes]]:
-    """Of these; after the word "own" comes an own one."""
+    """Return the net effect of these commands; one that follows the word "own" is the Subscriber's own."""
     changes, own = [], False
     for each in commands:
         if isinstance(each, str):
@@ -181,7 +181,7 @@ def effect(*commands: tuple[int, bytes] | str) -> list[tuple[int, bytes]]:
 
 
 def test_insert_delete_insert_of_a_key() -> None:
-    """The Publisher's insert and delete come to nothing: the Subscriber's own row stays."""
+    """The Publisher's insert and delete cancel out, so the Subscriber's own row remains."""
     assert effect(ins(1, 1, 0), dele(1)) == []
     assert effect(ins(1, 1, 0), dele(1), "own", ins(1, 1, 5)) == []
     assert effect(ins(1, 1, 0), dele(1), "own", ins(1, 1, 5), upd(1, 1, 1, 6, changed=(3,))) == [
@@ -191,7 +191,7 @@ def test_insert_delete_insert_of_a_key() -> None:
 
 
 def test_insert_delete_insert_of_a_unique_value() -> None:
-    """The Publisher's row keeps what it has in the end, not the value that the Subscriber took."""
+    """The Publisher's row gets its final value, not the one that the Subscriber has used since."""
     assert effect(ins(1, 9, 0), dele(1), "own", ins(2, 9, 5)) == []
     assert effect(ins(1, 9, 0), upd(1, 1, 8, 0, changed=(2,)), "own", ins(2, 9, 5)) == [
         ins(1, 8, 0)
@@ -209,7 +209,7 @@ def test_a_key_that_moves_is_followed() -> None:
     assert effect(upd(1, 2, None, 0, changed=(1,)), upd(2, 1, 7, 0, changed=(1, 2))) == [
         upd(1, 1, 7, 0, changed=(1, 2))
     ]
-    # a freed key, taken again: two rows
+    # an old key is used again: the commands concern two rows
     assert effect(
         upd(1, 2, None, 0, changed=(1,)), ins(1, 9, 9), upd(1, 1, 9, 3, changed=(3,))
     ) == [
@@ -219,7 +219,7 @@ def test_a_key_that_moves_is_followed() -> None:
 
 
 def test_what_an_own_command_has_touched_is_left_alone() -> None:
-    """It cannot be older than what the Subscriber has, or the change would have been refused."""
+    """An own command is not older than the Subscriber's row; otherwise it would have been refused."""
     assert effect(upd(1, 1, 5, 0, changed=(2,)), "own", upd(1, 1, 6, 0, changed=(2,))) == []
 
 
@@ -239,7 +239,7 @@ def test_the_layout_of_an_article() -> None:
 TABLE = "create table t (id int primary key, u int unique, n int)"
 
 
-#: Every trigger, those of foreign keys too, fires in the replica role as well.
+#: Every trigger, including those of foreign keys, also fires in the replica role.
 ALWAYS = """
 do $$ declare name text; begin
     for name in select format('alter table %s enable always trigger %I', tgrelid::regclass, tgname) from pg_trigger
@@ -258,7 +258,7 @@ async def apply_net(here: Here, commands: list[tuple[int, bytes]]) -> None:
 @pytest.mark.parametrize("update", ["CALL", "SCALL", "MCALL", "XCALL"])
 @pytest.mark.parametrize("delete", ["CALL", "XCALL"])
 async def test_histories_on_a_server(here: Here, update: str, delete: str) -> None:
-    """The same histories, applied by the procedures."""
+    """The procedures apply the same histories with the same result."""
     await here.subscribe(TABLE, methods={"upd": update, "dele": delete})
     formats = (Format(update), Format(delete))
     drawn: list[History] = []
@@ -280,7 +280,7 @@ async def test_histories_on_a_server(here: Here, update: str, delete: str) -> No
 
 
 async def test_values_that_change_places(here: Here) -> None:
-    """Unique values in a ring, and keys: no order works, all at once does; own columns are kept."""
+    """Unique values and keys that are exchanged in a ring are applied at once; own columns keep their values."""
     article = await here.subscribe(TABLE)
     await here.admin.execute(
         "alter table t add own text default 'kept', add made int generated always as (n + 1)"
@@ -293,7 +293,7 @@ async def test_values_that_change_places(here: Here) -> None:
         upd(3, 5, 1, 0, changed=(1, 2)),
     ]
     codes = [(700 + kind, text) for kind, text in [dele(4), *ring, ins(9, 4, 9)]]
-    # the columns were added after the procedures were made
+    # the columns were added after the procedures had been created
     await here.subscribe("select", article=article)
     await apply_net(here, codes)
     assert await here.rows() == [
@@ -330,7 +330,7 @@ async def test_what_is_left_fails_with_its_own_error(here: Here) -> None:
 
 
 async def test_parents_and_children(here: Here) -> None:
-    """Foreign keys that hold for agents too: what refers to a row that comes or goes waits its turn."""
+    """If foreign keys apply to agents, rows and the rows that refer to them are applied in a valid order."""
     await here.subscribe(
         "create table parent (id int primary key, u int unique)", table="parent", article_id=6
     )
@@ -351,7 +351,7 @@ async def test_parents_and_children(here: Here) -> None:
         ],
     )
     assert await here.rows() == [(1, 3, 0), (2, 2, 0), (4, 4, 0)]
-    # a delete that would take children with it is not made, not even for a moment
+    # a delete that would cascade to children is never executed, not even temporarily
     ring = [(602, call(None, 4, 3, mask(2, 2))), (602, call(None, 3, 4, mask(2, 2)))]
     with pytest.raises(Exception, match="parent_u_key"):
         await apply_net(here, ring)

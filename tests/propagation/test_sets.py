@@ -1,4 +1,4 @@
-"""A run of calls as one statement: the same as one by one, or nothing and -1."""
+"""A run of calls as one statement has the same effect as the single calls, or none and returns -1."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FORMATS = ["CALL", "SCALL", "MCALL", "XCALL"]
 
 
 def update(form: str, old: tuple[object, ...], new: tuple[object, ...]) -> list[object]:
-    """The call that makes `old` into `new`."""
+    """Return the arguments of the call that changes `old` to `new`."""
     changed = [n for n, (a, b) in enumerate(zip(old, new, strict=True), 1) if a != b]
     sent = [value if n in changed or form == "MCALL" else None for n, value in enumerate(new, 1)]
     match form:
@@ -56,7 +56,7 @@ async def test_a_run_is_as_good_as_its_calls(here: Here, form: str) -> None:
 async def test_a_run_that_is_no_set_changes_nothing(
     here: Here, form: str, steps: list[tuple[tuple[object, ...], tuple[object, ...]]]
 ) -> None:
-    """A value that moves on may be met in the wrong order by a set: then it is -1 as well, or right."""
+    """If a value moves to another row, a set either returns -1 or applies all calls correctly."""
     await here.subscribe(TABLE, methods={"upd": form})
     await here.apply_set("ins", (1, "a", 1), (2, "b", 2), (3, "c", 3))
     before = await here.rows()
@@ -69,7 +69,7 @@ async def test_a_run_that_is_no_set_changes_nothing(
 
 @pytest.mark.parametrize("form", FORMATS)
 async def test_a_key_several_times(here: Here, form: str) -> None:
-    """The last of the calls that set the same columns does all that the others did."""
+    """Of several calls that set the same columns of a row, it is enough to apply the last."""
     await here.subscribe(TABLE, methods={"upd": form})
     await here.apply_set("ins", (1, "a", 1), (2, "b", 2))
     steps = [((1, f"{n}", 1), (1, f"{n + 1}", 1)) for n in range(100)]
@@ -80,7 +80,7 @@ async def test_a_key_several_times(here: Here, form: str) -> None:
 
 @pytest.mark.parametrize("form", ["SCALL", "MCALL"])
 async def test_a_key_several_times_with_other_columns(here: Here, form: str) -> None:
-    """What is left of a row's calls has its turns in the order of the calls."""
+    """Several calls for a row that set different columns are applied in the order of the calls."""
     await here.subscribe(TABLE, methods={"upd": form})
     await here.apply_set("ins", (1, "a", 1), (2, "b", 2))
     steps = [
@@ -96,7 +96,7 @@ async def test_a_key_several_times_with_other_columns(here: Here, form: str) -> 
 
 @pytest.mark.parametrize("form", FORMATS)
 async def test_a_key_that_leaves_and_one_that_comes(here: Here, form: str) -> None:
-    """The second call for key 1 is about the row that had key 2."""
+    """A set is refused if a second call for key 1 concerns the row that had key 2 before."""
     await here.subscribe(TABLE, methods={"upd": form})
     await here.apply_set("ins", (1, "a", 1), (2, "b", 2))
     steps = [
@@ -113,7 +113,7 @@ async def test_a_key_that_leaves_and_one_that_comes(here: Here, form: str) -> No
 
 @pytest.mark.parametrize("table", ["t", "p1"])
 async def test_a_key_several_times_where_somebody_counts(here: Here, table: str) -> None:
-    """A trigger that is not NOT FOR REPLICATION, of a partition too, sees every call."""
+    """A trigger that is not NOT FOR REPLICATION, also one of a partition, fires for every call."""
     await here.subscribe(
         "create table t (id int primary key, name text) partition by range (id);"
         " create table p1 partition of t default"
@@ -132,7 +132,7 @@ async def test_a_key_several_times_where_somebody_counts(here: Here, table: str)
 
 @pytest.mark.parametrize("form", ["SCALL", "MCALL"])
 async def test_a_key_that_is_said_to_change_and_does_not(here: Here, form: str) -> None:
-    """Where the log has no old rows every bit is set: it is a set all the same."""
+    """If the log has no old rows, every bit is set; calls that keep the key still form a set."""
     await here.subscribe(TABLE, methods={"upd": form})
     await here.apply_set("ins", (1, "a", 1), (2, "b", 2))
     everything = mask(3, 1, 2, 3)
@@ -153,14 +153,14 @@ async def test_duplicates_and_rows_that_are_gone(here: Here) -> None:
 
 
 async def test_other_errors_are_not_hidden(here: Here) -> None:
-    """What would fail one by one in the same way fails at once."""
+    """An error that a single call would raise is raised by a set too."""
     await here.subscribe("create table t (id int primary key, n int check (n > 0))")
     with pytest.raises(Exception, match="violates check constraint"):
         await here.apply_set("ins", (1, 1), (2, -1))
 
 
 async def test_a_replaced_procedure_is_called_for_every_row(here: Here) -> None:
-    """A set would pass by what the user has put in place of the default."""
+    """A set would bypass a procedure that the user has replaced, so the calls are made one by one."""
     await here.subscribe(TABLE)
     await here.admin.execute(
         "create or replace function sp_msins_t(c1 int, c2 text, c3 int) returns void language plpgsql as "
@@ -173,7 +173,7 @@ async def test_a_replaced_procedure_is_called_for_every_row(here: Here) -> None:
 
 @pytest.mark.parametrize("form", FORMATS)
 async def test_a_key_that_moves_twice(here: Here, form: str) -> None:
-    """The seed's pk 1 -> 2 -> 3: in the Publisher's order it works, in the other it is 20598."""
+    """The seed's key change 1 -> 2 -> 3 works in the Publisher's order, and is 20598 in reverse order."""
     await here.subscribe(TABLE, methods={"upd": form})
     first = update(form, (1, "a", 1), (2, "a", 1))
     second = update(form, (2, "a", 1), (3, "a", 1))
@@ -196,7 +196,7 @@ async def test_a_key_of_several_columns_changes_in_part(here: Here) -> None:
 
 
 async def test_a_key_may_be_equal_and_yet_another_text(here: Here) -> None:
-    """1.0 becomes 1.00: the bit is set, or the value is simply written."""
+    """A key that changes from 1.0 to 1.00 is written, with its bit or without a bitmask."""
     for form in FORMATS:
         await here.subscribe(
             "drop table if exists t cascade; create table t (id numeric primary key)",
@@ -214,10 +214,10 @@ async def test_a_key_may_be_equal_and_yet_another_text(here: Here) -> None:
 
 
 _values = st.tuples(st.sampled_from(["a", "b", None]), st.none() | st.integers(1, 9))
-#: Mostly rows that are there, and keys that stay.
+#: Mostly existing rows, and keys that do not change.
 _old_keys = st.sampled_from([1, 2, 3, 1, 2, 3, 1, 2, 3, 4])
 _moves = st.sampled_from([0] * 9 + [1])
-#: Which column an update leaves alone.
+#: The column that an update leaves unchanged.
 _stays = st.sampled_from([0, 0, 1, 2])
 _runs = st.one_of(
     st.tuples(
@@ -240,8 +240,11 @@ _runs = st.one_of(
 
 @pytest.mark.parametrize("form", ["CALL", "SCALL"])
 async def test_drawn_runs(here: Here, form: str) -> None:
-    """Whatever a set does, its calls one by one do too, and without an error; unless a value was in their
-    way that is gone in the end."""
+    """A set has the same effect as its single calls, and none of them fails.
+
+    The exception is an update that, as a single call, violates a unique key because of a value that
+    a later call of the set removes.
+    """
     await here.subscribe(TABLE, methods={"upd": form})
     drawn: list[tuple[str, list[Any]]] = []
 

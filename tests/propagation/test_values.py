@@ -1,4 +1,4 @@
-"""Values of every class arrive as they are, whatever tables and columns are called."""
+"""Values of all types arrive unchanged, whatever the names of tables and columns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.propagation.here import Here, mask
 from twopc import names
 from twopc.articles import Article
 
-#: Type, a value, another one; each as the log has it.
+#: Type, a value and another value, as they are in the log.
 CLASSES = [
     ("smallint", "-7", "7"),
     ("bigint", "9223372036854775807", "0"),
@@ -60,7 +60,7 @@ COUNT = len(CLASSES)
 
 @pytest.mark.parametrize("upd", ["CALL", "SCALL", "MCALL", "XCALL"])
 async def test_every_class_of_values(here: Here, upd: str) -> None:
-    """Inserted, changed, set to NULL (which a bitmask tells from not changed), and not changed."""
+    """Values are inserted, updated, left unchanged, and set to NULL, which a bitmask distinguishes from unchanged."""
     definitions = ", ".join(f"c{n} {kind}" for n, (kind, _, _) in enumerate(CLASSES, 1))
     await here.subscribe(
         f"{TYPES} create table t (id int primary key, {definitions})", methods={"upd": upd}
@@ -77,7 +77,7 @@ async def test_every_class_of_values(here: Here, upd: str) -> None:
     await expect(here, 2, nothing)
     await here.apply_set("ins", *[[key, *second] for key in range(10, 20)])
     if upd == "SCALL":
-        # no column at all, then the one in the middle: what is not sent is left alone
+        # no column at all, then one in the middle: columns that are not sent remain unchanged
         bits = mask(COUNT + 1)
         await here.apply("upd", 1, *[None] * COUNT, 1, bits)
         await expect(here, 1, first)
@@ -87,7 +87,7 @@ async def test_every_class_of_values(here: Here, upd: str) -> None:
 
 
 def update(form: str, old: list[str | None], new: list[str | None]) -> list[object]:
-    """All of row 1 changes but its key."""
+    """Return the arguments of a call that changes all columns of row 1 but its key."""
     bits = mask(COUNT + 1, *range(2, COUNT + 2))
     match form:
         case "CALL":
@@ -101,7 +101,7 @@ def update(form: str, old: list[str | None], new: list[str | None]) -> list[obje
 
 
 async def expect(here: Here, key: int, values: list[str | None]) -> None:
-    """The row holds these values, as PostgreSQL reads them."""
+    """Assert that the row holds these values, as PostgreSQL reads them."""
     for (kind, _, _), place, value in zip(CLASSES, range(1, COUNT + 1), values, strict=True):
         base = {"must": "integer", "code": "text"}.get(kind, kind)
         cursor = await here.admin.execute(
@@ -112,7 +112,7 @@ async def expect(here: Here, key: int, values: list[str | None]) -> None:
 
 
 async def test_hostile_names(here: Here) -> None:
-    """Columns called like parameters, variables and keywords, and a table that needs quotes."""
+    """Columns named like parameters, variables and keywords work, as does a table whose name needs quotes."""
     columns = [
         "pkc1", "c2", "c1", "bitmap", "old_c1", "c", "t", "rows", "done", "command", "held", "call", "user",
         'say "hi"', "%s", "{}", "$1", "ä b", "x" * 63, "new_row", "msrepl",
@@ -129,7 +129,7 @@ async def test_hostile_names(here: Here) -> None:
 
 
 async def exercise(here: Here, article: Article, table: str) -> None:
-    """Every kind of call on a table of text columns, one by one and as a set."""
+    """Make every kind of call on a table of text columns, one by one and as a set."""
     count = len(article.columns)
     row = [f"v{n}" for n in range(count)]
     await here.apply("ins", *row)
@@ -152,7 +152,7 @@ async def exercise(here: Here, article: Article, table: str) -> None:
 
 
 async def test_generated_and_own_columns(here: Here) -> None:
-    """What the Subscriber computes, numbers and fills itself."""
+    """Columns that the Subscriber generates, numbers or fills itself get their values there."""
     await here.subscribe(
         """
         create table t (
@@ -180,7 +180,7 @@ async def test_generated_and_own_columns(here: Here) -> None:
         (1, 8, 1, 1, 4, None, role, 3),
         (5, 100, 3, 15, 16, "A", role, 1),
     ]
-    # the identity gives its own numbers still, and cannot be changed
+    # the sequence of the identity column is not affected, and the column cannot be changed
     assert await here.rows("pg_sequences", "last_value, sequencename") == [
         (3, "t_place_seq"), (None, "t_id_seq"),
     ]  # fmt: skip
@@ -190,7 +190,7 @@ async def test_generated_and_own_columns(here: Here) -> None:
 
 
 async def test_a_column_that_only_the_publisher_generates(here: Here) -> None:
-    """It never travels: the procedures work it out."""
+    """A column that only the Publisher generates is not sent: the procedures compute it."""
     await here.subscribe(
         "create table t (c1 int, pkc1 int primary key, area int generated always as (c1 * pkc1) stored)"
     )
@@ -206,7 +206,7 @@ async def test_a_column_that_only_the_publisher_generates(here: Here) -> None:
 
 
 async def test_partitions(here: Here) -> None:
-    """Rows find their partition, and another one when they change."""
+    """Rows are inserted into their partition, and move to another one when their key changes."""
     await here.subscribe(
         "create table t (id int, year int, n int, primary key (id, year)) partition by range (year);"
         "create table t_1 partition of t for values from (0) to (10);"

@@ -1,4 +1,4 @@
-"""The seed's own example: the default procedures of AdventureWorks' Vendor, in PostgreSQL's language."""
+"""The example of the seed: the default procedures of AdventureWorks' Vendor, for PostgreSQL."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def shown(script: str) -> str:
 
 
 def test_their_names_and_parameters() -> None:
-    """Named by schema and table; c1 to c8, then the key, then a bitmask of two bytes."""
+    """Procedures are named by schema and table; c1 to c8 precede the key and a bitmask of two bytes."""
     heads = [
         re.search(r"create function (\S+)\((.*?)\) returns void", shown(script), re.S)
         for script in SCRIPTS
@@ -34,7 +34,7 @@ def test_their_names_and_parameters() -> None:
 
 
 def test_the_update_sets_what_the_bitmask_says() -> None:
-    """Column 2 goes by bit 2 of the first byte and so on, the eighth by 128; the key by 1 where it is set."""
+    """Columns 2 to 8 are set by bits 2 to 128 of the first byte, and the key by bit 1 if it changes."""
     with_key, without_key = re.findall(
         r"update .*? set\n(.*?)where (.*?);", shown(SCRIPTS[1]), re.S
     )
@@ -59,7 +59,7 @@ def test_update_and_delete_look_for_their_row() -> None:
 
 
 async def test_the_example_at_work(here: Here) -> None:
-    """A new credit rating travels as one value, the key and the bitmask 0x0800."""
+    """A new credit rating is sent as one value, the key and the bitmask 0x0800."""
     definitions = ", ".join(f"{name} {kind}" for name, _, kind in COLUMNS)
     await here.subscribe(
         f"create schema purchasing; create table purchasing.vendor ({definitions}, primary key (vendorid))",
@@ -71,7 +71,7 @@ async def test_the_example_at_work(here: Here) -> None:
     )
     assert mask(8, 4).hex() == "0800"
     await here.apply("upd", None, None, None, 2, None, None, None, None, 43659, mask(8, 4))
-    # NULL that was sent, and NULL that stands for nothing
+    # a NULL that is sent, and a NULL that stands for an unchanged value
     await here.apply("upd", None, None, None, None, None, None, None, None, 43659, mask(8, 6, 8))
     assert await here.rows(
         "purchasing.vendor", "vendorid, name, creditrating, activeflag, modifieddate"
@@ -85,7 +85,7 @@ async def test_the_example_at_work(here: Here) -> None:
 
 
 async def test_called_by_name(here: Here) -> None:
-    """Whoever calls it by hand leaves out what does not change, as the original's calls do."""
+    """A manual call by parameter names may omit unchanged values, as in the original."""
     await here.subscribe("create table t (id int primary key, a text, b text)")
     await here.apply("ins", 1, "a", "b")
     await here.admin.execute(r"select sp_msupd_t(c3 => 'new', pkc1 => 1, bitmap => '\x04')")

@@ -1,4 +1,4 @@
-"""From the Publisher's log to the Subscriber's procedures, with every part in between."""
+"""Changes from the Publisher's log to the Subscriber's procedures, through every part in between."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TABLE = "create table item (id int primary key, name text unique, n int)"
 
 
 async def published(make_topology: MakeTopology, *rows: str, **propagate: str) -> Topology:
-    """A topology of two Subscribers with one article."""
+    """Return a topology of two Subscribers with one article."""
     topology = await make_topology()
     await topology.execute("pub", TABLE)
     for row in rows:
@@ -26,7 +26,7 @@ async def published(make_topology: MakeTopology, *rows: str, **propagate: str) -
 
 
 async def test_a_procedure_that_ends_the_transaction(make_topology: MakeTopology) -> None:
-    """Found out when it is called: the agent stops, names it, and says what to do."""
+    """A procedure that ends the transaction fails when called: the agent stops, names it, and gives advice."""
     topology = await published(make_topology, "1, 'a', 1", dele="CALL ends")
     create = "create or replace procedure ends(int) language plpgsql as $$ begin delete from item where id = $1;"
     for subscriber in topology.subscribers:
@@ -48,7 +48,7 @@ async def test_a_procedure_that_ends_the_transaction(make_topology: MakeTopology
 
 
 async def test_altered_and_regenerated(make_topology: MakeTopology) -> None:
-    """Delivered, altered at all ends, regenerated, and delivered again; a replaced procedure until then."""
+    """After all ends are altered and regenerated, delivery continues; a replaced procedure is in use until then."""
     topology = await published(make_topology, "1, 'a', 1", "2, 'b', 2", upd="MCALL")
     for subscriber in topology.subscribers:
         await topology.subscribe(subscriber)
@@ -77,7 +77,7 @@ async def test_altered_and_regenerated(make_topology: MakeTopology) -> None:
 
 
 async def test_altered_at_a_subscriber_only(make_topology: MakeTopology) -> None:
-    """What the procedures no longer find is said with what to do about it."""
+    """An error caused by a table that was altered only at the Subscriber names the command to run."""
     topology = await published(make_topology, "1, 'a', 1")
     for subscriber in topology.subscribers:
         await topology.subscribe(subscriber)
@@ -96,7 +96,7 @@ async def test_altered_at_a_subscriber_only(make_topology: MakeTopology) -> None
 async def test_own_rows_that_are_newer_than_what_is_delivered(
     make_topology: MakeTopology, upd: str
 ) -> None:
-    """Insert, delete, insert of a key, and of a unique value: the Publisher's two, then the Subscriber's."""
+    """The Subscriber's rows may reuse a key and a unique value that the Publisher has used and freed."""
     topology = await published(make_topology, "1, 'a', 1", upd=upd)
     for subscriber in topology.subscribers:
         await topology.subscribe(subscriber)

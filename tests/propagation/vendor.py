@@ -1,11 +1,11 @@
-"""AdventureWorks' Vendor, the example of the seed."""
+"""AdventureWorks' Vendor, the seed's example."""
 
 from __future__ import annotations
 
 from twopc.articles import Article, Column
 from twopc.subscriber.propagation.calls import SubscriberSide
 
-#: Column, the seed's type, ours.
+#: Column, the seed's type, PostgreSQL's type.
 COLUMNS = (
     ("vendorid", "int", "integer"),
     ("accountnumber", "nvarchar(15)", "character varying(15)"),

@@ -1,4 +1,4 @@
-"""What the catalogs of a database hold, in words that compare: for tests that nothing is left behind."""
+"""The content of a database's catalogs as text, for tests that all objects are removed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.fix_topology import MakeTopology
 from twopc import names
 from twopc.sim.topology import Topology
 
-#: One line per fact; dropped columns leave no trace here, as they leave none in a dump.
+#: One line per fact. Dropped columns do not appear, as they do not in a dump.
 _FACTS = """
 select format('relation %s.%s %s %s %s %s rls=%s owner=%s', n.nspname, c.relname, c.relkind, c.relpersistence,
               c.relreplident, c.reloptions, c.relrowsecurity, c.relowner::regrole)
@@ -90,12 +90,12 @@ order by 1
 
 
 async def snapshot(topology: Topology, node: str) -> set[str]:
-    """Every fact about the database of a node."""
+    """Return all facts about a node's database."""
     return {line for (line,) in await topology.execute(node, _FACTS)}
 
 
 async def rows(topology: Topology, node: str, *tables: str) -> dict[str, list[tuple[Any, ...]]]:
-    """The rows of tables, by their text."""
+    """Return the rows of tables as text."""
     return {
         table: await topology.execute(node, f"select t::text from {table} as t order by 1")
         for table in tables
@@ -128,7 +128,7 @@ EVERYTHING = (
 
 
 async def make_everything(make_topology: MakeTopology, **options: Any) -> Any:
-    """A topology whose Publisher has tables with all that tables may have."""
+    """Create a topology whose Publisher's tables have every kind of column, constraint and object."""
     topology = await make_topology(**options)
     reader = names.role("app", topology.name)
     for statement in EVERYTHING:

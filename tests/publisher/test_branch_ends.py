@@ -1,4 +1,4 @@
-"""A branch that ends between a sync procedure's last look at a row and its look for branches."""
+"""A branch that ends between a sync procedure's last search for a row and its search for branches."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ create trigger pause after update or delete on account for each statement execut
     ["update account set balance = 1 where id = 60", "delete from account where id = 60"],
 )
 async def test_it_is_no_conflict(make_pair: MakePair, statement: str) -> None:
-    """The row was not there at the second try, and no branch is prepared any more: it is there now."""
+    """The row is missing at the second attempt, and no branch is prepared any more: another attempt finds it."""
     pair = await make_pair(TABLE, ROWS, PAUSE, publish=["account"])
     await pair.begin()
     await pair.execute("insert into account values (60, 100)")

@@ -1,4 +1,4 @@
-"""DDL on a published or subscribed table: stale objects say so, and are mended."""
+"""DDL on a published or subscribed table makes articles stale, until they are regenerated."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ CHANGES = (
 
 
 async def make(make_pair: MakePair, *more: str, **options: Any) -> Pair:
-    """A published table with some rows."""
+    """Return a pair with a published table and some rows."""
     return await make_pair(ITEM, ROWS, *more, publish=["item"], **options)
 
 
 async def ddl(pair: Pair, *statements: str, nodes: tuple[str, ...] = ("pub", "sub1")) -> None:
-    """The same DDL at the nodes."""
+    """Execute the same DDL at the nodes."""
     for node in nodes:
         for statement in statements:
             await pair.topology.execute(node, statement)
 
 
 async def assert_stale(pair: Pair, place: str, *changes: str) -> None:
-    """Every change is refused with the place, the table and the remedy."""
+    """Assert that every change is refused with an error that names the place, the table and the remedy."""
     for change in changes or CHANGES:
         error = await pair.refused(change)
         assert error.sqlstate == "55000"
@@ -64,7 +64,7 @@ ALTERATIONS = [
 
 @pytest.mark.parametrize("alteration", ALTERATIONS)
 async def test_altered_at_both_ends(make_pair: MakePair, alteration: str) -> None:
-    """Refused until `regenerate`; from then on all works, with the new structure."""
+    """Changes are refused until `regenerate`, and then work with the new structure."""
     if "not null" in alteration or "identity" in alteration:
         pair = await make(make_pair, "update item set extra = id")
         alteration = alteration.replace("extra add", "extra set not null, alter column extra add")
@@ -72,7 +72,7 @@ async def test_altered_at_both_ends(make_pair: MakePair, alteration: str) -> Non
         pair = await make(make_pair)
     await ddl(pair, alteration, nodes=("pub",))
     await assert_stale(pair, "Publisher")
-    if "identity" not in alteration:  # a Subscriber's column makes no numbers of its own
+    if "identity" not in alteration:  # a Subscriber's column must not generate numbers
         await ddl(pair, alteration, nodes=("sub1",))
         await assert_stale(pair, "Subscriber")
 
@@ -85,14 +85,14 @@ async def test_altered_at_both_ends(make_pair: MakePair, alteration: str) -> Non
 
 
 async def test_altered_at_one_end_only(make_pair: MakePair) -> None:
-    """Nothing is mended by halves: the Subscriber's table must match first."""
+    """Regenerating is refused until the Subscriber's table matches the Publisher's."""
     pair = await make(make_pair)
     await ddl(pair, "alter table item add column more text", nodes=("pub",))
     with pytest.raises(SubscriptionError, match=r"has no column 'more' .*ADD COLUMN"):
         await pair.topology.regenerate("item")
     await assert_stale(pair, "Publisher")
 
-    # a column of the Subscriber's own is its own business
+    # a column that only the Subscriber has does not matter
     await ddl(pair, "alter table item drop column more", nodes=("pub",))
     await ddl(pair, "alter table item add column mine text default 'm'", nodes=("sub1",))
     await pair.topology.regenerate("item")
@@ -102,7 +102,7 @@ async def test_altered_at_one_end_only(make_pair: MakePair) -> None:
 
 
 async def test_regenerated_at_the_publisher_only(make_pair: MakePair) -> None:
-    """Rows of the old shape are not taken for those of the new one, even if they would fit."""
+    """Rows of the old shape are not used as rows of the new one, even if their types match."""
     pair = await make(make_pair)
     await ddl(
         pair,
@@ -125,7 +125,7 @@ async def test_regenerated_at_the_publisher_only(make_pair: MakePair) -> None:
 
 
 async def test_renamed_table(make_pair: MakePair) -> None:
-    """Objects take the new name; nothing of the old one is left."""
+    """After a rename, objects have the new name, and none with the old name are left."""
     pair = await make(make_pair)
     await ddl(pair, "alter table item rename to thing", nodes=("pub",))
     await assert_stale(pair, "Publisher")
@@ -153,7 +153,7 @@ async def test_renamed_table(make_pair: MakePair) -> None:
 
 
 async def test_ddl_that_is_rolled_back(make_pair: MakePair) -> None:
-    """Stale only if the DDL commits; within its transaction already."""
+    """An article is stale within the transaction of the DDL, and remains so only if it commits."""
     pair = await make(make_pair)
     for node in ("pub", "sub1"):
         async with await psycopg.AsyncConnection.connect(pair.topology.node(node).dsn) as other:
@@ -172,7 +172,7 @@ async def test_ddl_that_is_rolled_back(make_pair: MakePair) -> None:
 @pytest.mark.parametrize("node", ["pub", "sub1"])
 @pytest.mark.parametrize("level", ["repeatable read", "serializable"])
 async def test_ddl_behind_a_snapshot(make_topology: MakeTopology, level: str, node: str) -> None:
-    """Whose snapshot is older than the article begins again, and is refused then."""
+    """DDL whose snapshot is older than the article fails with a serialization failure, and is refused when repeated."""
     topology = await make_topology(subscribers=("sub1",))
     await topology.execute("pub", ITEM)
     async with await AsyncConnection.connect(topology.node(node).dsn) as session:
@@ -190,7 +190,7 @@ async def test_ddl_behind_a_snapshot(make_topology: MakeTopology, level: str, no
         await session.rollback()
         await session.execute(f"set transaction isolation level {level}".encode())
         await session.execute("create table elsewhere (id serial)")
-        # nobody waits for another's DDL
+        # DDL of two sessions does not wait for each other
         await topology.execute(
             node,
             f"begin isolation level {level}; set local lock_timeout = '10s'; "
@@ -200,7 +200,7 @@ async def test_ddl_behind_a_snapshot(make_topology: MakeTopology, level: str, no
 
 
 async def test_ddl_takes_no_numbers_of_articles(make_topology: MakeTopology) -> None:
-    """They are few, and anybody may make a table."""
+    """DDL uses no article ids, because they are few and any role may create tables."""
     topology = await make_topology()
     await topology.execute("pub", ITEM)
     await topology.execute("pub", ITEM.replace("item", "other"))
@@ -213,7 +213,7 @@ async def test_ddl_takes_no_numbers_of_articles(make_topology: MakeTopology) -> 
 
 
 async def test_ddl_by_an_ordinary_owner(make_pair: MakePair) -> None:
-    """A table's owner has no rights on our objects; the guard works all the same."""
+    """The DDL guard works for a table's owner, who has no privileges on our objects."""
     pair = await make(make_pair)
     for node in ("pub", "sub1"):
         topology = pair.topology
@@ -234,7 +234,7 @@ async def test_ddl_by_an_ordinary_owner(make_pair: MakePair) -> None:
 
 
 async def test_ddl_elsewhere_makes_nothing_stale(make_pair: MakePair) -> None:
-    """Other tables, ordinary indexes, comments, statistics, views, grants and storage are not structure."""
+    """Other tables, ordinary indexes, comments, statistics, views, grants and storage do not make an article stale."""
     pair = await make(make_pair)
     await ddl(
         pair,
@@ -262,7 +262,7 @@ async def test_ddl_elsewhere_makes_nothing_stale(make_pair: MakePair) -> None:
     "event", ["drop table item", "drop table item cascade", "drop schema public cascade"]
 )
 async def test_dropped_table(make_pair: MakePair, event: str) -> None:
-    """The Publisher's table is gone: that is said, and unpublishing cleans up."""
+    """If the Publisher's table was dropped, the error says so, and unpublishing cleans up."""
     pair = await make(make_pair)
     await ddl(pair, event, nodes=("pub",))
     await assert_stale(pair, "Publisher")
@@ -280,7 +280,7 @@ async def test_dropped_table(make_pair: MakePair, event: str) -> None:
 
 
 async def test_table_made_again_under_the_same_name(make_pair: MakePair) -> None:
-    """It is another table; the old article is taken back first."""
+    """A table created again is another table: the old article must be unpublished first."""
     pair = await make(make_pair)
     await pair.app.close()
     await pair.topology.unsubscribe("sub1")
@@ -307,7 +307,7 @@ async def test_table_made_again_under_the_same_name(make_pair: MakePair) -> None
 async def test_what_can_no_longer_be_published(
     make_pair: MakePair, alteration: str, problem: str
 ) -> None:
-    """`regenerate` says why; taking the alteration back helps."""
+    """`regenerate` names the reason, until the alteration is undone."""
     pair = await make(make_pair)
     await ddl(pair, alteration, nodes=("pub",))
     await assert_stale(pair, "Publisher")
@@ -317,7 +317,7 @@ async def test_what_can_no_longer_be_published(
 
 
 async def test_a_published_table_stays_in_the_log(make_pair: MakePair) -> None:
-    """PostgreSQL itself refuses what would take the table's changes out of the log."""
+    """PostgreSQL refuses commands that would exclude the table's changes from the WAL."""
     pair = await make(make_pair)
     with pytest.raises(psycopg.Error, match="to unlogged because it is part of a publication"):
         await pair.topology.execute("pub", "alter table item set unlogged")
@@ -342,7 +342,7 @@ async def test_a_published_table_stays_in_the_log(make_pair: MakePair) -> None:
 async def test_what_would_let_changes_pass_unseen(
     make_pair: MakePair, node: str, alteration: str
 ) -> None:
-    """Refused at once, at either end; everything works on."""
+    """Commands that would let changes bypass replication are refused at either end, which continues to work."""
     pair = await make(make_pair)
     with pytest.raises(psycopg.errors.DependentObjectsStillExist) as caught:
         await ddl(pair, alteration, nodes=(node,))
@@ -355,7 +355,7 @@ async def test_what_would_let_changes_pass_unseen(
 
 
 async def test_new_trigger(make_pair: MakePair) -> None:
-    """A trigger of the user's may change what comes back, so the objects are made again."""
+    """A new trigger makes the article stale, because it may change the values that are returned."""
     pair = await make(make_pair)
     await ddl(
         pair,
@@ -374,7 +374,7 @@ async def test_new_trigger(make_pair: MakePair) -> None:
 
 
 async def test_chosen_columns(make_pair: MakePair) -> None:
-    """A choice of columns follows renames, ignores new columns, and notices what is gone."""
+    """A column filter follows renames, ignores new columns, and reports dropped ones."""
     pair = await make_pair(
         ITEM,
         ROWS,
@@ -398,7 +398,7 @@ async def test_chosen_columns(make_pair: MakePair) -> None:
 
 
 async def test_neighbours(make_pair: MakePair) -> None:
-    """A renamed parent stands in its children's procedures, and the other way round."""
+    """Procedures follow a renamed column of a child table, whose foreign key they use."""
     pair = await make_pair(
         "create table parent (id int primary key, name text)",
         "create table child (id int primary key, parent int references parent on delete cascade)",
@@ -415,7 +415,7 @@ async def test_neighbours(make_pair: MakePair) -> None:
 
 
 async def test_partitions(make_pair: MakePair) -> None:
-    """A partition that comes or goes makes the article stale: TRUNCATE of it would pass unseen."""
+    """Attaching or detaching a partition makes the article stale, because TRUNCATE of it would not be detected."""
     pair = await make_pair(
         "create table item (id int primary key, name text, price int) partition by range (id)",
         "create table item_1 partition of item for values from (0) to (100)",
@@ -439,7 +439,7 @@ async def test_partitions(make_pair: MakePair) -> None:
 
 
 async def test_partitions_of_partitions(make_pair: MakePair) -> None:
-    """At any depth."""
+    """The same applies to partitions at any depth."""
     pair = await make_pair(
         "create table item (id int primary key, name text, price int) partition by range (id)",
         "create table item_1 partition of item for values from (0) to (100) partition by range (id)",
@@ -469,7 +469,7 @@ async def test_partitions_of_partitions(make_pair: MakePair) -> None:
 
 
 async def test_regenerate_changes_nothing_that_fits(make_pair: MakePair) -> None:
-    """It may be run at any time."""
+    """Regenerating an article that is not stale changes nothing."""
     pair = await make(make_pair)
     await pair.topology.regenerate("item")
     await pair.topology.regenerate("item")

@@ -1,4 +1,4 @@
-"""Column filters and row filters: what a Subscriber gets, may write, and never sees."""
+"""Column filters and row filters: which data a Subscriber receives, can change, and cannot see."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ CUSTOMER = """create table customer (
 ROWS = """insert into customer (name, region, secret) values
     ('a', 'west', 's1'), ('b', 'west', 's2'), ('c', 'east', 's3'), ('d', null, 's4')"""
 WEST = "region = 'west'"
-#: Of what changes the table at the Publisher.
+#: The routines that change the table at the Publisher.
 BODIES = """select proname, md5(prosrc) from pg_proc
     where pronamespace = 'msrepl'::regnamespace and proname ~ '_customer$' order by 1"""
 
 
 async def assert_not_in_partition(pair: Pair, statement: str, key: dict[str, Any]) -> None:
-    """The original's 21034, with the key of the first such row."""
+    """Assert that a statement is refused with the original's 21034 and the key of the first such row."""
     error = await pair.refused(statement)
     assert error.sqlstate == "23514"
     told = json.loads(str(error.diag.message_detail))
@@ -37,7 +37,7 @@ async def assert_not_in_partition(pair: Pair, statement: str, key: dict[str, Any
 
 
 async def held(pair: Pair) -> list[tuple[Any, ...]]:
-    """What the Subscriber holds of its partition must be what the Publisher holds of it."""
+    """Assert that the Subscriber and the Publisher have the same rows of the partition, and return them."""
     columns = [
         c.name for c in (await publication.articles(await pair.topology.admin("pub")))[0].columns
     ]
@@ -50,7 +50,7 @@ async def held(pair: Pair) -> list[tuple[Any, ...]]:
 
 
 async def test_column_filter(make_pair: MakePair) -> None:
-    """Unpublished columns are not copied, are left alone by changes, and get defaults."""
+    """Unpublished columns are not copied, are not affected by changes, and get their defaults."""
     pair = await make_pair(
         CUSTOMER, ROWS, publish=[{"table": "customer", "columns": ["id", "name", "credit"]}]
     )
@@ -84,7 +84,7 @@ async def test_column_filter(make_pair: MakePair) -> None:
 
 
 async def test_a_change_of_an_unpublished_column_is_a_change(make_pair: MakePair) -> None:
-    """As in the original, the version is that of the whole row."""
+    """A change of an unpublished column renews the row version, as in the original."""
     pair = await make_pair(
         CUSTOMER, ROWS, publish=[{"table": "customer", "columns": ["id", "name", "credit"]}]
     )
@@ -98,7 +98,7 @@ async def test_a_change_of_an_unpublished_column_is_a_change(make_pair: MakePair
 
 
 async def test_no_error_shows_an_unpublished_column(make_pair: MakePair) -> None:
-    """PostgreSQL prints the failing row of a CHECK: only columns that the procedures may read."""
+    """The failing row that PostgreSQL prints for a CHECK has only columns that the procedures may read."""
     pair = await make_pair(
         CUSTOMER,
         ROWS,
@@ -114,7 +114,7 @@ async def test_no_error_shows_an_unpublished_column(make_pair: MakePair) -> None
 
 
 async def test_row_filter(make_pair: MakePair) -> None:
-    """The initial copy holds the partition; inside it everything works."""
+    """The initial copy holds the partition's rows, and only changes within the partition are accepted."""
     pair = await make_pair(
         CUSTOMER, ROWS, publish=[{"table": "customer", "row_filter": WEST}], at_subscriber=()
     )
@@ -144,7 +144,7 @@ async def test_row_filter(make_pair: MakePair) -> None:
 
 
 async def test_rows_outside_are_not_shown(make_pair: MakePair) -> None:
-    """A key that is taken by a row outside is told, nothing of the row is; a row that left is missing."""
+    """A key conflict with a row outside the partition is reported without the row; a row that left it is missing."""
     pair = await make_pair(CUSTOMER, ROWS, publish=[{"table": "customer", "row_filter": WEST}])
 
     for statement, kind in (
@@ -191,7 +191,7 @@ async def test_rows_outside_are_not_shown(make_pair: MakePair) -> None:
     ],
 )
 async def test_filters_of_many_kinds(make_pair: MakePair, row_filter: str) -> None:
-    """Generated and unpublished columns, functions, subqueries without tables: all hold for stored rows."""
+    """Filters with generated or unpublished columns, functions or subqueries without tables apply to stored rows."""
     pair = await make_pair(
         CUSTOMER,
         "create schema own",
@@ -225,7 +225,7 @@ async def test_filters_of_many_kinds(make_pair: MakePair, row_filter: str) -> No
 
 
 async def test_trigger_that_moves_a_row_out(make_pair: MakePair) -> None:
-    """What counts is the row as the Publisher stores it."""
+    """The filter applies to the row as the Publisher stores it."""
     pair = await make_pair(
         CUSTOMER,
         ROWS,
@@ -265,7 +265,7 @@ async def test_trigger_that_moves_a_row_out(make_pair: MakePair) -> None:
 async def test_wrong_filter(
     make_topology: MakeTopology, columns: list[str] | None, row_filter: str | None, problem: str
 ) -> None:
-    """Refused with the reason, and nothing is left behind."""
+    """A wrong filter is refused with the reason, and no objects remain."""
     topology = await make_topology(subscribers=())
     await topology.execute("pub", CUSTOMER)
     await topology.execute("pub", "create table other (id int primary key)")
@@ -282,7 +282,7 @@ async def test_wrong_filter(
 
 
 async def test_unique_key_with_an_unpublished_column(make_topology: MakeTopology) -> None:
-    """21347: the Subscriber could not tell what it clashes with."""
+    """Such a key is refused with 21347, because the Subscriber could not detect a conflict."""
     topology = await make_topology(subscribers=())
     await topology.execute(
         "pub", "create table t (id int primary key, a int, b int, unique (a, b))"
@@ -292,7 +292,7 @@ async def test_unique_key_with_an_unpublished_column(make_topology: MakeTopology
 
 
 async def test_a_part_of_an_article(make_topology: MakeTopology) -> None:
-    """A Subscriber with a filter of its own may write no other rows either; the others are free."""
+    """A Subscriber with its own filter can only write rows within it; others are not restricted."""
     topology = await make_topology(subscribers=("west", "all"))
     await topology.execute("pub", CUSTOMER)
     await topology.execute("pub", ROWS)
@@ -312,7 +312,7 @@ async def test_a_part_of_an_article(make_topology: MakeTopology) -> None:
     )
     await assert_not_in_partition(west, "update customer set credit = 1000 where id = 1", {"id": 1})
     await west.run("update customer set rank = 1 where id = 1", "delete from customer where id = 2")
-    # a row that it cannot see is in its way: refused, and not shown
+    # a row outside its partition has the same key: the insert is refused, and the row is not shown
     error = await west.refused("insert into customer (id, name, region) values (3, 'x', 'west')")
     assert json.loads(str(error.diag.message_detail))["publisher_row"] is None
 
@@ -338,7 +338,7 @@ async def test_a_part_of_an_article(make_topology: MakeTopology) -> None:
 
 
 async def test_columns_that_nobody_reads(make_topology: MakeTopology) -> None:
-    """The role of the table may read what is published and what the filter names, and no other column."""
+    """The table's role can read published columns and those that the filter uses, and no others."""
     topology = await make_topology()
     await topology.execute("pub", CUSTOMER)
     await topology.publish("customer", columns=["id", "name", "credit"], row_filter=WEST)
@@ -351,7 +351,7 @@ async def test_columns_that_nobody_reads(make_topology: MakeTopology) -> None:
 
 
 async def test_a_part_that_is_taken_back(make_topology: MakeTopology) -> None:
-    """Nothing looks at its filter any more: the role of the table has lost the rights to what only that filter reads."""
+    """When the only filtered subscription ends, its filter and the privileges that it needed are removed."""
     topology = await make_topology(subscribers=("west", "all"))
     await topology.execute("pub", CUSTOMER)
     await topology.execute("pub", ROWS)

@@ -1,4 +1,4 @@
-"""A role that may create objects in the schema of published tables runs no code with rights of ours."""
+"""A role that can create objects in the schema of published tables cannot run code with our privileges."""
 
 from __future__ import annotations
 
@@ -37,19 +37,21 @@ begin
 end $$;
 create trigger note before insert or update on app.account for each row execute function app.note();
 """
-"""Keys and values of types for which pg_catalog has no operators of exactly those, and a trigger of a user's
-that finds a function by its schema."""
+"""Tables with key and value types for which pg_catalog has no exact operators.
+
+A trigger of the user finds a function by its search path.
+"""
 
 
 async def stranger_at(topology: Topology, node: str, schema: str) -> psycopg.AsyncConnection[Any]:
-    """A session of the application's role, which may create objects in the schema."""
+    """Return a session of the application's role, which can create objects in the schema."""
     there = topology.node(node)
     await topology.execute(node, f'grant usage, create on schema {schema} to "{there.app_role}"')
     return await psycopg.AsyncConnection.connect(there.app_dsn, autocommit=True)
 
 
 async def everything(pair: Pair) -> None:
-    """Every kind of statement and of refusal."""
+    """Execute every kind of statement, and cause every kind of refusal."""
     await pair.run(
         "insert into parent values ('p', 1), ('q', 2), ('r', 3), ('s', 4)",
         "insert into account select 'a' || g, 'a', 'c' || g, array[g], g, '{}', 'p' from generate_series(1, 9) g",
@@ -88,10 +90,10 @@ async def everything(pair: Pair) -> None:
 
 @pytest.mark.parametrize("laid", ["before", "after"])
 async def test_sync_procedures(make_topology: MakeTopology, laid: str) -> None:
-    """Whatever is done and refused, whether the traps were laid before publication or later.
+    """No trap is executed by any change or refusal, whether it was created before or after publishing.
 
-    A trigger's own operators are found in the schema if nobody strange might create any when the table was
-    published.
+    A trigger finds operators in its schema if no other role could create any there when the
+    table was published.
     """
     topology = await make_topology(subscribers=("sub1",))
     own = "app.write_note" if laid == "before" else "write_note"
@@ -131,7 +133,7 @@ async def test_sync_procedures(make_topology: MakeTopology, laid: str) -> None:
 
 
 async def test_agents_and_validation(make_topology: MakeTopology) -> None:
-    """Traps in schema public of both databases, which is in the search path of every role."""
+    """Traps in schema public of both databases, which is in every role's search path, are not executed."""
     topology = await make_topology(subscribers=("sub1",))
     await topology.execute(
         "pub", TABLES.replace("app.", "public.").replace(" write_note(", " public.write_note(")
@@ -145,7 +147,7 @@ async def test_agents_and_validation(make_topology: MakeTopology) -> None:
             await traps(stranger, "public", "public.kind", "public.account")
         await topology.execute(
             name, "set search_path = pg_catalog, pg_temp"
-        )  # what administrators do
+        )  # as administrators do
 
     many = "select 'a' || g, 'a', 'c' || g, array[g], g, '{}', 'p' from generate_series(1, 99) g"
     for statement in (
@@ -155,7 +157,7 @@ async def test_agents_and_validation(make_topology: MakeTopology) -> None:
         "update public.account set id = 'b' || id where id <= 'a5'",
         "update public.parent set n = n + 1",
         "delete from public.account where id > 'a9'",
-        # unique values change places, which takes the net of them
+        # unique values that are exchanged, which requires the net effect
         "begin; set constraints all deferred; update public.account set code = 'c' where id = 'a6';"
         " update public.account set code = 'a6' where id = 'a7'; commit",
     ):

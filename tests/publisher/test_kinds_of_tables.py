@@ -1,4 +1,4 @@
-"""Tables of every kind: keys, names and columns of all sorts, changed from a Subscriber."""
+"""Changes at a Subscriber of tables with all kinds of keys, names and columns."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ AT_SUBSCRIBER = (
 
 @contextmanager
 def about(what: str) -> Iterator[None]:
-    """A failure within says what it was about."""
+    """Add a note to any exception that is raised within the block."""
     try:
         yield
     except BaseException as error:
@@ -60,7 +60,7 @@ def about(what: str) -> Iterator[None]:
 
 
 async def test_key_of_any_type(make_pair: MakePair) -> None:
-    """A row is found again by its key, whatever that is made of, and the key itself may change."""
+    """A row is found by a key of any type, and the key itself can be changed."""
     tables = [f"item_{place}" for place in range(len(KEYS))]
     pair = await make_pair(
         *TYPES,
@@ -89,7 +89,7 @@ async def test_key_of_any_type(make_pair: MakePair) -> None:
 
 
 async def test_composite_key(make_pair: MakePair) -> None:
-    """Three columns of three types, in another order than in the table."""
+    """A key can have three columns of three types, in another order than in the table."""
     pair = await make_pair(
         'create table line (a int, "B b" date, c text, note text, primary key (c, a, "B b"))',
         "insert into line select g, date '2024-01-01' + g, 'c' || g, 'n' from generate_series(1, 5) as g",
@@ -107,14 +107,14 @@ async def test_composite_key(make_pair: MakePair) -> None:
     assert error.sqlstate == "22012"
 
 
-#: Words that stand in our own functions.
+#: Names of variables in our functions.
 FAMILIAR = """
     t r u c o v h n x held sync branch sites n1 k1 o1 c1 inside shown sent done again bad stored violated
     detail old new news olds salt changed arguments step queued transaction call marker inserted deleted
     user select group new_rows old_rows found gid xid calls context message key image name names sqlstate
     kept waited shape place later lower rank pending originator participants
 """
-#: Characters that mean something to SQL, to format strings, to psycopg or to dollar quoting.
+#: Names with characters that are special in SQL, format strings, psycopg or dollar quoting.
 STRANGE = [
     *(
         'a "b"',
@@ -148,12 +148,12 @@ HOSTILE = [*FAMILIAR.split(), *STRANGE]
 
 
 def quoted(name: str) -> str:
-    """The name as an SQL identifier."""
+    """Return the name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 async def test_hostile_column_names(make_pair: MakePair) -> None:
-    """No column can be mistaken for a variable of ours, nor end a string, nor be read as SQL."""
+    """No column name is mistaken for a variable of our functions, ends a string, or is executed as SQL."""
     columns = ", ".join(f"{quoted(name)} text default 'd'" for name in HOSTILE)
     pair = await make_pair(
         f"create table odd (id int primary key, {columns})",
@@ -182,7 +182,7 @@ async def test_hostile_column_names(make_pair: MakePair) -> None:
 
 
 async def test_hostile_table_and_schema_names(make_pair: MakePair) -> None:
-    """The same for the table, its schema and its constraints."""
+    """Tables, schemas and constraints can have such names as well."""
     hostile = [*STRANGE, "t", "held", "sync", "select", "user"]
     schemas = {name: f"s{name}"[:31] for name in hostile}
     tables = {name: f"{quoted(schemas[name])}.{quoted(name)}" for name in hostile}
@@ -217,7 +217,7 @@ async def test_hostile_table_and_schema_names(make_pair: MakePair) -> None:
 
 
 async def test_names_longer_than_the_server_keeps(make_pair: MakePair) -> None:
-    """A name over 63 bytes means the table that the server made of it."""
+    """A name over 63 bytes refers to the table whose name the server has truncated."""
     name = "é" * 40
     pair = await make_pair(f"create table {name} (id int primary key)", publish=[name])
 
@@ -228,7 +228,7 @@ async def test_names_longer_than_the_server_keeps(make_pair: MakePair) -> None:
 
 
 async def test_names_that_would_meet_in_one_object(make_pair: MakePair) -> None:
-    """public.a_b and a.b, a__b and so on: each has procedures and triggers of its own."""
+    """Tables such as public.a_b, a.b and a__b have separate procedures and triggers."""
     tables = [
         ("public", "a_b"), ("a", "b"), ("public", "a__b"), ("a_", "b"), ("a", "_b"),
         ("public", "x" * 63), ("public", "x" * 62), ("public", "x" * 61 + "y"), ("x" * 60, "x" * 60),
@@ -253,7 +253,7 @@ async def test_names_that_would_meet_in_one_object(make_pair: MakePair) -> None:
 
 @pytest.mark.parametrize("count", [101, 246, 1000])
 async def test_many_columns(make_pair: MakePair, count: int) -> None:
-    """More columns than a procedure may have parameters, up to what a table may have."""
+    """A table may have more columns than a procedure can have parameters, up to PostgreSQL's limit."""
     columns = ", ".join(f"c{place} int default {place}" for place in range(1, count))
     pair = await make_pair(
         f"create table wide (id int primary key, {columns})",
@@ -271,7 +271,7 @@ async def test_many_columns(make_pair: MakePair, count: int) -> None:
 
 
 async def test_deferrable_and_other_unique_keys(make_pair: MakePair) -> None:
-    """The copy has the Publisher's unique keys as they are, so k = k + 1 works where it worked there."""
+    """The copy has the Publisher's unique keys with their options, so k = k + 1 works as it does there."""
     pair = await make_pair(
         """create table seat (id int primary key deferrable, place int unique deferrable initially deferred,
             code text, who text, constraint one_code unique nulls not distinct (code))""",
@@ -293,13 +293,13 @@ async def test_deferrable_and_other_unique_keys(make_pair: MakePair) -> None:
 
 
 async def check_same_after(pair: Pair, table: str, *statements: str) -> None:
-    """Run statements and compare the ends."""
+    """Run statements, and assert that both ends are equal."""
     await pair.run(*statements)
     await pair.same(table)
 
 
 async def test_values_that_the_publisher_makes(make_pair: MakePair) -> None:
-    """Identity, serial and sequence defaults are the Publisher's; other defaults are copied."""
+    """The Publisher evaluates identity columns and sequence defaults; other defaults are copied."""
     pair = await make_pair(
         "create sequence own increment by 7",
         "create schema other",

@@ -1,4 +1,4 @@
-"""What the sync procedures refuse, and the facts that come with a refusal."""
+"""Refusals by the sync procedures, and the facts that each contains."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROWS = "insert into account select g, 'c' || g, 'o' || g, 100 from generate_seri
 
 
 def facts(error: psycopg.Error) -> dict[str, Any]:
-    """The JSON object in DETAIL; the exception made of it must agree."""
+    """Return the JSON object in DETAIL, after checking that the exception made of it agrees."""
     detail = str(error.diag.message_detail)
     found = json.loads(detail)
     made = from_sqlstate(str(error.sqlstate), str(error), detail=detail)
@@ -31,13 +31,13 @@ def facts(error: psycopg.Error) -> dict[str, Any]:
 
 
 async def versions(pair: Pair, key: int) -> tuple[str, str]:
-    """The row version of an account at the Publisher and at the Subscriber."""
+    """Return the row version of an account at the Publisher and at the Subscriber."""
     there, here = await pair.rows(f"select msrepl_tran_version::text from account where id = {key}")
     return there[0][0], here[0][0]
 
 
 async def at_publisher(pair: Pair, *statements: str) -> None:
-    """What somebody at the Publisher does."""
+    """Execute statements of another session at the Publisher."""
     for statement in statements:
         await pair.topology.execute("pub", statement)
 
@@ -76,7 +76,7 @@ async def at_publisher(pair: Pair, *statements: str) -> None:
 async def test_kinds(
     make_pair: MakePair, publisher: str, subscriber: str, kind: str, sqlstate: str, shipping: str
 ) -> None:
-    """Each kind of refusal with its facts, and no trace of the transaction at either end."""
+    """Each kind of refusal reports its facts, and leaves no change at either end."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await at_publisher(pair, publisher)
     before = await pair.rows("select t::text from account as t order by 1")
@@ -94,7 +94,7 @@ async def test_kinds(
 
 
 async def test_facts_of_a_stale_row(make_pair: MakePair) -> None:
-    """The first row that does not match: its key, both versions and what the Publisher holds."""
+    """A refusal names the first stale row: its key, both versions and the Publisher's row."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await at_publisher(pair, "update account set owner = 'p', balance = 7 where id = 3")
     there, here = await versions(pair, 3)
@@ -113,7 +113,7 @@ async def test_facts_of_a_stale_row(make_pair: MakePair) -> None:
 
 
 async def test_facts_of_a_clash(make_pair: MakePair) -> None:
-    """Both constraints are named, and the row that is in the way is shown."""
+    """All violated constraints are named, and the conflicting row is shown."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await at_publisher(pair, "insert into account values (50, 'x', 'p', 5)")
 
@@ -131,7 +131,7 @@ async def test_facts_of_a_clash(make_pair: MakePair) -> None:
 
 
 async def test_clash_with_a_key_that_only_the_publisher_knows(make_pair: MakePair) -> None:
-    """Unique indexes over expressions or parts, and exclusions, are named too."""
+    """Unique indexes on expressions, partial unique indexes and exclusion constraints are named as well."""
     pair = await make_pair(
         "create table room (id int primary key, name text, during int4range, open boolean)",
         "insert into room values (1, 'Blue', '[1,5)', true)",
@@ -164,7 +164,7 @@ async def test_clash_with_a_key_that_only_the_publisher_knows(make_pair: MakePai
 
 
 async def test_one_stale_row_of_many(make_pair: MakePair) -> None:
-    """A statement of a thousand rows and a transaction of several statements: all or nothing."""
+    """One stale row causes a statement of 1,000 rows, or a transaction of several statements, to fail as a whole."""
     pair = await make_pair(
         "create table item (id int primary key, v int)",
         "insert into item select g, 0 from generate_series(1, 1000) as g",
@@ -187,7 +187,7 @@ async def test_one_stale_row_of_many(make_pair: MakePair) -> None:
 
 
 async def test_aba(make_pair: MakePair) -> None:
-    """A value that went away and came back is still another version."""
+    """A row that was changed and changed back has another version, so the stale copy is refused."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await at_publisher(
         pair,
@@ -210,7 +210,7 @@ async def test_aba(make_pair: MakePair) -> None:
 
 
 async def test_a_trigger_of_the_publisher_keeps_rows(make_pair: MakePair) -> None:
-    """A BEFORE trigger that passes a row over is not called a conflict."""
+    """A BEFORE trigger that skips a row causes an error of another kind than a conflict."""
     pair = await make_pair(
         "create table item (id int primary key, v int)",
         "insert into item values (1, 1), (2, 2)",
@@ -251,7 +251,7 @@ async def test_a_trigger_of_the_publisher_keeps_rows(make_pair: MakePair) -> Non
 async def test_behind_a_branch_that_is_finished_here_and_prepared_there(
     make_pair: MakePair, first: str, second: str
 ) -> None:
-    """No false conflict: the Publisher's procedure waits for the branch, and succeeds."""
+    """The Publisher's procedure waits for the prepared branch, and succeeds without a false conflict."""
     pair = await make_pair(
         ACCOUNT, ROWS, "update account set boss = 1 where id = 2", publish=["account"]
     )
@@ -274,7 +274,7 @@ async def test_behind_a_branch_that_is_finished_here_and_prepared_there(
 
 
 async def test_behind_a_branch_that_nobody_finishes(make_pair: MakePair) -> None:
-    """The wait for it is bounded like any other, and names it."""
+    """The wait for a prepared branch that is never finished ends at the lock timeout, and the error names it."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"], lock_timeout_ms=50)
     await pair.begin()
     await pair.execute("insert into account values (60, 'new')")
@@ -291,7 +291,7 @@ async def test_behind_a_branch_that_nobody_finishes(make_pair: MakePair) -> None
         assert f"{gid}:pub, which was not finished within 50ms" in str(error)
         made = from_sqlstate("55P03", str(error), detail=str(error.diag.message_detail or ""))
         assert isinstance(made, LockTimeoutError)
-    # another table's changes do not wait for it, nor do those that find what they need
+    # changes of another table do not wait for it, nor do changes whose rows exist
     await pair.run("update account set balance = 1 where id = 5")
     await at_publisher(pair, f"commit prepared '{gid}:pub'")
     await pair.run("update account set balance = 1 where id = 60")
@@ -299,7 +299,7 @@ async def test_behind_a_branch_that_nobody_finishes(make_pair: MakePair) -> None
 
 
 async def test_behind_a_branch_that_is_rolled_back(make_pair: MakePair) -> None:
-    """Waiting for a change that does not happen ends well too."""
+    """If a transaction that is waited for rolls back, the change succeeds."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     async with await psycopg.AsyncConnection.connect(pair.topology.node("pub").dsn) as other:
         await other.execute("update account set balance = 0 where id = 1")
@@ -321,7 +321,7 @@ async def test_behind_a_branch_that_is_rolled_back(make_pair: MakePair) -> None:
     ],
 )
 async def test_lock_wait_is_bounded(make_pair: MakePair, statement: str) -> None:
-    """A row locked at the Publisher: the wait ends by itself, and says what it was for."""
+    """The wait for a row lock at the Publisher ends at the lock timeout, and the error names the table."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"], lock_timeout_ms=50)
     async with await psycopg.AsyncConnection.connect(pair.topology.node("pub").dsn) as other:
         await other.execute("select from account where id = 1 for update")
@@ -337,7 +337,7 @@ async def test_lock_wait_is_bounded(make_pair: MakePair, statement: str) -> None
 
 
 async def test_two_subscribers_race_for_one_row(make_topology: MakeTopology) -> None:
-    """Both change it at the same moment; exactly one wins, whatever the order."""
+    """If two Subscribers change a row at the same time, exactly one of them succeeds."""
     topology = await make_topology(subscribers=("sub1", "sub2"))
     await topology.execute("pub", ACCOUNT)
     await topology.execute("pub", ROWS)
@@ -368,7 +368,7 @@ async def test_two_subscribers_race_for_one_row(make_topology: MakeTopology) -> 
 
 
 async def test_repeatable_read(make_pair: MakePair) -> None:
-    """At a stricter level a concurrent change is PostgreSQL's own serialization failure."""
+    """At REPEATABLE READ, a concurrent change causes PostgreSQL's own serialization failure."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin(isolation="repeatable read")
     await pair.execute("update account set balance = 1 where id = 2")

@@ -1,4 +1,4 @@
-"""What a table's owner does to it: nothing that we need of it is switched off, and nobody finds a way past it."""
+"""DDL by a table's owner: it cannot disable objects that replication needs, nor bypass them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PARTITIONED = (
 ROWS = "insert into item values (1, 1), (2, 2)"
 MINE = "create function mine() returns trigger language plpgsql as $$ begin return null; end $$;"
 
-#: Table, end and statements.
+#: Table, node and statements, the last of which is refused.
 SWITCHES = {
     "a version that is not renewed in the replica role": (PLAIN, "pub", "alter table item enable trigger user"),
     "a version that is not renewed in a partition": (
@@ -48,7 +48,7 @@ SWITCHES = {
 
 
 async def own(pair: Pair, node: str, *tables: str) -> psycopg.AsyncConnection[tuple[object, ...]]:
-    """A session of an ordinary role that owns the tables."""
+    """Return a session of an ordinary role that owns the tables."""
     role = pair.topology.node(node).app_role
     await pair.topology.execute(node, f'grant create on schema public to "{role}"')
     for table in tables:
@@ -58,7 +58,7 @@ async def own(pair: Pair, node: str, *tables: str) -> psycopg.AsyncConnection[tu
 
 @pytest.mark.parametrize("switch", SWITCHES)
 async def test_what_the_owner_may_not_do(make_pair: MakePair, switch: str) -> None:
-    """It is refused at once, says why, and everything works on."""
+    """The statement is refused at once with a reason, and replication continues to work."""
     table, node, statements = SWITCHES[switch]
     pair = await make_pair(table, ROWS, publish=["item"], at_subscriber=[table])
     tables = ["item"] if table == PLAIN else ["item", "item_1", "item_2"]
@@ -79,7 +79,7 @@ async def test_what_the_owner_may_not_do(make_pair: MakePair, switch: str) -> No
 async def test_a_column_renamed_by_another_command(
     make_pair: MakePair, node: str, kind: str
 ) -> None:
-    """PostgreSQL renames columns of a table by each of these: two might be exchanged."""
+    """PostgreSQL renames a table's columns by each of these commands, which could exchange two columns."""
     pair = await make_pair(PLAIN, ROWS, publish=["item"])
     await pair.topology.execute(node, f"alter {kind} item rename column v to w")
     error = await pair.refused("delete from item where id = 1")
@@ -100,7 +100,7 @@ ATTACHED = {
 
 @pytest.mark.parametrize("way", ATTACHED)
 async def test_a_new_partition_at_a_subscriber(make_pair: MakePair, way: str) -> None:
-    """A statement that names it fires no trigger of its parent's: it is refused until there are triggers."""
+    """A statement on a new partition fires no trigger of its parent, so it is refused until triggers exist."""
     pair = await make_pair(PARTITIONED, ROWS, publish=["item"], at_subscriber=[PARTITIONED])
     await pair.topology.execute("sub1", ATTACHED[way])
     found = await pair.topology.execute(
@@ -133,7 +133,7 @@ async def test_a_new_partition_at_a_subscriber(make_pair: MakePair, way: str) ->
 
 
 async def test_a_partition_that_is_detached(make_pair: MakePair) -> None:
-    """What is written to it afterwards is its own business; when it is back it is captured as before."""
+    """Changes of a detached partition are not replicated; after it is attached again they are captured as before."""
     pair = await make_pair(PARTITIONED, ROWS, publish=["item"], at_subscriber=[PARTITIONED])
     await pair.topology.execute("sub1", "grant all on item_1 to public")
     await pair.topology.execute("sub1", "alter table item detach partition item_1")
@@ -165,7 +165,7 @@ async def test_a_partition_that_is_detached(make_pair: MakePair) -> None:
 async def test_a_way_in_that_was_there_before(
     make_pair: MakePair, before: str, reason: str
 ) -> None:
-    """Such a table is not subscribed to."""
+    """A table with inheritance or rules cannot be subscribed to."""
     with pytest.raises(SubscriptionError, match=reason):
         await make_pair("create table item (id int primary key, v int)", publish=["item"], at_subscriber=[before])  # fmt: skip
 
@@ -175,7 +175,7 @@ async def test_a_way_in_that_was_there_before(
     ["create table young () inherits (item)", "create rule r as on update to item do instead nothing"],
 )  # fmt: skip
 async def test_a_way_in_that_comes_later(make_pair: MakePair, statement: str) -> None:
-    """The table takes no changes until it is gone, and is not regenerated with it."""
+    """Inheritance or a rule that is added later makes the table refuse changes until it is removed."""
     pair = await make_pair(PLAIN, ROWS, publish=["item"])
     await pair.topology.execute("sub1", statement)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""How a session has the server print things decides nothing: what is compared, or said again elsewhere, is pinned."""
+"""A session's output settings have no effect: values that are compared or sent elsewhere are in pinned formats."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ create table item (id int primary key, at timestamptz not null default '2026-02-
     ratio float8 default '0.12345678901234567'::float8, "select" int generated always as (id + 1) stored);
 create unique index item_late on item (day) where at > '2026-03-04 05:06:07+00'
 """
-#: Those of them that the catalogs' texts depend on, if nobody pins them.
+#: Default expressions, whose texts from the catalogs depend on settings unless these are pinned.
 DEFAULTS = """
 select a.attname::text, pg_get_expr(d.adbin, d.adrelid) from pg_attrdef d
 join pg_attribute a on (a.attrelid, a.attnum) = (d.adrelid, d.adnum)
@@ -20,7 +20,7 @@ where d.adrelid = 'item'::regclass and a.attname <> 'msrepl_tran_version' order 
 
 
 async def test_whoever_drops_a_table_makes_no_article_stale(make_pair: MakePair) -> None:
-    """A driver sets TimeZone, pg_dump quotes everything: the guard that looks at all tables runs in such sessions."""
+    """A DDL guard in a session with unusual settings, such as a driver's TimeZone, makes no article stale."""
     pair = await make_pair(ITEM, "insert into item values (1)", publish=["item"])
     for node, stale in (
         ("pub", "select stale from msrepl.sysarticles"),
@@ -38,7 +38,7 @@ async def test_whoever_drops_a_table_makes_no_article_stale(make_pair: MakePair)
 
 
 async def test_a_copy_is_made_alike_whatever_the_sites_print(make_topology: MakeTopology) -> None:
-    """What one site prints is said at the other, where a day and a month may be the other way round."""
+    """Values printed by one node keep their meaning at another, whose DateStyle has day and month in another order."""
     topology = await make_topology(subscribers=("sub1",))
     await topology.execute("pub", ITEM)
     plain = await topology.execute("pub", DEFAULTS)

@@ -1,4 +1,4 @@
-"""Publishing and unpublishing: the row version, rights, what is refused, and that nothing is left behind."""
+"""Publishing and unpublishing: row version, privileges, refusals, and complete removal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twopc.publisher import publication
 async def test_unpublishing_restores_the_table(
     make_topology: MakeTopology, order: tuple[str, str]
 ) -> None:
-    """Columns, triggers, grants, keys, replica identity and rows are what they were; no object is left."""
+    """Unpublishing restores columns, triggers, grants, keys, replica identity and rows, and drops all our objects."""
     topology = await make_everything(make_topology, subscribers=())
     tables = ("sales.customer", "sales.visit", "sales.log")
     before, held = await snapshot(topology, "pub"), await rows(topology, "pub", *tables)
@@ -36,7 +36,7 @@ async def test_unpublishing_restores_the_table(
 
 
 async def test_unpublishing_leaves_the_others(make_topology: MakeTopology) -> None:
-    """Rights and objects that another article needs stay."""
+    """Unpublishing keeps privileges and objects that another article needs."""
     topology = await make_everything(make_topology, subscribers=())
     connection = await topology.admin("pub")
     await publication.publish(connection, "sales", "customer")
@@ -47,7 +47,7 @@ async def test_unpublishing_leaves_the_others(make_topology: MakeTopology) -> No
 
 
 async def test_uninstall(make_topology: MakeTopology) -> None:
-    """Nothing of ours is left in a database that publishes nothing."""
+    """Uninstalling removes all our objects from a database that publishes nothing."""
     topology = await make_everything(make_topology, subscribers=())
     connection = await topology.admin("pub")
     await publication.publish(connection, "sales", "customer")
@@ -69,7 +69,7 @@ async def test_uninstall(make_topology: MakeTopology) -> None:
 
 
 async def test_unpublishing_while_subscribed(make_pair: MakePair) -> None:
-    """Refused: the Subscriber's triggers would call what is gone. The remedy names the Subscribers."""
+    """Unpublishing a subscribed table is refused with the Subscribers' names, because their triggers would fail."""
     pair = await make_pair("create table item (id int primary key)", publish=["item"])
     with pytest.raises(
         ArticleError, match=r"has subscriptions \(14046\): `twopc unsubscribe` sub1 first"
@@ -82,13 +82,13 @@ async def test_unpublishing_while_subscribed(make_pair: MakePair) -> None:
     assert await pair.topology.execute("pub", "select * from item") == [(1,)]
 
 
-# -- the row version ------------------------------------------------------------------------------
+# -- row version ----------------------------------------------------------------------------------
 
 VERSION = "select msrepl_tran_version::text from item where id = 1"
 
 
 async def test_row_version(make_topology: MakeTopology) -> None:
-    """Given by INSERT, renewed by UPDATE, whatever the statement says."""
+    """INSERT sets and UPDATE renews the row version, even if the statement contains another value."""
     topology = await make_topology(subscribers=())
     await topology.execute("pub", "create table item (id int primary key, v int)")
     await topology.execute("pub", "insert into item values (1, 1), (2, 2)")
@@ -115,7 +115,7 @@ async def test_row_version(make_topology: MakeTopology) -> None:
 
 
 async def test_row_version_beside_triggers_of_the_user(make_pair: MakePair) -> None:
-    """Triggers that fire before and after ours, by name, change nothing about it."""
+    """A user's triggers, which fire before or after ours by their names, do not affect the row version."""
     pair = await make_pair(
         "create table item (id int primary key, v int, n int default 0)",
         "insert into item values (1, 1)",
@@ -142,7 +142,7 @@ async def test_row_version_beside_triggers_of_the_user(make_pair: MakePair) -> N
 
 
 async def test_row_version_that_is_there_already(make_pair: MakePair) -> None:
-    """It is used, and stays when the table is unpublished."""
+    """An existing row version column is used, and is kept when the table is unpublished."""
     pair = await make_pair(
         "create table item (id int primary key, msrepl_tran_version uuid not null default gen_random_uuid(), v int)",
         "insert into item (id) values (1)",
@@ -168,7 +168,7 @@ async def test_row_version_that_is_there_already(make_pair: MakePair) -> None:
 async def test_row_version_of_another_kind(
     make_topology: MakeTopology, definition: str, problem: str
 ) -> None:
-    """A column of that name that cannot be the row version."""
+    """A column of this name that cannot be the row version is refused."""
     topology = await make_topology(subscribers=())
     await topology.execute("pub", f"create table item (id int primary key, {definition})")
     with pytest.raises(ArticleError, match=problem):

@@ -1,4 +1,4 @@
-"""ALTER TABLE may change rows and leave their versions: nothing is overwritten because of it."""
+"""ALTER TABLE can change rows without changing their versions; this must not cause lost updates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PARTITIONED = PLAIN + (
 ROWS = "insert into item select g, g from generate_series(1, 5) as g"
 CHANGE = "update item set note = 'changed' where id = 1"
 
-#: What changes rows, and at which ends: at one of them, or at both, where the rows then differ.
+#: Statements that rewrite rows, and whether they run at both ends, where the rows then differ.
 REWRITES = {
     "the same type": ("alter table item alter column v type int using v + 7", False),
     "another type": ("alter table item alter column v type bigint using v + (random() * 1e9)::int", True),
@@ -37,13 +37,13 @@ async def assert_stale(pair: Pair) -> None:
 @pytest.mark.parametrize("node", ["pub", "sub1"])
 @pytest.mark.parametrize("rewrite", REWRITES)
 async def test_rows_that_differ(make_pair: MakePair, rewrite: str, node: str, table: str) -> None:
-    """Nobody changes them through the subscription before they have the Publisher's values."""
+    """Rows that differ cannot be changed at the Subscriber before they have the Publisher's values."""
     definition = {"plain": PLAIN, "partitioned": PARTITIONED}[table]
     pair = await make_pair(definition, ROWS, publish=["item"], at_subscriber=[definition])
     statement, at_both = REWRITES[rewrite]
     for each in ("pub", "sub1") if at_both else (node,):
         await pair.topology.execute(each, statement)
-    # what is merely under way has another version, and is no difference
+    # a row with a change that is not yet delivered has another version, and is no difference
     await pair.topology.execute("pub", "update item set v = 50 where id = 5")
     await assert_stale(pair)
     with pytest.raises(
@@ -60,7 +60,7 @@ async def test_rows_that_differ(make_pair: MakePair, rewrite: str, node: str, ta
 
 
 async def test_rows_that_were_rewritten_alike(make_pair: MakePair) -> None:
-    """They are the same at both ends, and nothing has to be repaired."""
+    """Rows that are rewritten equally at both ends need no repair."""
     pair = await make_pair(PLAIN, ROWS, publish=["item"])
     for node in ("pub", "sub1"):
         await pair.topology.execute(node, "alter table item alter column v type int using v * 2")
@@ -71,7 +71,7 @@ async def test_rows_that_were_rewritten_alike(make_pair: MakePair) -> None:
 
 
 async def test_activate_lets_no_rewritten_row_through(make_pair: MakePair) -> None:
-    """It makes the triggers anew, too."""
+    """Activating, which also recreates the triggers, is refused if rows were rewritten."""
     pair = await make_pair(PLAIN, ROWS, publish=["item"])
     await pair.topology.execute("sub1", REWRITES["dropped and added"][0])
     with pytest.raises(SubscriptionError, match="same version"):
@@ -80,7 +80,7 @@ async def test_activate_lets_no_rewritten_row_through(make_pair: MakePair) -> No
 
 
 async def test_a_rewrite_that_is_rolled_back(make_pair: MakePair) -> None:
-    """Nothing has happened."""
+    """A rewrite that is rolled back has no effect."""
     pair = await make_pair(PLAIN, ROWS, publish=["item"])
     for node in ("pub", "sub1"):
         await pair.topology.execute(node, f"begin; {REWRITES['the same type'][0]}; rollback")
@@ -89,7 +89,7 @@ async def test_a_rewrite_that_is_rolled_back(make_pair: MakePair) -> None:
 
 
 async def test_rewrites_that_change_no_row(make_pair: MakePair) -> None:
-    """The table's file is another one, and that is all."""
+    """A command that only replaces the table's file has no effect."""
     pair = await make_pair(PLAIN, ROWS, publish=["item"])
     for node in ("pub", "sub1"):
         for statement in (
@@ -103,7 +103,7 @@ async def test_rewrites_that_change_no_row(make_pair: MakePair) -> None:
 
 
 async def test_a_rewrite_of_a_neighbour(make_pair: MakePair) -> None:
-    """Its rows are others, those that it refers to are what they were; so it is when it is published later."""
+    """A rewrite of a table, such as by publishing it later, does not affect the tables that it refers to."""
     neighbour = "; create table part (id int primary key, item int references item)"
     pair = await make_pair(PLAIN + neighbour, ROWS, publish=["item", "part"])
     await pair.run(CHANGE)
@@ -120,7 +120,7 @@ async def test_a_rewrite_of_a_neighbour(make_pair: MakePair) -> None:
     ],
 )
 async def test_rows_that_have_drifted(make_pair: MakePair, cause: str) -> None:
-    """They have other versions, and nothing is on its way to them: that is said at once, and can be repaired."""
+    """Rows with different versions and no change on the way are reported, and can be repaired."""
     pair = await make_pair(PLAIN, ROWS, publish=["item"])
     await pair.topology.execute("sub1", cause)
     for node in ("pub", "sub1"):

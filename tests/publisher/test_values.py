@@ -1,4 +1,4 @@
-"""Values of every type, changed at a Subscriber, arrive at the Publisher as they are."""
+"""Values of every type that are changed at a Subscriber arrive at the Publisher unchanged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TYPES = (
 )  # fmt: skip
 EXTENSIONS = ("create extension hstore", "create extension citext")
 
-#: Per type: values worth trying; NULL is tried with every one.
+#: Values to test for each type; NULL is tested with every type.
 VALUES: dict[str, list[str]] = {
     "smallint": ["0", "-32768", "32767"],
     "bigint": ["-9223372036854775808", "9223372036854775807"],
@@ -110,7 +110,7 @@ VALUES: dict[str, list[str]] = {
     "xml": ["""'<a b="c">&lt;x&gt; "y"</a>'""", "'text <b/>'"],
 }  # fmt: skip
 
-#: What an application may have set in its session.
+#: Settings that an application may have in its session.
 ODD_SETTINGS = {
     "DateStyle": "'SQL, DMY'",
     "TimeZone": "'Asia/Kathmandu'",
@@ -134,7 +134,7 @@ ODD_SETTINGS = {
 
 
 async def has_xml(topology: Any) -> bool:
-    """Whether the server was built with libxml."""
+    """Return whether the server was built with libxml."""
     found = await topology.execute(
         "pub", "select count(*) from pg_config() where name = 'CONFIGURE' and setting ~ 'libxml'"
     )
@@ -142,19 +142,19 @@ async def has_xml(topology: Any) -> bool:
 
 
 async def known_types(make_topology: Any) -> dict[str, list[str]]:
-    """The types that this server has."""
+    """Return the types that this server supports, with their values."""
     probe = await make_topology(subscribers=())
     return {t: v for t, v in VALUES.items() if t != "xml" or await has_xml(probe)}
 
 
 def everything(types: dict[str, list[str]]) -> str:
-    """A table with a column ``c<n>`` per type."""
+    """Return the definition of a table with a column ``c<n>`` for each type."""
     columns = ", ".join(f"c{place} {kind}" for place, kind in enumerate(types))
     return f"create table everything (id int primary key, {columns})"
 
 
 def rows_of(types: dict[str, list[str]]) -> list[str]:
-    """Each value of each type in some row, and a row of NULLs."""
+    """Return queries for rows that contain each value of each type, and a row of NULLs."""
     count = max(len(values) for values in types.values()) + 1
     rows = []
     for place in range(count):
@@ -171,7 +171,7 @@ def rows_of(types: dict[str, list[str]]) -> list[str]:
 async def test_every_type(
     make_pair: MakePair, make_topology: Any, shipping: str, odd: bool
 ) -> None:
-    """INSERT, UPDATE and DELETE of every value of every type, whatever the session has set."""
+    """INSERT, UPDATE and DELETE work for every value of every type, whatever the session's settings."""
     types = await known_types(make_topology)
     pair = await make_pair(
         *EXTENSIONS,
@@ -198,7 +198,7 @@ async def test_every_type(
     )
     assert len(await pair.same("everything")) == len(rows_of(types))
 
-    # every row takes the values of the row after it, and the last one NULLs
+    # each row gets the values of the next row, and the last one gets NULLs
     sources = ", ".join(f"s.{name}" for name in names)
     await pair.run(
         f"update public.everything as e set ({', '.join(names)}) = ({sources})"
@@ -213,7 +213,7 @@ async def test_every_type(
 
 
 async def test_initial_copy_of_every_type(make_pair: MakePair, make_topology: Any) -> None:
-    """What is there when a Subscriber comes arrives alike, in a table with the same definition."""
+    """Existing rows are copied unchanged to a new Subscriber, into a table with the same definition."""
     types = await known_types(make_topology)
     pair = await make_pair(
         *EXTENSIONS,
@@ -234,7 +234,7 @@ async def test_initial_copy_of_every_type(make_pair: MakePair, make_topology: An
 
 
 async def test_null_wherever_it_may_be(make_pair: MakePair) -> None:
-    """NULL in every column but the key, in unique keys and inside composites."""
+    """NULL works in every column but the key, in unique keys and inside composite values."""
     pair = await make_pair(
         "create type pairs as (a int, b int)",
         "create table gaps (id int primary key, a int unique, b text, c pairs, d int[], e json)",
@@ -253,7 +253,7 @@ async def test_null_wherever_it_may_be(make_pair: MakePair) -> None:
 
 
 async def test_large_value(make_pair: MakePair) -> None:
-    """A megabyte of quotes and backslashes, and a conflict over it that is still reported."""
+    """Values of a megabyte of quotes and backslashes are replicated, and a conflict over them is reported."""
     pair = await make_pair(
         "create table large (id int primary key, body text, raw bytea)",
         "insert into large values (1, 'x', 'y')",
@@ -271,7 +271,7 @@ async def test_large_value(make_pair: MakePair) -> None:
     assert error.sqlstate == "40001"
 
 
-#: Text that PostgreSQL takes: no NUL, no half of a surrogate pair.
+#: Text that PostgreSQL accepts: no NUL, no surrogates.
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30) | st.text(
     "\\'\"{}(),; \n\t%$:NULnul", max_size=12
 )
@@ -324,7 +324,7 @@ def _parameters(row: tuple[Any, ...]) -> list[Any]:
 
 
 async def test_any_values(make_pair: MakePair) -> None:
-    """Whatever values there are: written, changed and deleted, both ends are equal after each."""
+    """After each insert, update and delete of random values, both ends are equal."""
     pair = await make_pair(
         "create type twin as (a text, b text)",
         """create table anything (id int primary key, a text, b bytea, c float8, d float4, e numeric, f text[],
@@ -335,7 +335,7 @@ async def test_any_values(make_pair: MakePair) -> None:
 
 
 async def check_values(pair: Pair) -> None:
-    """Draw rows and try them; JSON may hold \\u0000, which jsonb refuses: those are passed over."""
+    """Draw rows, and replicate inserts, updates and deletes of them."""
     drawn: list[tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]] = []
 
     @settings(

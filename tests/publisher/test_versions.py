@@ -1,4 +1,4 @@
-"""No version of a row is ever used again, whoever writes: else a stale copy would pass the check."""
+"""No row version is ever used again, whoever writes; otherwise a stale copy would pass the check."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ PARTITIONED = (
     "create table item_2 partition of item for values from (100) to (200)"
 )
 ROWS = "insert into item values (1, 1), (2, 2)"
-#: A table whose rows may have to wait for each other has more triggers of ours.
+#: A table whose rows may have to wait for each other has additional triggers.
 DEFERRABLE = "create table item (id int primary key, v int, unique (id, v) deferrable)"
 TABLES = {"plain": PLAIN, "deferrable": DEFERRABLE, "partitioned": PARTITIONED}
 
-#: Statements that write back the version {0} that row 1 has had.
+#: Statements that write an earlier version {0} of row 1.
 WAYS = {
     "UPDATE": "update item set v = 77, msrepl_tran_version = '{0}' where id = 1",
     "UPDATE twice": "update item set v = 7 where id = 1;"
@@ -37,7 +37,7 @@ WAYS = {
     "another row": "update item set id = 50 where id = 1; insert into item values (1, 77, '{0}')",
     "COPY": "delete from item where id = 1; copy item from stdin",
 }
-#: What a writer may set, in the hope to be taken for somebody else.
+#: Settings with which a writer may try to appear as another role or process.
 SETTINGS = {
     "": "",
     "replica role": "set session_replication_role = replica;",
@@ -46,7 +46,7 @@ SETTINGS = {
 
 
 async def execute(connection: psycopg.AsyncConnection[Any], way: str, version: str) -> None:
-    """One of `WAYS`, statement by statement."""
+    """Execute one of `WAYS`, statement by statement."""
     for statement in way.split(";"):
         if "stdin" in statement:
             async with connection.cursor() as cursor, cursor.copy(statement.encode()) as copy:
@@ -65,7 +65,7 @@ async def version_of(pair: Pair, node: str) -> str:
 @pytest.mark.parametrize("table", ["plain", "partitioned"])
 @pytest.mark.parametrize("setting", SETTINGS)
 async def test_writers_at_the_publisher(make_pair: MakePair, table: str, setting: str) -> None:
-    """Whatever version the writer names, the row gets another, and the stale copy is refused."""
+    """A version that the writer specifies is replaced by a new one, and the stale copy is refused."""
     pair = await make_pair(TABLES[table], ROWS, publish=["item"])
     copied = await version_of(pair, "sub1")
     seen = {copied}
@@ -87,7 +87,7 @@ async def test_writers_at_the_publisher(make_pair: MakePair, table: str, setting
 
 @pytest.mark.parametrize("table", TABLES)
 async def test_writers_at_a_subscriber(make_pair: MakePair, table: str) -> None:
-    """A version that the Subscriber's application names is not taken there either."""
+    """A version that the Subscriber's application specifies is not used either."""
     definition = TABLES[table]
     pair = await make_pair(
         definition, ROWS, publish=["item"], at_subscriber=[definition] * (table == "partitioned")
@@ -109,7 +109,7 @@ async def test_writers_at_a_subscriber(make_pair: MakePair, table: str) -> None:
 
 @pytest.mark.parametrize("keys", ["", "deferrable"])
 async def test_rows_that_move_between_partitions(make_pair: MakePair, keys: str) -> None:
-    """They are inserted there, and are the same rows all the same: each new one pairs with its old one."""
+    """A row that moves to another partition is inserted there, and is still paired with its old row."""
     table = PARTITIONED
     if keys:
         table = table.replace("v int)", "v int, unique (id, v) deferrable)")
@@ -147,7 +147,7 @@ SET_BACK_TRIGGER = (
 
 @pytest.mark.parametrize("node", ["pub", "sub1"])
 async def test_triggers_of_the_user(make_pair: MakePair, node: str) -> None:
-    """A BEFORE trigger that puts an old version back fires before ours; one that would not is refused."""
+    """A BEFORE trigger that restores an old version fires before ours; one that would fire after it is refused."""
     pair = await make_pair(PLAIN, ROWS, publish=["item"])
     seen = {await version_of(pair, "pub")}
     await pair.topology.execute(node, SET_BACK + SET_BACK_TRIGGER.format("zzz"))
@@ -184,7 +184,7 @@ async def test_triggers_of_the_user(make_pair: MakePair, node: str) -> None:
 
 
 async def test_what_a_trigger_changes_in_rows_that_were_sent(make_pair: MakePair) -> None:
-    """An AFTER trigger that writes the old row back within a sync procedure gets a new version, too."""
+    """An AFTER trigger that writes the old version within a sync procedure also gets a new version."""
     pair = await make_pair(
         PLAIN,
         ROWS,
@@ -213,7 +213,7 @@ async def test_what_a_trigger_changes_in_rows_that_were_sent(make_pair: MakePair
 async def test_a_trigger_that_changes_rows_that_were_sent(
     make_pair: MakePair, table: str, events: str
 ) -> None:
-    """A BEFORE trigger of the Publisher's puts a version back that the row had some changes ago, in a sync procedure."""
+    """A BEFORE trigger of the Publisher that restores an old version in a sync procedure gets a new one."""
     trigger = SET_BACK_TRIGGER.format("back").replace("insert or update", events)
     pair = await make_pair(
         TABLES[table],

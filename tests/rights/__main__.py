@@ -1,4 +1,4 @@
-"""Writes docs/rights.md anew: ``python -m tests.rights``."""
+"""Generates docs/rights.md: ``python -m tests.rights``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "rights.md"
 
 
 async def main() -> None:
-    """Read the rights of a fresh topology, and write the page."""
+    """Read the privileges of a fresh topology, and write the page."""
     with EmbeddedServer.start() as server:
         async with one_of_everything(server) as topology:
             PAGE.write_text(await page(topology), encoding="utf-8")

@@ -1,7 +1,7 @@
-"""Who may do what, read from the catalogs of a fresh topology: docs/rights.md.
+"""The privileges of a fresh topology, read from the catalogs: the content of docs/rights.md.
 
-A topology with one of everything: a plain table, one whose rows come back from the Publisher, a routine; a
-Subscriber that updates and lets any client in, and one that reads only.
+The topology has a plain table, a table with values returned by the Publisher, and a routine. One of
+its Subscribers has immediate updating and any client; the other is read-only.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _SETTINGS = """
 select coalesce(g.rolname, 'PUBLIC'), p.parname || case a.privilege_type when 'SET' then '' else ' (system)' end
 from pg_parameter_acl as p, aclexplode(p.paracl) as a left join pg_roles as g on g.oid = a.grantee
 """
-#: Everything of ours and everything published: grantee, owner, what, privilege.
+#: Privileges on our objects and on published objects: grantee, owner, object, privilege.
 _OBJECTS = """
 with ours as (select oid from pg_namespace where nspname like 'msrepl%%'),
 object(owner, what, acl) as (
@@ -90,7 +90,7 @@ where n.nspname like 'msrepl%%' group by 1
 
 @asynccontextmanager
 async def one_of_everything(server: EmbeddedServer) -> AsyncIterator[Topology]:
-    """A fresh topology; it is taken away afterwards."""
+    """Create a fresh topology, and remove it afterwards."""
     async with Topology(server=server, subscribers=(UPDATING, READING)) as topology:
         await topology.execute("pub", _TABLES)
         await topology.publish("account")
@@ -103,7 +103,7 @@ async def one_of_everything(server: EmbeddedServer) -> AsyncIterator[Topology]:
 
 
 async def role_names(topology: Topology) -> dict[str, str]:
-    """What the roles of a topology are called in the page, by their names."""
+    """Return the page's names of the topology's roles, by role."""
     node = topology.node("pub")
     found = {
         node.app_role: "application",
@@ -134,7 +134,7 @@ async def role_names(topology: Topology) -> dict[str, str]:
 
 
 async def page(topology: Topology) -> str:
-    """The table in Markdown."""
+    """Return the page in Markdown."""
     known = await role_names(topology)
     lines = [_HEAD]
     ours = {"roles": [role for role, name in known.items() if name != "administrator"]}

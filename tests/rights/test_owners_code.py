@@ -1,4 +1,4 @@
-"""The owner of one subscribed table reaches nothing by what is evaluated when others write to it."""
+"""The owner of a subscribed table gains no privilege through code that is evaluated when other roles write to it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ALL = {"check", "domain", "index", "generated", "trigger"}
 async def trapped(
     make_topology: MakeTopology, *, profile: Profile | None = None, **options: Any
 ) -> Pair:
-    """A Subscriber whose table `item` is the application's, which has no right to `other`."""
+    """Return a Subscriber whose table `item` belongs to the application, which has no privilege on `other`."""
     topology = await make_topology(subscribers=("sub1",))
     pub, app = topology.publisher, topology.node("sub1").app_role
     for statement in (
@@ -64,7 +64,7 @@ async def trapped(
 
 
 async def nothing_reached(pair: Pair) -> dict[str, set[str]]:
-    """Assert that no attempt had success; returns who has evaluated what, and forgets it."""
+    """Assert that no attempt succeeded; return which role evaluated what, and delete the records."""
     reached = await pair.topology.execute(
         "sub1", "select distinct via, who, what, how from evil.reached order by 2, 3, 1"
     )
@@ -78,7 +78,7 @@ async def nothing_reached(pair: Pair) -> dict[str, set[str]]:
 
 
 async def test_what_comes_back(make_topology: MakeTopology) -> None:
-    """Rows that the Publisher stored otherwise are written by a role that can do nothing else."""
+    """Values returned by the Publisher are written by a role that has no other privilege."""
     pair = await trapped(make_topology)
     async with pair.app:
         await pair.run(
@@ -91,7 +91,8 @@ async def test_what_comes_back(make_topology: MakeTopology) -> None:
     assert not any("owner" in who for who in found)
 
 
-#: What the code may do to those who go on after it: its function, and what the next statement fails with.
+#: How the trap's code may affect its caller's later statements: its statements, and the
+#: error that follows.
 SABOTAGE = {
     "alters": (
         """
@@ -108,7 +109,7 @@ SABOTAGE = {
 
 @pytest.mark.parametrize("how", SABOTAGE)
 async def test_what_is_done_to_those_who_go_on(make_topology: MakeTopology, how: str) -> None:
-    """The table's role owns its functions and can alter them; a setting outlasts a call. Neither leads further."""
+    """Neither altering its own functions nor a setting that outlasts a call gives the table's role more privileges."""
     pair = await trapped(make_topology)
     doing, said = SABOTAGE[how]
     await pair.topology.execute("sub1", sabotage(doing))
@@ -122,7 +123,7 @@ async def test_what_is_done_to_those_who_go_on(make_topology: MakeTopology, how:
     assert not any("owner" in who for who in await nothing_reached(pair))
 
 
-#: What agents bring, and what of it evaluates the expressions.
+#: Statements at the Publisher, by how agents apply them; each evaluates the table's expressions.
 BROUGHT = {
     "one by one": "insert into item (id, name, amount) select g, 'x', g from generate_series(1, 3) g",
     "as a set": "insert into item (id, name, amount) select g, 'x', g from generate_series(100, 199) g",
@@ -133,7 +134,7 @@ BROUGHT = {
 
 @pytest.mark.parametrize("form", ["CALL", "SQL"])
 async def test_what_agents_bring(make_topology: MakeTopology, form: str) -> None:
-    """In whatever form: the agent's role evaluates nothing of the owner's."""
+    """In every call format, only the table's role evaluates the owner's code."""
     pair = await trapped(make_topology, propagate={"ins": form, "upd": form, "del": form})
     async with pair.app:
         for statement in BROUGHT.values():
@@ -145,13 +146,13 @@ async def test_what_agents_bring(make_topology: MakeTopology, form: str) -> None
 
 @pytest.mark.parametrize("how", SABOTAGE)
 async def test_what_is_done_to_an_agent(make_topology: MakeTopology, how: str) -> None:
-    """Neither what is altered nor what is set leads the agent, or the role of another table, further."""
+    """Neither altered functions nor settings give the code the privileges of the agent or of another table's role."""
     pair = await trapped(make_topology)
     doing, said = SABOTAGE[how]
     await pair.topology.execute("sub1", sabotage(doing))
     both = "begin; insert into item (id, name, amount) values ({0}, 'x', 1); insert into other values (1{0}, 1); commit"
     async with pair.app:
-        if how == "alters":  # what is called knows of it from the next statement on
+        if how == "alters":  # an altered function takes effect with the next statement
             await pair.topology.execute("pub", both.format(1))
             await pair.topology.sync()
         await pair.topology.execute("pub", both.format(2))
@@ -161,7 +162,7 @@ async def test_what_is_done_to_an_agent(make_topology: MakeTopology, how: str) -
 
 
 async def test_what_administrators_bring(make_topology: MakeTopology) -> None:
-    """Repairs, a copy made again, and one into a table that is there: a superuser evaluates nothing."""
+    """Repairs, reinitialising and copying into an existing table do not evaluate the owner's code as a superuser."""
     pair = await trapped(make_topology)
     topology = pair.topology
     await pair.app.close()
@@ -193,7 +194,7 @@ async def test_what_administrators_bring(make_topology: MakeTopology) -> None:
 
 
 async def test_a_path_that_comes_with_the_commit(make_topology: MakeTopology) -> None:
-    """Hidden until then behind SET LOCAL: the agent's next transaction does not look there."""
+    """A search path that SET LOCAL hides until the commit does not affect the agent's next transaction."""
     pair = await trapped(make_topology, profile=Profile(commit_batch_size=1))
     await pair.topology.execute(
         "sub1",

@@ -1,4 +1,4 @@
-"""The owner of one published table reaches nothing by what is evaluated when Subscribers change it."""
+"""The owner of a published table gains no privilege through code that is evaluated when Subscribers change it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OWN = """
 
 
 async def trapped(make_topology: MakeTopology) -> Pair:
-    """A Publisher whose table `item` is the application's, which has no right to `other`."""
+    """Return a Publisher whose table `item` belongs to the application, which has no privilege on `other`."""
     topology = await make_topology(subscribers=("sub1",))
     pub, app = topology.publisher, topology.node("pub").app_role
     for statement in (
@@ -42,7 +42,7 @@ async def trapped(make_topology: MakeTopology) -> Pair:
 
 
 async def nothing_reached(pair: Pair) -> dict[str, set[str]]:
-    """Assert that no attempt had success; returns who has evaluated what."""
+    """Assert that no attempt succeeded; return which role evaluated what."""
     query = "select distinct via, who, what, how from evil.reached order by 2, 3, 1"
     assert await pair.topology.execute("pub", query) == []
     found: dict[str, set[str]] = {}
@@ -52,7 +52,7 @@ async def nothing_reached(pair: Pair) -> dict[str, set[str]]:
 
 
 async def test_what_subscribers_change(make_topology: MakeTopology) -> None:
-    """Neither the owner of the sync procedures nor the link evaluates anything of the table's owner's."""
+    """Neither the owner of the sync procedures nor the link's role evaluates code of the table's owner."""
     pair = await trapped(make_topology)
     async with pair.app:
         await pair.run(
@@ -76,7 +76,7 @@ end loop;
 
 
 async def test_what_is_done_to_those_who_go_on(make_topology: MakeTopology) -> None:
-    """The table's role owns functions and can alter them."""
+    """The table's role gains no privilege by altering the functions that it owns."""
     pair = await trapped(make_topology)
     await pair.topology.execute("pub", sabotage(ALTERS))
     async with pair.app:
@@ -88,7 +88,7 @@ async def test_what_is_done_to_those_who_go_on(make_topology: MakeTopology) -> N
 
 
 async def test_a_path_that_comes_with_the_commit(make_topology: MakeTopology) -> None:
-    """Hidden until then behind SET LOCAL: what the link asks afterwards is not looked up there."""
+    """A search path that SET LOCAL hides until the commit does not affect the link's later queries."""
     pair = await trapped(make_topology)
     (link,) = await pair.topology.execute("pub", "select link_role from msrepl.syssubscriptions")
     await pair.topology.execute("pub", f'alter role "{link[0]}" set lock_timeout = 300')
@@ -127,7 +127,7 @@ insert into item select g, g, 'a ''quoted'', "text"' from generate_series(1, 9) 
 
 
 async def test_what_a_filter_calls(make_topology: MakeTopology) -> None:
-    """Nor does an administrator who copies, compares or repairs rows of a filtered article."""
+    """An administrator who copies, compares or repairs rows does not evaluate the functions of a row filter."""
     topology = await make_topology(subscribers=("sub1", "sub2"))
     await topology.execute("pub", ONLY_AS_THE_TABLES_ROLE)
     await topology.publish("item")
@@ -163,7 +163,7 @@ create cast (mood as text) with function trap(mood) as assignment;
 
 
 async def test_casts_of_the_owners(make_topology: MakeTopology) -> None:
-    """Whoever compares the two ends, by rows or by checksums, calls no cast to text."""
+    """Comparing both ends, by rows or by checksums, calls no cast to text."""
     topology = await make_topology(subscribers=("sub1",))
     await topology.execute("pub", CASTS)
     await topology.publish("item")

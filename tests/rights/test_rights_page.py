@@ -1,4 +1,4 @@
-"""docs/rights.md is true: a fresh topology has these rights, and each role can do just that."""
+"""docs/rights.md is correct: a fresh topology has these privileges, and each role can do exactly that."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _ROW = re.compile(r"\| (.*?) \| (.*?) \| (.*?) \|\Z")
 
 @pytest.fixture
 async def topology() -> AsyncIterator[Topology]:
-    """On a server of its own: roles that other topologies have left would be on the page."""
+    """Create a topology on a separate server, because roles left by other topologies would be on the page."""
     with EmbeddedServer.start() as server:
         async with one_of_everything(server) as made:
             yield made
 
 
 def rights_of(role: str, node: str) -> dict[str, set[str]]:
-    """What the page says that a role may at a node: objects by privilege, those of PUBLIC among them."""
+    """Return a role's privileges at a node according to the page: objects by privilege, including those of PUBLIC."""
     found: dict[str, set[str]] = {}
     section = PAGE.read_text(encoding="utf-8").split(f"## At {node}\n")[1].split("\n## ")[0]
     groups = {role, "PUBLIC"} | (
@@ -51,7 +51,7 @@ def rights_of(role: str, node: str) -> dict[str, set[str]]:
 
 
 async def is_denied(connection: AsyncConnection, statement: sql.Composable, name: str) -> bool:
-    """Whether the right to what is called so is missing, and not something else; nothing stays of it."""
+    """Return whether a statement fails because the privilege on `name` is missing; roll it back."""
     try:
         async with connection.transaction(force_rollback=True):
             await connection.execute("set local statement_timeout = '5s'")
@@ -72,7 +72,7 @@ async def test_the_page_is_what_a_fresh_topology_has(topology: Topology) -> None
 
 @pytest.mark.parametrize("node", NODES)
 async def test_each_role_tries_everything(topology: Topology, node: str) -> None:
-    """Every routine of ours and every table, as every role and as one that was given nothing."""
+    """Each role, and a role without privileges, can use exactly the routines and tables that the page names."""
     known = {name: role for role, name in (await role_names(topology)).items()}
     await topology.execute("pub", "create role nobody_at_all login")
     try:
@@ -88,7 +88,7 @@ async def test_each_role_tries_everything(topology: Topology, node: str) -> None
 async def tries(
     connection: AsyncConnection, role: str, said: dict[str, set[str]], who: str
 ) -> None:
-    """Hold what a role can do against what is said."""
+    """Assert that a role can do exactly what the page says."""
     cursor = await connection.execute(_ROUTINES.encode())
     routines = await cursor.fetchall()
     cursor = await connection.execute(_RELATIONS.encode())

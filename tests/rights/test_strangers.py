@@ -1,4 +1,4 @@
-"""What anybody can set or prepare does nothing to anybody else, and lets no site differ."""
+"""Settings that any role can change do not affect other sessions, and make no copies differ."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ INSERT = "insert into entry (account, amount) values (1, 1)"
 
 
 def settings() -> list[str]:
-    """Every setting of ours that a routine reads or makes."""
+    """Return every setting of ours that a routine reads or sets."""
     found: set[str] = set()
     for folder in ("publisher", "subscriber", "twopc"):
         for path in (_SQL / folder).rglob("*.*"):
@@ -46,7 +46,7 @@ async def topology(server: EmbeddedServer) -> AsyncIterator[Topology]:
 
 
 async def works(topology: Topology) -> None:
-    """Everybody goes on: a coordinator, a client of its own, recovery and the agents; the ends agree."""
+    """Assert that a coordinator, any client, recovery and agents still work, and that all copies agree."""
     await agree(topology)
     await topology.run(UPDATING, UPDATE)
     async with await AsyncConnection.connect(
@@ -58,7 +58,7 @@ async def works(topology: Topology) -> None:
 
 
 async def agree(topology: Topology) -> None:
-    """Nothing of ours is left prepared, and all sites hold the same rows, versions too."""
+    """Assert that no branch of ours is left prepared, and that all nodes hold the same rows and row versions."""
     for node in ("pub", UPDATING):
         with psycopg.connect(topology.node(node).dsn, autocommit=True) as connection:
             await asyncio.to_thread(  # the resolver runs in this loop
@@ -77,7 +77,7 @@ async def agree(topology: Topology) -> None:
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("setting", settings())
 async def test_settings_of_ours(topology: Topology, setting: str) -> None:
-    """Whoever sets one, before or within a transaction, gets an error or what he would have got without."""
+    """A session that changes a setting, before or within a transaction, gets an error or the normal result."""
     for value in _VALUES:
         change = f"select set_config('{setting}', $${value}$$, false)"
         for node in (UPDATING, "pub"):

@@ -1,11 +1,11 @@
-"""What the owner of one subscribed table may put into it, to reach further when somebody else writes there."""
+"""Code that the owner of a replicated table can attach to it, to gain privileges when another role writes to it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-#: Tries everything that the role which evaluates it must not be able to do, and notes what it could. Only a right
-#: that is missing (42501) counts as out of reach.
+#: A function that attempts everything that the evaluating role must not be able to do, and records
+#: each attempt unless it fails for lack of a privilege (42501).
 TRAP = """
 create schema evil authorization {app};
 set role {app};
@@ -46,7 +46,7 @@ create function evil.spring() returns trigger language plpgsql
 reset role;
 """
 
-#: At a Subscriber, where `other` is subscribed too and the trap's owner has no right to it.
+#: Attempts at a Subscriber of `item` and `other`; the trap's owner has no privilege on `other`.
 AT_SUBSCRIBER = [
     "select string_agg(umoptions::text, ' ') from pg_user_mappings where umoptions is not null",
     "select string_agg(umoptions::text, ' ') from pg_user_mapping",
@@ -72,13 +72,13 @@ AT_SUBSCRIBER = [
 
 
 def trap(app: str, attempts: Sequence[str]) -> str:
-    """What makes the functions; they are `app`'s."""
+    """Return the statements that create the trap's functions, owned by `app`."""
     listed = ", ".join(f"$attempt${attempt}$attempt$" for attempt in attempts)
     return TRAP.format(app=f'"{app}"', attempts=f"array[{listed}]")
 
 
 def sabotage(doing: str) -> str:
-    """Another text for what the trap evaluates: does something where the role of a table evaluates it."""
+    """Return a replacement of the trap's function, which executes `doing` if a table's role evaluates it."""
     return f"""
         create or replace function evil.try(via text) returns boolean language plpgsql as $trap$
         declare
@@ -91,7 +91,7 @@ def sabotage(doing: str) -> str:
     """
 
 
-#: The Publisher's names for the same, which do nothing: types must be alike at both ends.
+#: The same names at the other end, without effect, because types must be the same at both ends.
 HARMLESS = """
 create schema evil;
 grant usage on schema evil to public;
@@ -105,13 +105,13 @@ create table item (
     check (evil.fine('check', id))
 )
 """
-#: Columns of the Subscriber's own.
+#: Columns that only the Subscriber has.
 OWN = """
     own boolean default evil.fine('default', 1),
     worked_out boolean generated always as (evil.fine('generated', id)) stored,
 """
 
-#: At the Publisher, where `other` is published too and the trap's owner has no right to it.
+#: Attempts at a Publisher of `item` and `other`; the trap's owner has no privilege on `other`.
 AT_PUBLISHER = [
     "select * from public.other",
     "update public.other set n = n",

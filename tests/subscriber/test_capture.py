@@ -1,4 +1,4 @@
-"""What a Subscriber's triggers send, and what both ends hold afterwards."""
+"""Calls that a Subscriber's triggers send, and the rows at both ends afterwards."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ROWS = "insert into account select g, 100 from generate_series(1, 5) as g"
 
 
 async def test_one_call_per_statement(make_pair: MakePair) -> None:
-    """However many rows a statement changes, the Publisher is called once."""
+    """A statement is sent as one call, however many rows it changes."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
 
     calls = await pair.run(

@@ -1,4 +1,4 @@
-"""Statements that chance makes up, over foreign keys of every kind: equal ends, and no false refusal."""
+"""Random statements on tables with foreign keys of every kind: both ends are equal, without false refusals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Draw:
         self.chance = random.Random(seed)
 
     def schema(self) -> str:
-        """Three tables with five foreign keys, one of them to its own table; actions drawn."""
+        """Return three tables with five foreign keys, one of them to its own table, and random actions."""
 
         def acts() -> str:
             actions = ["no action", "cascade", "cascade", "set null", "set default"]
@@ -45,7 +45,7 @@ class Draw:
         """
 
     def change(self) -> str:
-        """One INSERT, UPDATE, DELETE or MERGE."""
+        """Return one INSERT, UPDATE, DELETE or MERGE."""
         table, key = self.chance.choice(TABLES), self.chance.randint(1, 10)
         column, value = self.chance.choice(COLUMNS[table]), self.chance.randint(1, 8)
         return self.chance.choice(
@@ -65,14 +65,14 @@ class Draw:
         )
 
     def statement(self) -> str:
-        """One change, or several in one statement."""
+        """Return one change, or several in one statement."""
         others = self.chance.choice([0, 0, 1, 2])
         parts = [f"x{place} as ({self.change()} returning 1)" for place in range(others)]
         return f"{'with ' + ', '.join(parts) if parts else ''} {self.change()}"
 
 
 async def passes(pair: Pair, statements: list[str], shipping: str) -> bool:
-    """Whether a transaction is accepted; one that the Subscriber itself refuses is not."""
+    """Return whether a transaction is accepted; only the Subscriber's own constraints may refuse it."""
     try:
         await pair.run(*statements, shipping=shipping)
     except psycopg.Error as error:
@@ -84,7 +84,7 @@ async def passes(pair: Pair, statements: list[str], shipping: str) -> bool:
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("seed", range(8))
 async def test_drawn_statements(make_pair: MakePair, seed: int) -> None:
-    """What PostgreSQL accepts at the Subscriber the Publisher accepts too, with the same result."""
+    """Statements that PostgreSQL accepts at the Subscriber are accepted by the Publisher, with the same result."""
     draw = Draw(seed)
     pair = await make_pair(draw.schema(), ROWS, publish=TABLES)
     await pair.save(*TABLES)

@@ -1,4 +1,4 @@
-"""Nobody but a coordinator names its transactions or asks for their votes, whatever an application knows or sets."""
+"""Only a coordinator can name its transactions and request their votes, whatever an application knows or sets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ insert into item select g, 0 from generate_series(1, 3) as g;
 """
 OWN = ("create table own (n int)", "grant all on own to public")
 UPDATE = "update item set n = n + 1 where id = 1"
-#: Ends the transaction and begins another; what reads words sees a comment.
+#: Ends the transaction and begins another; to a parser of the text it is a comment.
 HIDDEN = "/* /* */ commit; begin; -- */ commit; begin"
 
 
@@ -33,7 +33,7 @@ async def pair(make_pair: MakePair) -> Pair:
 
 
 async def attempts(pair: Pair, proof: str) -> None:
-    """What somebody tries who knows the name of another's transaction, and perhaps a proof."""
+    """Make the attempts of a session that knows the gid of another transaction, and possibly a proof."""
     stranger = await psycopg.AsyncConnection.connect(
         pair.topology.node("sub1").app_dsn, autocommit=True
     )
@@ -56,8 +56,8 @@ async def attempts(pair: Pair, proof: str) -> None:
 
 @pytest.mark.parametrize("at", ["before", "open", "prepared"])
 async def test_nobody_decides_for_another(pair: Pair, at: str) -> None:
-    """Its coordinator dies: what a stranger did before, meanwhile and afterwards is no decision."""
-    forged = ByHand(pair.topology.name)  # a key that the Subscriber was never told
+    """If a coordinator dies, nothing that another session did before, meanwhile or afterwards is a decision."""
+    forged = ByHand(pair.topology.name)  # a key that the Subscriber does not know
     if at == "before":
         pair.gid = f"twopc:{pair.topology.name}:1:4711"
         await attempts(pair, forged.vote(pair.gid, pair.app.info.backend_pid).split("'")[3])
@@ -86,7 +86,7 @@ async def test_nobody_decides_for_another(pair: Pair, at: str) -> None:
 async def test_no_vote_before_the_coordinator_asks(
     make_topology: MakeTopology, commit: str, way: str
 ) -> None:
-    """A vote taken back to a savepoint would be a yes at the Publisher and nothing at the Subscriber."""
+    """An application cannot vote, because rolling back to a savepoint would undo the vote at the Subscriber only."""
     topology = await make_topology(subscribers=("sub1",), distribute=False)
     await topology.execute("pub", TABLE)
     await topology.publish("item")
@@ -114,7 +114,7 @@ async def test_no_vote_before_the_coordinator_asks(
 async def test_a_hidden_commit_is_told(
     make_topology: MakeTopology, commit: str, first: str
 ) -> None:
-    """By what the server knows of the transaction, not by words that are recognised in its statements."""
+    """A commit hidden from parsers is detected by the transaction's state at the server, not in statement texts."""
     topology = await make_topology(subscribers=("sub1",), distribute=False)
     await topology.execute("pub", TABLE)
     await topology.publish("item")
@@ -133,7 +133,7 @@ async def test_a_hidden_commit_is_told(
 
 
 async def made(make_topology: MakeTopology, *at_subscriber: str) -> Topology:
-    """A table without peculiarities, and what a client may have of his own."""
+    """Return a topology with a plain table, and the client's own objects at the Subscriber."""
     topology = await make_topology(subscribers=("sub1",), distribute=False)
     await topology.execute("pub", TABLE)
     await topology.publish("item")
@@ -144,14 +144,14 @@ async def made(make_topology: MakeTopology, *at_subscriber: str) -> Topology:
 
 
 async def nothing_happened(topology: Topology) -> None:
-    """Nothing is left to decide, and recovery finds nothing either."""
+    """Assert that recovery finds no transaction, no branch is prepared, and the row is unchanged."""
     assert await topology.recover() == []
     for node in ("pub", "sub1"):
         assert await topology.execute(node, "select gid from pg_prepared_xacts") == []
         assert await topology.execute(node, "select n from item where id = 1") == [(0,)]
 
 
-#: Reads the proof of the vote in the message that it runs in, votes, and takes that back at this site.
+#: Reads the vote's proof from the query in which it runs, votes, and rolls that back at this site.
 VOTES_EARLY = r"""
 create function votes_early() returns text language plpgsql as $$
 declare
@@ -180,7 +180,7 @@ async def test_no_vote_from_a_statement_beside_the_question(
 
 @pytest.mark.parametrize("commit", ["presumed_abort", "presumed_commit", "last_agent"])
 async def test_proofs_hold_for_one_session(make_topology: MakeTopology, commit: str) -> None:
-    """Another session of the same role sees both, and would end what the first has begun."""
+    """A gid and its proof are valid in one session only, although other sessions of the same role can see them."""
     topology = await made(make_topology)
     stranger = await psycopg.AsyncConnection.connect(topology.node("sub1").app_dsn)
     async with stranger, topology.transaction("sub1", commit=commit) as transaction:
@@ -208,7 +208,7 @@ async def test_a_vote_holds_for_one_session(pair: Pair) -> None:
     await pair.same("item")
 
 
-#: Tells what it was asked by, and has this site say no.
+#: Reports the query in which it runs, and makes this site vote no.
 TELLS = """
 create table seen (n int); grant all on seen to public;
 create function tells() returns trigger language plpgsql as $$ begin raise exception '%', current_query(); end $$;
@@ -218,7 +218,7 @@ create constraint trigger tells after insert on seen deferrable initially deferr
 
 @pytest.mark.parametrize("commit", ["presumed_abort", "last_agent"])
 async def test_an_old_vote_decides_nothing(make_topology: MakeTopology, commit: str) -> None:
-    """Known and said again in its session, it prepares what is taken back here, and marks a transaction without it."""
+    """Repeating the vote of an earlier transaction in the same session decides nothing."""
     topology = await made(make_topology, TELLS)
     async with Bank(topology).coordinator() as coordinator:
         transaction = await coordinator.transaction("sub1", commit=commit).begin()
@@ -255,7 +255,8 @@ async def test_an_old_vote_decides_nothing(make_topology: MakeTopology, commit: 
     await nothing_happened(topology)
 
 
-#: Runs at COMMIT or PREPARE TRANSACTION, behind the vote, and finds the place of the transaction's marker.
+#: Runs at COMMIT or PREPARE TRANSACTION, after the vote, and guesses the position of
+#: the transaction's marker.
 GUESSES = r"""
 create table late (n int); grant all on late to public;
 create function guesses() returns trigger language plpgsql as $$
@@ -278,7 +279,7 @@ create constraint trigger guesses after insert on late deferrable initially defe
 
 @pytest.mark.parametrize("commit", ["presumed_abort", "presumed_commit", "last_agent"])
 async def test_no_call_behind_a_vote_for_nothing(make_topology: MakeTopology, commit: str) -> None:
-    """It would be heard at the Publisher, and not prepared there: the change would be at this site only."""
+    """After a vote without a branch, calls are refused, because the Publisher would not prepare them."""
     topology = await made(make_topology, GUESSES)
     with pytest.raises(TwopcError, match="no marker takes the call"):
         await topology.run("sub1", "insert into late values (1)", commit=commit)

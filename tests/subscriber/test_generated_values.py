@@ -1,4 +1,4 @@
-"""Values that the Publisher makes, visible at the Subscriber in the statement that inserts the row."""
+"""Values that the Publisher generates are visible at the Subscriber in the statement that inserts the row."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STEPS = "select last_value from sale_id_seq"
 
 
 async def test_returning_shows_the_publishers_values(make_pair: MakePair) -> None:
-    """Identity, serial and a default by a user's function, for one row and for several."""
+    """RETURNING shows identity, serial and a default by a user's function, for one row and for several."""
     pair = await make_pair(TABLE, "insert into sale (note) values ('first')", publish=["sale"])
 
     await pair.begin()
@@ -37,14 +37,14 @@ async def test_returning_shows_the_publishers_values(make_pair: MakePair) -> Non
     assert one == [(2, 2, "c501")]
     assert [row[0] for row in several] == [3, 4, 5]
     assert len(await pair.same("sale")) == 5
-    # the Publisher goes on where the Subscriber has left off
+    # the Publisher continues with later values
     assert await pair.topology.execute(
         "pub", "insert into sale (note) values ('e') returning id > 5"
     ) == [(True,)]
 
 
 async def test_blocks_grow(make_pair: MakePair) -> None:
-    """Values are fetched in blocks of 1, 3, 7 ... 63, 64, 64: few questions for many rows."""
+    """Values are fetched in blocks of 1, 3, 7 ... 63, 64, 64, so that many rows need few queries."""
     pair = await make_pair(TABLE, publish=["sale"])
 
     await pair.begin()
@@ -66,7 +66,7 @@ async def test_blocks_grow(make_pair: MakePair) -> None:
         assert await pair.topology.execute("pub", STEPS) == [(fetched,)]
     assert await pair.commit() == 10
 
-    # the next transaction begins with one again
+    # the next transaction starts with a block of one
     await pair.run("insert into sale (note) values ('x')")
     assert await pair.topology.execute("pub", STEPS) == [(185,)]
     await pair.same("sale")
@@ -76,7 +76,7 @@ async def test_blocks_grow(make_pair: MakePair) -> None:
 async def test_on_conflict_leaves_no_row_at_the_publisher_only(
     make_pair: MakePair, shipping: str
 ) -> None:
-    """A value that was fetched for a row which is not inserted after all is only a gap."""
+    """A value that was fetched for a row which is not inserted leaves only a gap."""
     pair = await make_pair(TABLE, "insert into sale (note) values ('a'), ('b')", publish=["sale"])
 
     await pair.run(
@@ -93,7 +93,7 @@ async def test_on_conflict_leaves_no_row_at_the_publisher_only(
 
 
 async def test_user_trigger_that_suppresses_the_row(make_pair: MakePair) -> None:
-    """A BEFORE trigger of the Subscriber's that returns NULL: no row at either end."""
+    """If a BEFORE trigger of the Subscriber returns NULL, neither end has the row."""
     pair = await make_pair(
         TABLE,
         publish=["sale"],
@@ -110,7 +110,7 @@ async def test_user_trigger_that_suppresses_the_row(make_pair: MakePair) -> None
 
 
 async def test_savepoints(make_pair: MakePair) -> None:
-    """After ROLLBACK TO the values fetched since are gaps; later rows do not meet them."""
+    """After ROLLBACK TO, the values fetched since the savepoint are gaps, and later rows get other values."""
     pair = await make_pair(TABLE, publish=["sale"])
 
     await pair.run(
@@ -130,7 +130,7 @@ async def test_savepoints(make_pair: MakePair) -> None:
 
 
 async def test_rolled_back_transaction_leaves_gaps_only(make_pair: MakePair) -> None:
-    """A sequence does not roll back, at the Publisher as anywhere."""
+    """A rolled-back transaction leaves gaps, because a sequence does not roll back."""
     pair = await make_pair(TABLE, publish=["sale"])
     await pair.begin()
     await pair.execute("insert into sale (note) select 'x' || g from generate_series(1, 20) as g")
@@ -143,7 +143,7 @@ async def test_rolled_back_transaction_leaves_gaps_only(make_pair: MakePair) -> 
 
 
 async def test_explicit_values_are_kept(make_pair: MakePair) -> None:
-    """What the statement gives is what both ends store; only what it leaves out is made."""
+    """Values in the statement are stored at both ends, and only omitted values are generated."""
     pair = await make_pair(TABLE, publish=["sale"])
 
     await pair.run(
@@ -159,7 +159,7 @@ async def test_explicit_values_are_kept(make_pair: MakePair) -> None:
 
 
 async def test_copy_from(make_pair: MakePair) -> None:
-    """COPY FROM goes through the same triggers, in one call."""
+    """COPY FROM fires the same triggers, and is sent as one call."""
     pair = await make_pair(TABLE, publish=["sale"])
     await pair.begin()
     async with pair.app.cursor() as cursor, cursor.copy("copy sale (note) from stdin") as copy:
@@ -170,7 +170,7 @@ async def test_copy_from(make_pair: MakePair) -> None:
 
 
 async def test_identity_update_is_refused(make_pair: MakePair) -> None:
-    """GENERATED ALWAYS AS IDENTITY takes no new value at the Publisher (20510); other columns do."""
+    """A column GENERATED ALWAYS AS IDENTITY cannot be changed at the Publisher (20510); other columns can."""
     pair = await make_pair(TABLE, "insert into sale (note) values ('a')", publish=["sale"])
     error = await pair.refused("update sale set id = 77")
     assert error.sqlstate == "428C9"
@@ -180,7 +180,7 @@ async def test_identity_update_is_refused(make_pair: MakePair) -> None:
 
 
 async def test_block_that_the_application_changes(make_pair: MakePair) -> None:
-    """The block is kept in a setting: whoever changes it gives explicit values, or gets an error."""
+    """The block is kept in a setting; changing it yields explicit values, or causes an error."""
     pair = await make_pair(TABLE, publish=["sale"])
     setting = generated_setting("public", "sale")
     for value, outcome in (
@@ -204,7 +204,7 @@ async def test_block_that_the_application_changes(make_pair: MakePair) -> None:
 
 
 async def test_two_sessions_take_turns(make_pair: MakePair) -> None:
-    """Two transactions at once never get the same value."""
+    """Two concurrent transactions never get the same value."""
     pair = await make_pair(TABLE, publish=["sale"])
     await pair.begin()
     await pair.execute("insert into sale (note) select 'a' || g from generate_series(1, 10) as g")

@@ -1,4 +1,4 @@
-"""Rows that wait for the end of a statement are sent, or the transaction is not committed."""
+"""Rows that are held until the end of a statement are sent, or the transaction cannot commit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twopc.errors import TwopcError
 pytestmark = pytest.mark.immediate
 
 UPDATE = "update account set balance = 5 where id = 4"
-#: What the settings say of statements and rows that wait; anybody may change them.
+#: Settings about open statements and held rows, which any role can change.
 OPEN = "set msrepl.open_statements = '3;'"
 AMONG_OTHERS = "set msrepl.open_statements = '1;99 DELETE 1'"
 HELD = "set msrepl.held_rows = ''"
@@ -21,7 +21,7 @@ HELD = "set msrepl.held_rows = ''"
 
 @pytest.fixture
 async def pair(make_pair: MakePair) -> Pair:
-    """A parent and its children: their rows wait for the end of a statement."""
+    """A parent and its children, whose rows are held until the end of a statement."""
     return await make_pair(TABLES, publish=["account", "entry"])
 
 
@@ -41,7 +41,7 @@ async def pair(make_pair: MakePair) -> Pair:
 async def test_no_commit_without_a_coordinator(
     pair: Pair, settings: list[str], changes: list[str], who: str
 ) -> None:
-    """Nor where any client may write."""
+    """Held rows that were not sent prevent a commit, also where any client may write."""
     if who == "any client":
         await pair.topology.allow_any_client("sub1")
     await pair.app.execute("begin")
@@ -57,7 +57,7 @@ async def test_no_commit_without_a_coordinator(
     "statements",
     [
         [OPEN, UPDATE, HELD],
-        # taken back is that they were sent
+        # sending them is rolled back
         [OPEN, UPDATE, "savepoint a", "reset msrepl.open_statements",
          "update account set balance = 6 where id = 3", "rollback to a", HELD],
     ],
@@ -72,7 +72,7 @@ async def test_no_commit_by_a_coordinator(pair: Pair, commit: str, statements: l
 
 
 async def test_constraints_may_be_immediate(pair: Pair) -> None:
-    """The application's own words about constraints are not about what waits."""
+    """SET CONSTRAINTS by the application does not affect held rows."""
     await pair.run(
         "set constraints all immediate",
         "insert into entry (id, account, amount) values (1, 4, 1), (2, 4, 2)",

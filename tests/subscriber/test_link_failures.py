@@ -1,4 +1,4 @@
-"""The link when the Publisher is down, restarts, or ends it: clear errors, nothing half done."""
+"""The link when the Publisher is down, restarts or terminates it: clear errors, no partial changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RESTARTS = ["fast", "immediate", "kill"]
 
 
 def assert_unreachable(error: psycopg.Error, sqlstate: str) -> None:
-    """What an application and the coordinator can tell from the error."""
+    """Assert that the error tells the application and the coordinator that the Publisher is unreachable."""
     assert error.sqlstate == sqlstate, error
     detail = error.diag.message_detail
     facts = conflict_facts(detail)
@@ -32,7 +32,7 @@ def assert_unreachable(error: psycopg.Error, sqlstate: str) -> None:
 
 
 async def assert_untouched(pair: ApartPair) -> None:
-    """Neither end holds anything of what was tried."""
+    """Assert that neither end has anything of the failed transaction."""
     there, here = await pair.rows(BALANCES)
     assert there == here == [(g, 100) for g in range(1, 6)]
     there, here = await pair.rows("select count(*) from msrepl.branch_marker")
@@ -44,7 +44,7 @@ async def assert_untouched(pair: ApartPair) -> None:
 async def test_a_publisher_that_is_down_refuses_the_change(
     make_apart: MakeApart, shipping: str
 ) -> None:
-    """The transaction rolls back with 21054; once the Publisher is up, the session works unaided."""
+    """The transaction fails with 21054; when the Publisher is up again, the session works unaided."""
     pair = await make_apart(ACCOUNT, ROWS, publish=["account"])
     await asyncio.to_thread(pair.servers.publisher.crash)
 
@@ -65,7 +65,7 @@ async def test_a_publisher_that_is_down_refuses_the_change(
 async def test_a_restart_between_transactions_is_not_noticed(
     make_apart: MakeApart, how: str, shipping: str
 ) -> None:
-    """The session's link died with the old server; the next transaction opens another."""
+    """The link has ended with the old server; the next transaction opens another."""
     pair = await make_apart(ACCOUNT, ROWS, publish=["account"])
     await pair.run("update account set balance = 1 where id = 1", shipping=shipping)
     await pair.restart_publisher(how)
@@ -80,7 +80,7 @@ async def test_a_restart_between_transactions_is_not_noticed(
 async def test_a_restart_in_mid_transaction_fails_all_that_follows(
     make_apart: MakeApart, how: str
 ) -> None:
-    """What was sent is lost, so nothing but a rollback is possible, however the error is handled."""
+    """Sent calls are lost, so only a rollback is possible, however the error is handled."""
     pair = await make_apart(ACCOUNT, ROWS, publish=["account"])
     await pair.begin()
     await pair.execute("update account set balance = 1 where id = 1")
@@ -107,7 +107,7 @@ async def test_a_restart_in_mid_transaction_fails_all_that_follows(
 
 
 async def test_a_restart_after_a_savepoint_that_held_everything(make_apart: MakeApart) -> None:
-    """If all that was sent is rolled back locally as well, the transaction may go on."""
+    """If all calls that were sent are also rolled back locally, the transaction can continue."""
     pair = await make_apart(ACCOUNT, ROWS, publish=["account"])
     await pair.begin()
     await pair.execute("savepoint a")
@@ -124,7 +124,7 @@ async def test_a_restart_after_a_savepoint_that_held_everything(make_apart: Make
 
 
 async def test_a_restart_does_not_hurt_what_is_still_queued(make_apart: MakeApart) -> None:
-    """Lazy shipping has sent nothing yet: the whole branch goes over the new link."""
+    """With lazy shipping no call was sent, so the whole branch is sent over the new link."""
     pair = await make_apart(ACCOUNT, ROWS, publish=["account"])
     await pair.run("update account set balance = 1 where id = 1")
     await pair.begin(shipping="lazy")
@@ -139,7 +139,7 @@ async def test_a_restart_does_not_hurt_what_is_still_queued(make_apart: MakeApar
 
 
 async def test_link_ended_while_idle_in_transaction(make_apart: MakeApart) -> None:
-    """An administrator of the Publisher ends the link's backend between two statements."""
+    """If the link's backend is terminated between two statements, the transaction fails."""
     pair = await make_apart(ACCOUNT, ROWS, publish=["account"])
     await pair.begin()
     await pair.execute("update account set balance = 1 where id = 1")
@@ -156,7 +156,7 @@ async def test_link_ended_while_idle_in_transaction(make_apart: MakeApart) -> No
 
 
 async def test_link_ended_while_a_later_statement_waits(make_apart: MakeApart) -> None:
-    """The statement fails at once, not after its lock timeout."""
+    """A later statement fails at once, and not after its lock timeout."""
     pair = await make_apart(ACCOUNT, ROWS, publish=["account"], lock_timeout_ms=60_000)
     async with await pair.topology.node("pub").connect() as holder:
         await holder.execute("begin")
@@ -174,7 +174,7 @@ async def test_link_ended_while_a_later_statement_waits(make_apart: MakeApart) -
 
 
 async def test_link_ended_while_the_first_statement_waits(make_apart: MakeApart) -> None:
-    """Nothing is lost yet, so the call is repeated over a new link, once."""
+    """No call is lost yet, so the first call is repeated once over a new link."""
     pair = await make_apart(ACCOUNT, ROWS, publish=["account"], lock_timeout_ms=60_000)
     await pair.run("update account set balance = 100 where id = 1")
     async with await pair.topology.node("pub").connect() as holder:
@@ -193,7 +193,7 @@ async def test_link_ended_while_the_first_statement_waits(make_apart: MakeApart)
 
 
 async def test_link_ended_twice_is_not_repeated_again(make_apart: MakeApart) -> None:
-    """A Publisher that ends every link must not keep a statement busy for ever."""
+    """A call is repeated only once, because the Publisher might terminate every link."""
     pair = await make_apart(ACCOUNT, ROWS, publish=["account"], lock_timeout_ms=60_000)
     await pair.run("update account set balance = 100 where id = 1")
     async with await pair.topology.node("pub").connect() as holder:
@@ -210,7 +210,7 @@ async def test_link_ended_twice_is_not_repeated_again(make_apart: MakeApart) -> 
 
 
 async def test_link_ended_while_a_statement_executes(make_apart: MakeApart) -> None:
-    """As above, with a backend that is busy and waits for no lock."""
+    """A statement that is executing and waits for no lock fails at once as well."""
     pair = await make_apart(
         ACCOUNT,
         ROWS,
@@ -237,7 +237,7 @@ async def test_link_ended_while_a_statement_executes(make_apart: MakeApart) -> N
 
 
 async def test_link_idle_in_transaction_for_too_long(make_apart: MakeApart) -> None:
-    """The Publisher does not keep locks for an application that has gone to lunch."""
+    """The Publisher's timeout for idle transactions ends the link, and so the transaction."""
     pair = await make_apart(ACCOUNT, ROWS, publish=["account"])
     await pair.set_link(options="-c idle_in_transaction_session_timeout=100ms")
     await pair.begin()
@@ -250,7 +250,7 @@ async def test_link_idle_in_transaction_for_too_long(make_apart: MakeApart) -> N
     await pair.rollback()
     await assert_untouched(pair)
 
-    # left open by a local ROLLBACK that nobody told the link of: found dead, replaced
+    # a link that a local ROLLBACK left open, and that has ended since, is replaced
     await pair.begin()
     await pair.execute("update account set balance = 1 where id = 1")
     link = pair.eyes.link(pair)
@@ -262,7 +262,7 @@ async def test_link_idle_in_transaction_for_too_long(make_apart: MakeApart) -> N
 
 
 async def test_link_that_the_publisher_ends_between_transactions(make_apart: MakeApart) -> None:
-    """A server may limit idle sessions too; the next transaction opens another link."""
+    """The Publisher's timeout may also end idle sessions; the next transaction opens another link."""
     pair = await make_apart(ACCOUNT, ROWS, publish=["account"])
     await pair.set_link(options="-c idle_session_timeout=100ms")
     await pair.run("update account set balance = 1 where id = 1")
@@ -276,7 +276,7 @@ async def test_link_that_the_publisher_ends_between_transactions(make_apart: Mak
 
 
 async def test_transaction_that_takes_the_publisher_too_long(make_apart: MakeApart) -> None:
-    """The Publisher's transaction_timeout ends the link, hence the transaction."""
+    """The Publisher's transaction_timeout ends the link, and so the transaction."""
     pair = await make_apart(ACCOUNT, ROWS, publish=["account"])
     await pair.set_link(options="-c transaction_timeout=200ms")
     await pair.begin()
@@ -291,7 +291,7 @@ async def test_transaction_that_takes_the_publisher_too_long(make_apart: MakeApa
 
 
 async def link_role(pair: ApartPair) -> str:
-    """The role by which the Subscriber comes to the Publisher."""
+    """Return the role with which the Subscriber connects to the Publisher."""
     [(role,)] = await pair.topology.execute("pub", "select link_role from msrepl.syssubscriptions")
     return str(role)
 
@@ -370,7 +370,7 @@ async def break_usage(pair: ApartPair) -> None:
 async def test_why_the_link_cannot_be_opened(
     make_apart: MakeApart, breakage: Any, sqlstate: str, reason: str, remedy: str
 ) -> None:
-    """Each reason that only an administrator can mend is told, with the remedy, and no password."""
+    """If only an administrator can help, the error has the reason and the remedy, and no password."""
     pair = await make_apart(ACCOUNT, ROWS, publish=["account"])
     [(password,)] = await pair.topology.execute(
         "sub1", "select umoptions[2] from pg_user_mappings where srvname = 'msrepl_publisher'"
@@ -392,7 +392,7 @@ async def test_why_the_link_cannot_be_opened(
 
 
 def told(error: psycopg.Error) -> str:
-    """Everything that the application sees of an error."""
+    """Return everything that the application sees of an error."""
     diag = error.diag
     return " ".join(
         str(part)
@@ -401,9 +401,9 @@ def told(error: psycopg.Error) -> str:
 
 
 async def test_the_text_of_a_call_stays_out_of_errors_and_logs(make_apart: MakeApart) -> None:
-    """dblink takes the name of a link that is not open for a connection string and complains of it.
+    """The text of a call appears neither in the error nor in the Subscriber's log.
 
-    What the call carries must appear nowhere then: not in the error, not in the Subscriber's log.
+    dblink takes the name of a link that is not open for a connection string, and reports it.
     """
     pair = await make_apart("create table note (id int primary key, body text)", publish=["note"])
     await pair.topology.execute(

@@ -1,4 +1,4 @@
-"""Waiting for a lock at the Publisher, and what the link itself leaves locked there."""
+"""Waits for locks at the Publisher, and locks that the link itself leaves there."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HELD = {
 
 @asynccontextmanager
 async def holder(pair: Pair, statement: str) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
-    """A session of the Publisher that has run a statement and not ended its transaction."""
+    """Run a statement in a session of the Publisher, and keep its transaction open."""
     async with await pair.topology.node("pub").connect() as connection:
         await connection.execute("begin")
         await connection.execute(statement.encode())
@@ -42,7 +42,7 @@ async def holder(pair: Pair, statement: str) -> AsyncIterator[psycopg.AsyncConne
 
 @pytest.mark.parametrize("statement", HELD)
 async def test_a_wait_ends_by_lock_timeout(make_pair: MakePair, statement: str) -> None:
-    """The error names the table and who has it; the transaction goes on from its savepoint."""
+    """The error names the table and the lock's holder; the transaction continues from its savepoint."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"], lock_timeout_ms=300)
     async with holder(pair, HELD[statement]) as connection:
         await pair.begin()
@@ -69,7 +69,7 @@ async def test_a_wait_ends_by_lock_timeout(make_pair: MakePair, statement: str) 
 
 @pytest.mark.parametrize("shipping", ["eager", "lazy"])
 async def test_the_holder_is_a_prepared_branch(make_pair: MakePair, shipping: str) -> None:
-    """There is no session to end then, so the error names the branch."""
+    """If the holder is a prepared branch, the error names the branch instead of a session."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"], lock_timeout_ms=300)
     gid = f"twopc:{pair.topology.name}:9:9:pub"
     async with holder(pair, HELD["delete from account where id = 2"]) as connection:
@@ -86,7 +86,7 @@ async def test_the_holder_is_a_prepared_branch(make_pair: MakePair, shipping: st
 
 
 async def test_a_table_with_a_hostile_name(make_pair: MakePair) -> None:
-    """The name in the error is the table's, whatever it contains."""
+    """The error contains the table's name unchanged, whatever characters it has."""
     pair = await make_pair(
         'create schema "Büro ""1"""',
         'create table "Büro ""1"""."Konto ""%s"" {x}" (id int primary key, n int)',
@@ -105,7 +105,7 @@ async def test_a_table_with_a_hostile_name(make_pair: MakePair) -> None:
 
 @pytest.mark.parametrize("end", ["commit", "rollback", "commit prepared", "rollback prepared"])
 async def test_the_holder_ends_meanwhile(make_pair: MakePair, eyes: Eyes, end: str) -> None:
-    """Having waited, the call sees what came of it: a conflict, or nothing in its way."""
+    """After the wait, the call succeeds if the holder rolled back; otherwise there is a conflict."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"], lock_timeout_ms=60_000)
     gid = f"twopc:{pair.topology.name}:9:9:pub"
     async with holder(pair, "update account set balance = 0 where id = 2") as connection:
@@ -135,16 +135,16 @@ async def test_the_holder_ends_meanwhile(make_pair: MakePair, eyes: Eyes, end: s
     assert (there, here) == (([(2,)], [(2,)]) if verb == "rollback" else ([(0,)], [(100,)]))
 
 
-# -- what the link leaves behind ------------------------------------------------------------------
+# -- locks that the link leaves -------------------------------------------------------------------
 
 
 async def assert_free(pair: Pair) -> None:
-    """No row of the table is locked at the Publisher."""
+    """Assert that no row of the table is locked at the Publisher."""
     await pair.topology.execute("pub", "select from account for update nowait")
 
 
 async def is_locked(pair: Pair) -> bool:
-    """Whether some row of the table is locked at the Publisher."""
+    """Return whether some row of the table is locked at the Publisher."""
     try:
         await assert_free(pair)
     except psycopg.errors.LockNotAvailable:
@@ -175,7 +175,7 @@ async def test_reset_link_leaves_nothing_locked(make_pair: MakePair, eyes: Eyes)
 async def test_what_was_rolled_back_is_not_committed_with_the_next(
     make_pair: MakePair, shipping: str
 ) -> None:
-    """The remote transaction that a local ROLLBACK has left open: a plain BEGIN would go on in it."""
+    """A remote transaction that a local ROLLBACK left open is not continued by the next one."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin()
     await pair.execute("update account set balance = 1 where id = 1")
@@ -190,7 +190,7 @@ async def test_what_was_rolled_back_is_not_committed_with_the_next(
 
 
 async def test_generated_values_begin_no_transaction(make_pair: MakePair, eyes: Eyes) -> None:
-    """Fetching them is the first message of the next transaction, and ends the stale one."""
+    """Fetching values is the first message of the next transaction, and ends the stale one."""
     pair = await make_pair(
         ACCOUNT,
         ROWS,
@@ -209,7 +209,7 @@ async def test_generated_values_begin_no_transaction(make_pair: MakePair, eyes: 
 
 
 async def test_everything_rolled_back_to_a_savepoint(make_pair: MakePair, eyes: Eyes) -> None:
-    """Then there is no branch at the Publisher, and the vote leaves nothing locked there."""
+    """If everything is rolled back to a savepoint, the vote leaves no branch and no lock there."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin()
     await pair.execute("select pg_current_xact_id()")
@@ -232,7 +232,7 @@ async def test_everything_rolled_back_to_a_savepoint(make_pair: MakePair, eyes: 
 
 @pytest.mark.parametrize("handling", ["statement", "savepoint", "vote"])
 async def test_reset_link_in_mid_transaction(make_pair: MakePair, handling: str) -> None:
-    """An application that calls it too early spoils its own transaction, and nothing else."""
+    """An application that calls reset_link too early makes only its own transaction fail."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin()
     await pair.execute("update account set balance = 1 where id = 1")
@@ -260,7 +260,7 @@ async def test_reset_link_in_mid_transaction(make_pair: MakePair, handling: str)
 async def test_reset_link_without_a_link_or_with_a_dead_one(
     make_pair: MakePair, eyes: Eyes
 ) -> None:
-    """Both are in order: there is nothing to roll back."""
+    """Without a link, or with a dead one, there is nothing to roll back, and reset_link succeeds."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.execute("select msrepl.reset_link()")
     assert eyes.link(pair) is None
@@ -274,7 +274,7 @@ async def test_reset_link_without_a_link_or_with_a_dead_one(
 
 
 async def test_discard_all_keeps_the_link(make_pair: MakePair, eyes: Eyes) -> None:
-    """Connection pools send it between clients."""
+    """DISCARD ALL, which connection pools send between clients, does not close the link."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.run("update account set balance = 1 where id = 1")
     before = eyes.link(pair)
@@ -288,7 +288,11 @@ async def test_discard_all_keeps_the_link(make_pair: MakePair, eyes: Eyes) -> No
 
 
 def test_no_begin_without_a_rollback_before_it() -> None:
-    """BEGIN in a transaction that is open is only a warning there, and would commit what is in it."""
+    """Every remote BEGIN follows a ROLLBACK.
+
+    In an open transaction, BEGIN only causes a warning, and the earlier changes would be
+    committed as well.
+    """
     begins = 0
     for file in resources.files("twopc.subscriber").joinpath("sql").iterdir():
         for found in re.finditer(

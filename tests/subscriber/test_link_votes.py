@@ -1,4 +1,4 @@
-"""The Publisher's vote: a command tag and nothing else is a yes, and a no leaves nothing behind."""
+"""The Publisher's vote: only the expected command tag is a yes, and a no leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ both_ways = pytest.mark.parametrize("shipping", ["eager", "lazy"])
 
 
 async def no(pair: Pair, vote: str = "") -> psycopg.Error:
-    """The vote, which must be a no; rolls back at both ends."""
+    """Return the error of a vote that must be no, and roll back at both ends."""
     with pytest.raises(psycopg.Error) as caught:
         await pair.app.execute((vote or pair.vote()).encode())
     refused = await pair.app.execute(f"prepare transaction '{pair.gid}:sub1'".encode())
@@ -30,21 +30,21 @@ async def no(pair: Pair, vote: str = "") -> psycopg.Error:
 
 
 async def assert_nothing_left(pair: Pair, eyes: Eyes) -> None:
-    """Neither end holds a change, a prepared branch, a marker or a lock."""
+    """Assert that neither end has a change, a prepared branch, a marker or a lock."""
     for node in ("pub", "sub1"):
         assert eyes.prepared(pair.topology.node(node).database) == []
         rows = await pair.topology.execute(node, BALANCES)
         assert rows == [(g, 100) for g in range(1, 6)]
         markers = "select count(*) from msrepl.branch_marker where not fence"
         assert await pair.topology.execute(node, markers) == [(0,)]
-    # the link of a session that was closed ends a moment later
+    # the link of a closed session ends a little later
     await pair.topology.execute(
         "pub", "set local lock_timeout = '30s'; select from account for update"
     )
 
 
 async def assert_usable(pair: Pair, shipping: str) -> None:
-    """The same session, with the same link, goes on."""
+    """Assert that the same session can continue with the same link."""
     assert await pair.run("update account set balance = 7 where id = 4", shipping=shipping) == 1
     await pair.same("account")
 
@@ -53,7 +53,7 @@ async def assert_usable(pair: Pair, shipping: str) -> None:
 async def test_an_answer_that_is_nothing_is_a_no(
     make_pair: MakePair, eyes: Eyes, shipping: str
 ) -> None:
-    """NULL compares as neither yes nor no."""
+    """NULL, which equals neither yes nor no, is a no."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin(shipping=shipping)
     await pair.execute(UPDATE)
@@ -72,10 +72,10 @@ async def test_an_answer_that_is_nothing_is_a_no(
 
 
 async def test_another_tag_is_a_no(make_pair: MakePair, eyes: Eyes) -> None:
-    """PREPARE TRANSACTION of a transaction that has ended or failed succeeds, and says ROLLBACK."""
+    """The tag ROLLBACK, with which PREPARE of an ended or failed transaction succeeds, is a no."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.app.close()
-    pair.app = await pair.topology.node("sub1").connect()  # who may write into the marker
+    pair.app = await pair.topology.node("sub1").connect()  # may write into the marker
     await pair.begin(shipping="lazy")
     await pair.execute(UPDATE)
     await pair.execute(
@@ -113,7 +113,7 @@ async def test_another_id_than_the_captured_one(
 
 
 async def test_no_id_at_all(make_pair: MakePair, eyes: Eyes) -> None:
-    """A NULL must not become the branch of nobody."""
+    """A vote without a gid is refused, because NULL must not name a branch."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     for change in (UPDATE, "select pg_current_xact_id()", "select 1"):
         await pair.begin()
@@ -126,7 +126,7 @@ async def test_no_id_at_all(make_pair: MakePair, eyes: Eyes) -> None:
 
 @both_ways
 async def test_voting_twice(make_pair: MakePair, eyes: Eyes, shipping: str) -> None:
-    """The second is a no at once; the branch of the first is there for the coordinator to end."""
+    """A second vote is a no at once; the branch of the first is left to the coordinator."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin(shipping=shipping)
     await pair.execute(UPDATE)
@@ -143,7 +143,7 @@ async def test_voting_twice(make_pair: MakePair, eyes: Eyes, shipping: str) -> N
 
 @both_ways
 async def test_a_change_after_the_vote(make_pair: MakePair, eyes: Eyes, shipping: str) -> None:
-    """It would be in nobody's branch, so it is refused; lazily it would have waited for ever."""
+    """A change after the vote is refused, because it would not be part of any branch."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin(shipping=shipping)
     await pair.execute(UPDATE)
@@ -161,7 +161,7 @@ async def test_a_change_after_the_vote(make_pair: MakePair, eyes: Eyes, shipping
 async def test_a_deferred_trigger_that_changes_rows_after_the_vote(
     make_pair: MakePair, eyes: Eyes, shipping: str
 ) -> None:
-    """It fires within the Subscriber's PREPARE TRANSACTION: too late to be sent, so that fails."""
+    """A deferred trigger that makes changes within PREPARE TRANSACTION, too late to send, fails."""
     pair = await make_pair(
         ACCOUNT,
         ROWS,
@@ -190,7 +190,7 @@ async def test_a_deferred_trigger_that_changes_rows_after_the_vote(
     await pair.topology.execute("pub", f"rollback prepared '{pair.gid}:pub'")
     await assert_nothing_left(pair, eyes)
 
-    # fired in time, its changes travel with the others
+    # if it fires in time, its changes are sent with the others
     await pair.begin(shipping=shipping)
     await pair.execute(UPDATE)
     await pair.execute("insert into local_note values (1)")
@@ -201,7 +201,7 @@ async def test_a_deferred_trigger_that_changes_rows_after_the_vote(
 
 
 async def test_voting_outside_a_transaction(make_pair: MakePair, eyes: Eyes) -> None:
-    """There is nothing to vote on."""
+    """A vote outside a transaction is refused."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin()
     await pair.execute("commit")
@@ -212,7 +212,7 @@ async def test_voting_outside_a_transaction(make_pair: MakePair, eyes: Eyes) -> 
 
 
 async def test_voting_after_an_error(make_pair: MakePair, eyes: Eyes) -> None:
-    """A failed transaction cannot vote; its PREPARE succeeds, and only the tag tells."""
+    """A failed transaction cannot vote; its PREPARE succeeds, and only the tag shows the failure."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin()
     await pair.execute(UPDATE)
@@ -226,7 +226,7 @@ async def test_voting_after_an_error(make_pair: MakePair, eyes: Eyes) -> None:
 async def test_deferred_foreign_key_at_the_publisher(
     make_pair: MakePair, eyes: Eyes, shipping: str
 ) -> None:
-    """A constraint that only the Publisher has, checked there at PREPARE: its own words come through."""
+    """A deferred constraint that only the Publisher has is checked there at PREPARE."""
     pair = await make_pair(
         "create table region (id int primary key)",
         "insert into region values (1)",
@@ -250,7 +250,7 @@ async def test_deferred_foreign_key_at_the_publisher(
 async def test_deferred_unique_key_at_the_publisher(
     make_pair: MakePair, eyes: Eyes, shipping: str
 ) -> None:
-    """The Publisher has a row that the Subscriber has not received: a conflict, at PREPARE."""
+    """A row that the Subscriber has not received yet causes a conflict at PREPARE."""
     pair = await make_pair(
         "create table account (id int primary key, balance int not null,"
         " code int unique deferrable initially deferred)",
@@ -271,7 +271,7 @@ async def test_deferred_unique_key_at_the_publisher(
 
 
 async def test_serialization_failure_at_prepare(make_pair: MakePair, eyes: Eyes) -> None:
-    """SERIALIZABLE holds there too: a cycle with a transaction of the Publisher's own is a no."""
+    """At SERIALIZABLE, a cycle with a transaction of the Publisher makes the vote no."""
     pair = await make_pair(
         ACCOUNT,
         ROWS,
@@ -300,7 +300,7 @@ async def test_serialization_failure_at_prepare(make_pair: MakePair, eyes: Eyes)
 
 @both_ways
 async def test_prepared_slots_exhausted(make_pair: MakePair, eyes: Eyes, shipping: str) -> None:
-    """The Publisher cannot prepare any more: a clean no with the server's own hint."""
+    """A Publisher that cannot prepare more transactions votes no, with the server's own hint."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     fillers: list[str] = []
     async with await pair.topology.node("distribution").connect() as filler:
@@ -329,7 +329,7 @@ async def test_prepared_slots_exhausted(make_pair: MakePair, eyes: Eyes, shippin
 
 @both_ways
 async def test_a_gid_that_is_taken(make_pair: MakePair, eyes: Eyes, shipping: str) -> None:
-    """Gids are unique in a whole cluster: whose the other is, is not for us to say."""
+    """A gid that is in use in the cluster makes the vote no; the other transaction is unaffected."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin(shipping=shipping)
     gid = f"{pair.gid}:pub"
@@ -351,7 +351,7 @@ async def test_a_gid_that_is_taken(make_pair: MakePair, eyes: Eyes, shipping: st
 async def test_a_branch_that_recovery_has_fenced(
     make_pair: MakePair, eyes: Eyes, shipping: str
 ) -> None:
-    """The aborter's row of the same gid keeps a late branch out."""
+    """The fence that recovery has written for a gid refuses a late branch."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin(shipping=shipping)
     await pair.topology.execute(
@@ -386,7 +386,7 @@ async def test_a_branch_that_recovery_has_fenced(
 async def test_statement_forbidden_before_prepare(
     make_pair: MakePair, eyes: Eyes, shipping: str, forbidden: str, says: str
 ) -> None:
-    """The Subscriber says so after the Publisher has voted yes: that branch is rolled back then."""
+    """If the Subscriber's PREPARE fails after the Publisher's yes, that branch is rolled back."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin(shipping=shipping)
     await pair.execute(UPDATE)
@@ -405,7 +405,7 @@ async def test_statement_forbidden_before_prepare(
 
 
 async def test_branch_without_changes_for_the_publisher(make_pair: MakePair, eyes: Eyes) -> None:
-    """Changes of the Subscriber's own tables: a marker here, no branch there; none without any."""
+    """Changes of the Subscriber's own tables write a marker, and need no branch at the Publisher."""
     pair = await make_pair(
         ACCOUNT, ROWS, publish=["account"], at_subscriber=["create table own (n int)"]
     )

@@ -1,4 +1,4 @@
-"""The link when the network loses a message or an answer: at a statement, and at PREPARE."""
+"""The link when the network loses a message or its answer: at a statement, and at PREPARE."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BALANCES = "select id, balance from account order by id"
 
 
 async def wired(make_apart: MakeApart, wire: Wire) -> ApartPair:
-    """A pair whose link goes through the wire, and is open."""
+    """Return a pair whose link is open and goes through the wire."""
     pair = await make_apart(ACCOUNT, ROWS, publish=["account"])
     await pair.put(wire)
     await pair.run("update account set balance = 0 where id = 5")
@@ -24,7 +24,7 @@ async def wired(make_apart: MakeApart, wire: Wire) -> ApartPair:
 
 
 def assert_broke(error: psycopg.Error, sqlstate: str = "08006") -> None:
-    """The error is one of the link's."""
+    """Assert that the error is one of the link's."""
     assert error.sqlstate == sqlstate, error
     facts = conflict_facts(error.diag.message_detail)
     assert facts is not None
@@ -36,8 +36,10 @@ def assert_broke(error: psycopg.Error, sqlstate: str = "08006") -> None:
 async def test_wire_cut_at_the_first_message(
     make_apart: MakeApart, wire: Wire, what: str, shipping: str
 ) -> None:
-    """It is repeated over a new link; should the first have arrived, its transaction died with the
-    old link, and the change is made once."""
+    """The first message is repeated over a new link, and the change is made once.
+
+    If the first message has arrived, its transaction has ended with the old link.
+    """
     pair = await wired(make_apart, wire)
     setattr(wire, f"lost_{what}", b"call ")
 
@@ -50,7 +52,7 @@ async def test_wire_cut_at_the_first_message(
 
 @pytest.mark.parametrize("what", ["request", "answer"])
 async def test_wire_cut_at_a_later_message(make_apart: MakeApart, wire: Wire, what: str) -> None:
-    """What went before is lost, so the transaction is."""
+    """If a later message is lost, the earlier ones are lost too, and the transaction fails."""
     pair = await wired(make_apart, wire)
     await pair.begin()
     await pair.execute("update account set balance = 1 where id = 1")
@@ -65,7 +67,7 @@ async def test_wire_cut_at_a_later_message(make_apart: MakeApart, wire: Wire, wh
 
 @pytest.mark.parametrize("shipping", ["eager", "lazy"])
 async def test_answer_to_prepare_is_lost(make_apart: MakeApart, wire: Wire, shipping: str) -> None:
-    """A new link finds the branch prepared: the vote is a yes."""
+    """A new link finds the branch prepared, so the vote is yes."""
     pair = await wired(make_apart, wire)
     await pair.begin(shipping=shipping)
     await pair.execute("update account set balance = 1 where id = 1")
@@ -84,7 +86,7 @@ async def test_answer_to_prepare_is_lost(make_apart: MakeApart, wire: Wire, ship
 async def test_prepare_itself_is_lost_with_all_calls_in_it(
     make_apart: MakeApart, wire: Wire
 ) -> None:
-    """Lazy shipping: the whole branch is in the message, so it is sent again."""
+    """With lazy shipping the whole branch is in the message, so it is sent again."""
     pair = await wired(make_apart, wire)
     await pair.begin(shipping="lazy")
     await pair.execute("update account set balance = 1 where id = 1")
@@ -98,7 +100,7 @@ async def test_prepare_itself_is_lost_with_all_calls_in_it(
 
 
 async def test_prepare_itself_is_lost_after_calls(make_apart: MakeApart, wire: Wire) -> None:
-    """Eager shipping: the calls are lost with the old link: a no."""
+    """With eager shipping the calls are lost with the old link, so the vote is no."""
     pair = await wired(make_apart, wire)
     await pair.begin()
     await pair.execute("update account set balance = 1 where id = 1")
@@ -118,7 +120,7 @@ async def test_prepare_itself_is_lost_after_calls(make_apart: MakeApart, wire: W
 async def test_answer_to_prepare_is_lost_and_nobody_can_ask(
     make_apart: MakeApart, wire: Wire, shipping: str
 ) -> None:
-    """The vote is not known, which is a no; the branch that is there is for the coordinator to end."""
+    """A vote that cannot be determined is a no; the coordinator finishes a branch that is prepared."""
     pair = await wired(make_apart, wire)
     await pair.begin(shipping=shipping)
     await pair.execute("update account set balance = 1 where id = 1")
@@ -140,12 +142,14 @@ async def test_answer_to_prepare_is_lost_and_nobody_can_ask(
 async def test_prepare_is_still_under_way_when_it_is_sent_again(
     make_apart: MakeApart, wire: Wire
 ) -> None:
-    """The first one still waits at the Publisher when its wire is cut, and prepares after all.
+    """A PREPARE that still waits at the Publisher when its connection is cut can succeed later.
 
-    The second cannot know, so the error is one of the link's: the coordinator then asks there."""
+    The second PREPARE cannot know this, so the error is one of the link's, and the coordinator
+    asks the Publisher.
+    """
     pair = await make_apart(ACCOUNT, ROWS, publish=["account"])
     await pair.put(wire)
-    # a backend that neither gives up nor notices that its client is gone
+    # a backend that neither times out nor notices that its client is gone
     await pair.set_link(options="-c lock_timeout=0 -c client_connection_check_interval=0")
     await pair.run("update account set balance = 0 where id = 5")
     await pair.topology.execute(

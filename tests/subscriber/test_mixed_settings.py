@@ -1,4 +1,4 @@
-"""A statement that changes settings of ours between its rows: old and new rows are paired, versions are new."""
+"""Statements that change our settings between rows: old and new rows are paired, and row versions are new."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.fix_topology import MakePair, MakeTopology
 
-#: The key cannot be sent along, so rows that are paired wrongly get each other's values.
+#: The key cannot be sent, so rows that are paired wrongly would get each other's values.
 TABLES = """
 create table item (id int generated always as identity primary key, n int);
 create table part (id int generated always as identity primary key, n int unique deferrable, item int references item);
@@ -52,7 +52,7 @@ async def test_rows_of_any_client_are_paired(make_topology: MakeTopology) -> Non
 
 
 async def test_an_old_version_does_not_come_back(make_pair: MakePair) -> None:
-    """Who inserts a row under the name of the transaction that made the version says what is not so."""
+    """A row version is not used again, even if an insert sets the gid of the transaction that created it."""
     there = PARTITIONED.split("insert")[0]
     pair = await make_pair(PARTITIONED, publish=["item"], at_subscriber=[there])
     was = await pair.begin()

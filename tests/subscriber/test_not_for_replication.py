@@ -1,4 +1,4 @@
-"""NOT FOR REPLICATION: what an agent applies does not travel back. And TRUNCATE, which names no rows."""
+"""NOT FOR REPLICATION: changes that an agent applies are not sent back. Also TRUNCATE, which names no rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ insert into child (parent_id, u, d) values (1, 1, 1), (2, 2, 2);
 
 
 async def replica(pair: Pair, *statements: str) -> None:
-    """What an agent does: an administrator's transaction in the replica role."""
+    """Execute statements as an agent does: as an administrator, in the replica role."""
     texts = ["begin", "set local session_replication_role = replica", *statements, "commit"]
     try:
         await pair.topology.execute("sub1", "; ".join(texts))
@@ -30,7 +30,7 @@ async def replica(pair: Pair, *statements: str) -> None:
 
 
 async def test_nothing_of_ours_fires(make_pair: MakePair) -> None:
-    """Outside a global transaction, with no call, with the versions that were brought along."""
+    """Our triggers do not fire for an agent: there is no call, and delivered row versions are kept."""
     pair = await make_pair(TABLES, publish=["parent", "child"])
     version = "11111111-1111-1111-1111-111111111111"
 
@@ -70,7 +70,7 @@ async def test_nothing_of_ours_fires(make_pair: MakePair) -> None:
 async def test_what_the_replica_role_still_checks(
     make_pair: MakePair, what: str, statement: str, origin: str, in_replica: str | None
 ) -> None:
-    """PostgreSQL's own matrix, on tables that have our triggers."""
+    """Tables with our triggers have the constraint checks that PostgreSQL performs in the replica role."""
     pair = await make_pair(TABLES, publish=["parent", "child"])
     error = await pair.refused(statement)
     assert error.sqlstate == origin, what
@@ -83,14 +83,14 @@ async def test_what_the_replica_role_still_checks(
 
 
 async def test_cascades_do_not_happen_in_the_replica_role(make_pair: MakePair) -> None:
-    """The agent brings the children's deletion itself."""
+    """Cascades do not happen in the replica role, because the agent delivers the children's deletion."""
     pair = await make_pair(TABLES, publish=["parent", "child"])
     await replica(pair, "delete from parent where id = 1")
     assert await pair.topology.execute("sub1", "select count(*) from child") == [(2,)]
 
 
 async def test_triggers_of_the_user(make_pair: MakePair) -> None:
-    """ALWAYS and REPLICA triggers fire for the agent; what they change there does not travel."""
+    """ALWAYS and REPLICA triggers fire for an agent, and the changes that they make are not sent."""
     pair = await make_pair(TABLES, publish=["parent", "child"])
     await pair.topology.execute(
         "sub1",
@@ -117,7 +117,7 @@ async def test_triggers_of_the_user(make_pair: MakePair) -> None:
 
 
 async def test_an_application_cannot_take_the_replica_role(make_pair: MakePair) -> None:
-    """Neither in a global transaction nor outside one."""
+    """An application cannot set the replica role, within a global transaction or outside one."""
     pair = await make_pair(TABLES, publish=["parent", "child"])
     assert (await pair.fails("set session_replication_role = replica")).sqlstate == "42501"
     error = await pair.refused("set local session_replication_role = replica")
@@ -125,7 +125,7 @@ async def test_an_application_cannot_take_the_replica_role(make_pair: MakePair) 
 
 
 async def test_truncate_is_refused(make_pair: MakePair) -> None:
-    """At both ends, alone, with CASCADE from a parent, and together with other tables."""
+    """TRUNCATE is refused at both ends: alone, with CASCADE from a parent, and with other tables."""
     pair = await make_pair(
         TABLES,
         "create table outside (id int primary key); alter table parent add foreign key (n) references outside"
@@ -153,7 +153,7 @@ async def test_truncate_is_refused(make_pair: MakePair) -> None:
 
 
 async def test_change_outside_a_global_transaction_is_refused(make_pair: MakePair) -> None:
-    """Whoever changes a subscribed table changes it at both ends or not at all."""
+    """Subscribed tables cannot be changed outside a global transaction."""
     pair = await make_pair(TABLES, publish=["parent", "child"])
     for statement in (
         "insert into parent values (7, 7)",
@@ -161,6 +161,6 @@ async def test_change_outside_a_global_transaction_is_refused(make_pair: MakePai
         "delete from parent where id = 1",
     ):
         assert (await pair.fails(statement)).sqlstate == "25000"
-    # what changes nothing is nobody's business
+    # a statement that changes no row is allowed
     await pair.execute("delete from parent where false")
     await pair.equal("parent", "child")

@@ -1,4 +1,4 @@
-"""NOT FOR REPLICATION per object: who fires, and what is checked, for applications and for agents."""
+"""NOT FOR REPLICATION per object: which triggers fire and which constraints apply, to applications and agents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ insert into parent values (1, 1), (2, 2), (3, 3);
 insert into child values (1, 1, 1, 1, 1, 1, 1), (2, 2, 1, 2, 2, 2, 2), (3, null, 3, 3, 3, 3, 3);
 insert into part values (1, 1);
 """
-#: The Subscriber's tables have constraints of their own, so that nobody else refuses what breaks them.
+#: The Subscriber's tables have constraints that the Publisher's do not, so that the Publisher does
+#: not refuse violations.
 AT_SUBSCRIBER = """
 create table parent (id int primary key, n int);
 create table child (
@@ -45,7 +46,7 @@ execute function see('trigger of a partitioned table');
 alter table child enable replica trigger seeing_of_agents;
 """
 
-#: Table, object, and the statement that it fires for or forbids.
+#: Table, object, and the statement for which it fires or which it refuses.
 CASES: dict[str, tuple[str, str, str]] = {
     "trigger": ("child", "seeing", "update child set n = 9 where id = 1"),
     "trigger of agents": ("child", "seeing_of_agents", "update child set n = 9 where id = 1"),
@@ -59,7 +60,8 @@ CASES: dict[str, tuple[str, str, str]] = {
     "deferrable UNIQUE": ("child", "late", "update child set d = 2 where id = 1"),
     "deferrable EXCLUDE": ("child", "apart", "update child set x = 2 where id = 1"),
 }
-#: (session, NOT FOR REPLICATION) → what happens. The replica role's column is PostgreSQL's, measured.
+#: (session, NOT FOR REPLICATION) → the effect. The values for the replica role are
+#: PostgreSQL's, as measured.
 YES = {
     ("application", True): "yes",
     ("application", False): "yes",
@@ -92,7 +94,7 @@ async def wired(make_pair: MakePair) -> Pair:
 
 
 async def happens(pair: Pair, session: str, what: str, statement: str) -> str:
-    """Whether a trigger fires, a constraint is checked, an action acts: ``yes`` or ``no``."""
+    """Return ``yes`` or ``no``: whether a trigger fires, a constraint is checked, or an action is performed."""
     if session == "agent":
         connection = await pair.topology.admin("sub1")
         await connection.execute("begin; set local session_replication_role = replica")
@@ -119,13 +121,13 @@ async def happens(pair: Pair, session: str, what: str, statement: str) -> str:
 
 
 async def test_the_matrix(make_pair: MakePair) -> None:
-    """Every kind of object, NOT FOR REPLICATION and not, for applications and for agents."""
+    """Each kind of object has the expected effect on applications and agents, with and without NOT FOR REPLICATION."""
     pair = await wired(make_pair)
     admin = await pair.topology.admin("sub1")
     seen: dict[str, dict[tuple[str, bool], str]] = {}
     for what, (table, name, statement) in CASES.items():
         seen[what] = {}
-        # nothing but the object in question minds
+        # no other object has an effect
         for other in await nfr.not_for_replication(admin, "public", "child"):
             if other.fixed is None:
                 await nfr.set_not_for_replication(admin, "public", "child", other.name, True)
@@ -141,7 +143,7 @@ async def test_the_matrix(make_pair: MakePair) -> None:
 async def test_a_deferrable_unique_key_lets_duplicates_through_silently(
     make_pair: MakePair,
 ) -> None:
-    """What NOT FOR REPLICATION costs there: the agent commits two rows with one value."""
+    """If a deferrable unique key is NOT FOR REPLICATION, an agent can commit two rows with the same value."""
     pair = await wired(make_pair)
     admin = await pair.topology.admin("sub1")
     duplicate = (
@@ -163,7 +165,7 @@ async def test_a_deferrable_unique_key_lets_duplicates_through_silently(
 
 @pytest.mark.parametrize("kind", ["always", "by default"])
 async def test_identity_columns_take_what_agents_bring(make_pair: MakePair, kind: str) -> None:
-    """And their sequences stay where they are."""
+    """Agents can insert values into identity columns, without a change of their sequences."""
     pair = await make_pair(
         "create table t (id int primary key, n int)",
         publish=["t"],
@@ -188,7 +190,7 @@ async def test_identity_columns_take_what_agents_bring(make_pair: MakePair, kind
 
 
 async def test_listing(make_pair: MakePair) -> None:
-    """Every object of the user's, and nothing of ours."""
+    """The list contains every object of the user, and none of ours."""
     pair = await wired(make_pair)
     admin = await pair.topology.admin("sub1")
     await nfr.set_not_for_replication(admin, "public", "child", "referring", False)
@@ -223,7 +225,7 @@ async def test_listing(make_pair: MakePair) -> None:
 async def test_refused(
     make_pair: MakePair, table: str, name: str, value: bool, message: str
 ) -> None:
-    """Names what there is, or why not."""
+    """A refusal names the available objects, or the reason."""
     pair = await wired(make_pair)
     admin = await pair.topology.admin("sub1")
     with pytest.raises(SubscriptionError, match=message):
@@ -231,7 +233,7 @@ async def test_refused(
 
 
 async def test_the_subscription_goes_on_and_unsubscribing_restores(make_pair: MakePair) -> None:
-    """Nothing becomes stale; afterwards every trigger fires as it did."""
+    """Settings do not make the subscription stale, and unsubscribing restores the state of every trigger."""
     pair = await wired(make_pair)
     admin = await pair.topology.admin("sub1")
     pattern = (

@@ -1,4 +1,4 @@
-"""Partitioned tables: statements on the parent, on a partition, and rows that move."""
+"""Partitioned tables: statements on the parent and on partitions, and rows that move between partitions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STATEMENTS = [
 
 @pytest.mark.parametrize("at_subscriber", ["partitioned", "plain"])
 async def test_statements(make_pair: MakePair, at_subscriber: str) -> None:
-    """Every statement is one call, wherever it is aimed; row movement included."""
+    """Each kind of change is one call, whichever table the statement names, including row movement."""
     there = [TABLE.split("insert")[0]] if at_subscriber == "partitioned" else []
     pair = await make_pair(TABLE, publish=["part"], at_subscriber=there)
     for table in ("part_a", "part_b", "part_b1", "part_b2"):
@@ -52,7 +52,7 @@ async def test_statements(make_pair: MakePair, at_subscriber: str) -> None:
 
 
 async def test_truncate_of_a_partition_is_refused(make_pair: MakePair) -> None:
-    """At either end, of the parent and of each partition."""
+    """TRUNCATE of the parent and of each partition is refused at both ends."""
     pair = await make_pair(TABLE, publish=["part"], at_subscriber=[TABLE.split("insert")[0]])
     for node in ("pub", "sub1"):
         for table in ("part", "part_a", "part_b", "part_b2"):
@@ -62,7 +62,7 @@ async def test_truncate_of_a_partition_is_refused(make_pair: MakePair) -> None:
 
 
 async def test_after_row_trigger_on_a_partition(make_pair: MakePair) -> None:
-    """Ours cannot be AFTER ROW there, so the user's would fire first: the original's error."""
+    """A user's AFTER ROW trigger on a partition would fire before ours, and causes the original's error."""
     pair = await make_pair(TABLE, publish=["part"], at_subscriber=[TABLE.split("insert")[0]])
     await pair.topology.execute(
         "sub1",
@@ -85,7 +85,7 @@ async def test_after_row_trigger_on_a_partition(make_pair: MakePair) -> None:
 
 
 async def test_savepoints(make_pair: MakePair) -> None:
-    """Rolled back as with any table."""
+    """Changes of partitioned tables are rolled back to a savepoint like others."""
     pair = await make_pair(TABLE, publish=["part"], at_subscriber=[TABLE.split("insert")[0]])
     await pair.run(
         "update part set region = 'b' where id = 1",
@@ -98,7 +98,7 @@ async def test_savepoints(make_pair: MakePair) -> None:
 
 
 async def test_referenced_partitioned_table(make_pair: MakePair) -> None:
-    """A foreign key to a partitioned table, with actions."""
+    """Referential actions of a foreign key to a partitioned table are replicated."""
     pair = await make_pair(
         TABLE,
         "create table child (id int primary key, part_id int, region text,"
@@ -117,7 +117,7 @@ async def test_referenced_partitioned_table(make_pair: MakePair) -> None:
 
 
 async def test_trigger_of_the_publisher_on_a_partition(make_pair: MakePair) -> None:
-    """What it changes comes back, whether it was there first or came later."""
+    """Changes by a Publisher's trigger on a partition are returned, whether it was there first or created later."""
     pair = await make_pair(
         TABLE,
         """

@@ -1,4 +1,4 @@
-"""Where passwords are, and where they are not."""
+"""The places where passwords are stored, and where they must not appear."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from twopc.sim.topology import Topology
 
 
 async def test_the_password_of_the_link_cannot_be_read(make_pair: MakePair) -> None:
-    """It is in the user mapping of our owner role, and in no other place."""
+    """The link's password is in the user mapping of our owner role, and in no other place."""
     pair = await pair_with_open_link(make_pair)
     stored = "select umoptions from pg_user_mappings where srvname = 'msrepl_publisher'"
     [(options,)] = await pair.topology.execute("sub1", stored)
@@ -38,7 +38,7 @@ async def test_the_password_of_the_link_cannot_be_read(make_pair: MakePair) -> N
         assert password not in str(await pair.execute(query)), query
 
 
-#: Of a server that logs every statement, also those that fail, with their parameters.
+#: Settings of a server that logs every statement, including failed ones, with its parameters.
 TALKATIVE = {
     "log_statement": "all",
     "log_min_duration_statement": "0",
@@ -52,8 +52,7 @@ TALKATIVE = {
 
 
 async def test_no_password_is_written_anywhere() -> None:
-    """Not in the log of a server that logs everything, nor in its statistics, our own log events,
-    reprs and errors."""
+    """No password appears in the server log, statistics, our log events, reprs or errors."""
     heard = io.StringIO()
     with loggers_restored():
         configure(level="debug", layout="json", stream=heard)
@@ -71,7 +70,7 @@ async def test_no_password_is_written_anywhere() -> None:
 
 
 class Said:
-    """What was said, and what must not be in it."""
+    """The texts that were produced, and the passwords that must not be in them."""
 
     def __init__(self) -> None:
         self.passwords: dict[str, str] = {}
@@ -79,7 +78,7 @@ class Said:
 
 
 async def use_everything(server: EmbeddedServer) -> Said:
-    """Set up, use, break and take away a topology on a server."""
+    """Create, use, break and remove a topology on a server; return the texts that it produced."""
     said = Said()
     await asyncio.to_thread(server.create_database, "statistics")
     async with Topology(subscribers=("sub1",), server=server) as topology:

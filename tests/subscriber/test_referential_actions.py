@@ -1,4 +1,4 @@
-"""Referential actions: what one statement does to parents and children arrives as one net effect."""
+"""Referential actions: a statement's changes to parents and children are sent as one net effect."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ create table tree (id int primary key, up int references tree on delete cascade 
 insert into tree values (1, null, null), (2, 1, 1), (3, 2, 1), (4, 3, 2), (5, 1, 4), (6, null, 5);
 """
 
-# a child with two keys: a row is set to null by one and deleted by the other
+# a child with two keys: a row is set to null by one, and deleted by the other
 MIXED = """
 create table source (id int primary key);
 create table target (id int primary key, a int references source on delete set null,
@@ -78,7 +78,7 @@ MERGES = [
 
 @pytest.mark.parametrize("shipping", ["eager", "lazy"])
 async def test_three_levels(make_pair: MakePair, shipping: str) -> None:
-    """CASCADE over three levels, on delete and on update, alone, in a CTE and by MERGE: one message."""
+    """CASCADE over three levels is sent as one message: for DELETE, UPDATE and MERGE, alone and in a CTE."""
     pair = await three_levels(make_pair)
     await pair.save(*LEVELS)
     for statement in DELETES + UPDATES + MERGES:
@@ -89,7 +89,7 @@ async def test_three_levels(make_pair: MakePair, shipping: str) -> None:
 
 @pytest.mark.parametrize("action", ["cascade", "set null", "set default"])
 async def test_composite_key(make_pair: MakePair, action: str) -> None:
-    """Every action, on delete and on update, over a composite key."""
+    """Each action on delete and on update works with a composite key."""
     pair = await make_pair(
         f"""
         create table p (a int, b int, note text, primary key (a, b));
@@ -113,7 +113,7 @@ async def test_composite_key(make_pair: MakePair, action: str) -> None:
 
 
 async def test_self_reference(make_pair: MakePair) -> None:
-    """A table that refers to itself: one statement changes a row several times."""
+    """In a table that refers to itself, one statement can change a row several times."""
     pair = await make_pair(TREE, publish=["tree"])
     await pair.save("tree")
     for statement in (
@@ -135,7 +135,7 @@ async def test_self_reference(make_pair: MakePair) -> None:
 
 
 async def test_two_keys_on_one_row(make_pair: MakePair) -> None:
-    """SET NULL and CASCADE meet in one row: it is sent as deleted, from what it was before."""
+    """A row that SET NULL and CASCADE both change is sent as deleted, with its values before the statement."""
     pair = await make_pair(MIXED, publish=["source", "target"])
     await pair.save("source", "target")
     for count in (1, 2, 5):
@@ -147,7 +147,7 @@ async def test_two_keys_on_one_row(make_pair: MakePair) -> None:
 
 
 async def test_tables_that_refer_to_each_other(make_pair: MakePair) -> None:
-    """A cycle of two tables is deleted from its end to its beginning."""
+    """A deletion cascades through two tables that refer to each other, from the end of the chain to its beginning."""
     pair = await make_pair(
         """
         create table one (id int primary key, up int);
@@ -169,7 +169,7 @@ async def test_tables_that_refer_to_each_other(make_pair: MakePair) -> None:
 
 
 async def test_several_statements_and_savepoints(make_pair: MakePair) -> None:
-    """Each statement is sent as it ends; what a savepoint takes back is not."""
+    """Each statement is sent when it ends; changes that are rolled back to a savepoint are not sent."""
     pair = await three_levels(make_pair)
 
     calls = await pair.run(
@@ -192,7 +192,7 @@ async def test_several_statements_and_savepoints(make_pair: MakePair) -> None:
 
 
 async def test_exception_block(make_pair: MakePair) -> None:
-    """A cascade that an exception block takes back leaves nothing held."""
+    """A cascade that an exception block rolls back leaves no held rows."""
     pair = await three_levels(make_pair)
 
     await pair.run(
@@ -216,7 +216,7 @@ async def test_exception_block(make_pair: MakePair) -> None:
 
 @pytest.mark.parametrize("action", ["no action", "restrict"])
 async def test_keys_without_actions(make_pair: MakePair, action: str) -> None:
-    """Parents and children in one statement, in the order in which neither end would refuse them."""
+    """Parents and children changed by one statement are sent in an order that neither end refuses."""
     pair = await make_pair(
         f"""
         create table p (id int primary key);
@@ -250,7 +250,7 @@ async def test_keys_without_actions(make_pair: MakePair, action: str) -> None:
 async def test_rows_that_only_the_publisher_holds(
     make_pair: MakePair, action: str, statement: str
 ) -> None:
-    """The Publisher's action would change a row that the Subscriber does not hold: a conflict."""
+    """If the Publisher's action would change a row that the Subscriber does not hold, there is a conflict."""
     pair = await make_pair(
         f"""
         create table parent (id int primary key);
@@ -273,7 +273,7 @@ async def test_rows_that_only_the_publisher_holds(
 
 
 async def test_child_that_the_publisher_is_adding(make_pair: MakePair) -> None:
-    """A child added while the parent's deletion waits for it is seen, not silently deleted."""
+    """A child that is added while the parent's deletion waits causes a conflict, and is not silently deleted."""
     pair = await make_pair(
         "create table parent (id int primary key);"
         "create table child (id int primary key, parent_id int references parent on delete cascade);"
@@ -295,7 +295,7 @@ async def test_child_that_the_publisher_is_adding(make_pair: MakePair) -> None:
 
 
 async def test_user_trigger_that_adds_children(make_pair: MakePair) -> None:
-    """What a user's trigger changes within the statement belongs to its net effect."""
+    """Changes that a user's trigger makes within a statement belong to its net effect."""
     pair = await make_pair(
         THREE_LEVELS,
         publish=LEVELS,
@@ -326,7 +326,7 @@ async def test_user_trigger_that_adds_children(make_pair: MakePair) -> None:
 
 
 async def test_row_deleted_and_inserted_again(make_pair: MakePair) -> None:
-    """One statement deletes a row and inserts it again, with the version that it had."""
+    """A row that one statement deletes and inserts again may keep its row version."""
     pair = await make_pair(
         "create table p (id int primary key, note text);"
         "create table c (id int primary key, p int references p, note text);"
@@ -345,14 +345,14 @@ async def test_row_deleted_and_inserted_again(make_pair: MakePair) -> None:
 
 
 async def test_held_rows_are_gone_afterwards(make_pair: MakePair) -> None:
-    """Nothing stays behind in the table of held rows."""
+    """The table of held rows is empty after each transaction."""
     pair = await three_levels(make_pair)
     await pair.run("delete from parent where id = 1", "update parent set id = 99 where id = 2")
     assert await pair.topology.execute("sub1", "select count(*) from msrepl.held_row") == [(0,)]
 
 
 async def test_serializable_transactions_do_not_meet_in_our_tables(make_pair: MakePair) -> None:
-    """What is held takes no predicate lock, in which unrelated transactions would meet."""
+    """Held rows take no predicate locks, because these would make unrelated transactions conflict."""
     pair = await three_levels(make_pair)
     await pair.begin(isolation="serializable")
     await pair.execute("delete from parent where id = 1")
@@ -371,7 +371,7 @@ async def test_serializable_transactions_do_not_meet_in_our_tables(make_pair: Ma
 async def test_publishing_makes_keys_deferrable_and_unpublishing_restores(
     make_pair: MakePair,
 ) -> None:
-    """Keys between published tables become deferrable; those that were not are put back."""
+    """Foreign keys between published tables become deferrable; unpublishing restores those that were not."""
     pair = await make_pair(
         THREE_LEVELS,
         "create table outside (id int primary key, c int references child)",
@@ -415,7 +415,7 @@ async def test_publishing_makes_keys_deferrable_and_unpublishing_restores(
 )
 @pytest.mark.parametrize("when", ["between", "within"])
 async def test_tampered_settings_never_diverge(make_pair: MakePair, tamper: str, when: str) -> None:
-    """Whoever changes our settings gets an error or equal ends, never ends that differ."""
+    """Changing our settings causes an error or leaves both ends equal, and never makes them differ."""
     pair = await make_pair(
         THREE_LEVELS,
         publish=LEVELS,
@@ -448,7 +448,7 @@ async def test_tampered_settings_never_diverge(make_pair: MakePair, tamper: str,
 
 
 async def test_keys_that_only_the_subscriber_has(make_pair: MakePair) -> None:
-    """Referential actions of the Subscriber's own are changes like any other."""
+    """Referential actions that only the Subscriber has are replicated like other changes."""
     pair = await make_pair(
         "create table tree (id int primary key, up int); create table leaf (id int primary key, tree int);"
         "insert into tree values (1, null), (2, 1), (3, 2); insert into leaf values (10, 1), (20, 2), (30, 3)",

@@ -23,7 +23,7 @@ EAGER = "set local msrepl.shipping = 'eager'"
 
 @pytest.fixture
 async def pair(make_pair: MakePair) -> Pair:
-    """Two tables without peculiarities."""
+    """Two plain tables."""
     return await make_pair(TABLE, publish=["item", "other"])
 
 
@@ -66,7 +66,7 @@ SCRIPTS = {
 
 @pytest.mark.parametrize("shipping", ["eager", "lazy", "lazy then eager", "eager then lazy"])
 async def test_scripts(pair: Pair, shipping: str) -> None:
-    """Rolled back to before the first call, to after it, nested, released: equal ends."""
+    """Both ends are equal after rollbacks to savepoints before or after the first call, nested or released."""
     await pair.save("item", "other")
     for name, script in SCRIPTS.items():
         first, _, then = shipping.partition(" then ")
@@ -80,7 +80,7 @@ async def test_scripts(pair: Pair, shipping: str) -> None:
 
 
 async def test_all_rolled_back_leaves_no_branch(pair: Pair) -> None:
-    """Nothing was sent as far as this transaction is concerned: there is nothing to prepare or finish."""
+    """If everything is rolled back to a savepoint, there is no branch to prepare or finish."""
     for shipping in ("eager", "lazy"):
         calls = await pair.run(
             "savepoint a", "update item set n = 5", "rollback to a", shipping=shipping
@@ -89,7 +89,7 @@ async def test_all_rolled_back_leaves_no_branch(pair: Pair) -> None:
         assert await pair.topology.execute("pub", "select count(*) from pg_prepared_xacts") == [
             (0,)
         ]
-    # and no lock is left behind
+    # and no lock remains
     await pair.topology.execute("pub", "set lock_timeout = '1s'; update item set n = 0")
 
 
@@ -126,14 +126,14 @@ $$
 
 @pytest.mark.parametrize("shipping", ["eager", "lazy"])
 async def test_exception_blocks(pair: Pair, shipping: str) -> None:
-    """PL/pgSQL exception blocks, nested and in a loop."""
+    """PL/pgSQL exception blocks, nested and in a loop, leave both ends equal."""
     await pair.run(BLOCK, "update item set n = n + 100 where id = 5", shipping=shipping)
     await pair.equal("item", "other")
     assert await pair.topology.execute("pub", "select n from item where id = 5") == [(104,)]
 
 
 async def test_error_of_the_publisher_caught(pair: Pair) -> None:
-    """A conflict caught in an exception block, or left by ROLLBACK TO, does not stop what follows."""
+    """A conflict that an exception block or ROLLBACK TO handles does not prevent later statements."""
     await pair.topology.execute("pub", "update item set n = 500 where id = 1")
     await pair.topology.execute("pub", "insert into other values (50, 50)")
 
@@ -172,7 +172,7 @@ async def test_error_of_the_publisher_caught(pair: Pair) -> None:
 
 
 async def test_error_at_the_first_call_caught(pair: Pair) -> None:
-    """The first call of the transaction fails and is taken back: the next one is the first."""
+    """If the first call of a transaction fails and is rolled back, the next one counts as the first."""
     await pair.topology.execute("pub", "update item set n = 500 where id = 1")
     await pair.begin()
     await pair.execute("savepoint a")
@@ -187,7 +187,7 @@ async def test_error_at_the_first_call_caught(pair: Pair) -> None:
 
 @pytest.mark.parametrize("shipping", ["eager", "lazy"])
 async def test_two_hundred_savepoints(pair: Pair, shipping: str) -> None:
-    """One savepoint in another, two hundred deep, half of them taken back."""
+    """Both ends are equal after 200 nested savepoints, half of which are rolled back."""
     statements = []
     for number in range(200):
         statements += [
@@ -203,7 +203,7 @@ async def test_two_hundred_savepoints(pair: Pair, shipping: str) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_drawn_scripts(pair: Pair, seed: int) -> None:
-    """Statements, savepoints, rollbacks and changes of shipping in an order that chance makes up."""
+    """Both ends are equal after random statements, savepoints, rollbacks and changes of shipping."""
     chance = random.Random(seed)
     await pair.save("item", "other")
     for turn in range(12):
@@ -261,7 +261,7 @@ async def test_drawn_scripts(pair: Pair, seed: int) -> None:
     ],
 )
 async def test_tampering_never_diverges(pair: Pair, tamper: str, shipping: str) -> None:
-    """An error or equal ends, at whichever place within the transaction the settings are changed."""
+    """Changing our settings, at any point of a transaction, causes an error or leaves both ends equal."""
     await pair.save("item", "other")
     script = [
         "update item set n = 1",
@@ -283,7 +283,7 @@ async def test_tampering_never_diverges(pair: Pair, tamper: str, shipping: str) 
 
 
 async def test_the_counter_is_not_the_applications(pair: Pair) -> None:
-    """What counts the calls is a row that the application can neither read nor write."""
+    """Calls are counted in a row that the application can neither read nor write."""
     await pair.begin()
     await pair.execute("update item set n = 1")
     for statement in (

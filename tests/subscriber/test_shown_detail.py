@@ -1,4 +1,4 @@
-"""An error tells what the Publisher holds to whoever may read it at the Subscriber, and to nobody else."""
+"""An error shows the Publisher's values only to roles that may read them at the Subscriber."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.fix_topology import MakePair, Pair
 
 ACCOUNT = "create table account (id int primary key, code text unique, secret text, balance int)"
 ROWS = "insert into account select g, 'c' || g, 's' || g, 100 from generate_series(1, 5) as g"
-#: What is refused at the Publisher, once its row 3 is another and it has a row 50.
+#: Statements that the Publisher refuses after its row 3 was changed and a row 50 was inserted.
 REFUSED = {
     "version": "update account set balance = balance + 1 where id = 3",
     "delete": "delete from account where id = 3",
@@ -22,7 +22,7 @@ REFUSED = {
 
 
 async def made(make_pair: MakePair, *, row_security: bool = False) -> Pair:
-    """The Publisher holds what the Subscriber has not."""
+    """Return a pair whose Publisher has values that the Subscriber has not received."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     if row_security:
         node = pair.topology.node("sub1")
@@ -43,7 +43,7 @@ async def made(make_pair: MakePair, *, row_security: bool = False) -> Pair:
 
 
 async def hide(pair: Pair, role: str) -> None:
-    """From here on a role may read two columns only."""
+    """From now on, allow a role to read only two columns."""
     for statement in (
         f'revoke select on account from "{role}"',
         f'grant select (id, balance) on account to "{role}"',
@@ -52,7 +52,7 @@ async def hide(pair: Pair, role: str) -> None:
 
 
 def facts(error: psycopg.Error) -> Any:
-    """What DETAIL says."""
+    """Return the facts in DETAIL, and assert that the error does not contain hidden values."""
     assert "told" not in str(error)
     assert str(error.diag.message_hint).startswith("20512")
     return json.loads(str(error.diag.message_detail))
@@ -69,7 +69,7 @@ async def test_columns_that_a_role_may_not_select(make_pair: MakePair, shipping:
 
 
 async def test_the_role_that_was_taken(make_pair: MakePair) -> None:
-    """SET ROLE: what the session's own role may read does not count."""
+    """After SET ROLE, the privileges of the current role decide, and not those of the session's role."""
     pair = await made(make_pair)
     app = pair.topology.node("sub1").app_role
     role = f"{app}_less"
@@ -91,7 +91,7 @@ async def test_the_role_that_was_taken(make_pair: MakePair) -> None:
 
 
 async def test_rows_under_row_security(make_pair: MakePair) -> None:
-    """Whether the role could see the Publisher's row cannot be asked: no values at all."""
+    """Under row security no values are shown, because the role's access to the Publisher's row is unknown."""
     pair = await made(make_pair, row_security=True)
     for statement in REFUSED.values():
         told = facts(await pair.refused(statement))
@@ -100,7 +100,7 @@ async def test_rows_under_row_security(make_pair: MakePair) -> None:
 
 
 async def test_the_servers_own_words(make_pair: MakePair) -> None:
-    """PostgreSQL shows the row that fails a CHECK, as the Publisher would have stored it."""
+    """PostgreSQL's error for a CHECK, with the failing row of the Publisher, does not show hidden columns."""
     pair = await made(make_pair)
     await hide(pair, pair.topology.node("sub1").app_role)
     error = await pair.refused("update account set balance = 5000 where id = 1")

@@ -1,4 +1,4 @@
-"""Whatever shape a statement has, both ends are equal afterwards, and each kind of change is one call."""
+"""After statements of every form, both ends are equal, and each kind of change is one call."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from twopc.waits import link_name
 
 pytestmark = [pytest.mark.immediate, pytest.mark.rewinds]
 
-# with a unique key that is checked at the end of each statement, so that k = k + 1 is possible; calls of such
-# a table go out as one message per statement
+# a unique key that is checked at the end of each statement, so that k = k + 1 is possible; calls of
+# such a table are sent as one message per statement
 DEFERRABLE = """
 create table item (id int, k int, name text, constraint item_k unique (k) deferrable,
                    constraint item_pkey primary key (id) deferrable);
@@ -19,10 +19,10 @@ insert into item select g, g, 'n' || g from generate_series(1, 10) as g;
 create table other (id int primary key, note text);
 insert into other select g, 'o' from generate_series(1, 10) as g;
 """
-# the same without it: several rows at once only where no value is met on the way
+# the same without it: several rows at once are possible only if no value occurs twice on the way
 PLAIN = DEFERRABLE.replace(" deferrable", "")
 
-# statement, calls
+# statement, number of calls
 SHAPES = [
     # INSERT ... ON CONFLICT
     ("insert into other values (1, 'x'), (11, 'y') on conflict do nothing", 1),
@@ -31,7 +31,7 @@ SHAPES = [
     ("insert into other values (1, 'z') on conflict (id) do update set note = excluded.note", 1),
     ("insert into other values (1, 'z') on conflict (id) do update set note = 'never' where false", 0),
     ("insert into other values (1, 'z') on conflict (id) do update set id = 101", 1),
-    # MERGE with every action
+    # MERGE with all actions
     ("""
      merge into item as t using (values (1, 'a'), (2, 'b'), (3, 'c'), (50, 'new')) as s(id, name) on t.id = s.id
      when matched and s.id = 1 then delete
@@ -45,7 +45,7 @@ SHAPES = [
      when not matched by source and item.id = 5 then delete
      when matched then update set name = 'merged'
      """, 2),
-    # a unique value moves from a row that goes to one that comes
+    # a unique value moves from a deleted row to another row
     ("with gone as (delete from item where k = 4 returning k) insert into item select 60, k, 'taken' from gone", 2),
     ("with gone as (delete from item where id = 6) update item set k = 6 where id = 7", 2),
     # data-modifying CTEs
@@ -64,11 +64,11 @@ SHAPES = [
     ("update item set id = id + 1000", 1),
     ("update item set id = id + 1, k = k + 1, name = 'all'", 1),
     ("update item set id = id * 2 where id % 2 = 0", 1),
-    # nothing to do
+    # no rows
     ("update item set name = 'none' where false", 0),
     ("delete from item where false", 0),
     ("insert into item select id, k, name from item where false", 0),
-    # a change that changes nothing is a change
+    # an update that changes no value is a change
     ("update item set name = name", 1),
     ("update other set id = id", 1),
     ("delete from item", 1),
@@ -85,7 +85,7 @@ ONLY_DEFERRABLE = (
 
 @pytest.mark.parametrize("shipping", ["eager", "lazy"])
 async def test_shapes(make_pair: MakePair, shipping: str) -> None:
-    """Each shape alone in its transaction: one call per kind of change."""
+    """Each statement in its own transaction is sent as one call per kind of change."""
     pair = await make_pair(PLAIN, publish=["item", "other"])
     for statement, calls in SHAPES:
         if any(part in statement for part in ONLY_DEFERRABLE):
@@ -97,7 +97,7 @@ async def test_shapes(make_pair: MakePair, shipping: str) -> None:
 
 @pytest.mark.parametrize("shipping", ["eager", "lazy"])
 async def test_shapes_with_a_deferrable_unique_key(make_pair: MakePair, shipping: str) -> None:
-    """k = k + 1, swaps, and values that move from row to row: whatever passes here passes there."""
+    """k = k + 1, swaps and moving values are accepted by the Publisher if the Subscriber accepts them."""
     pair = await make_pair(DEFERRABLE, publish=["item", "other"])
     for statement, _ in SHAPES:
         await pair.run(statement, shipping=shipping)
@@ -106,7 +106,7 @@ async def test_shapes_with_a_deferrable_unique_key(make_pair: MakePair, shipping
 
 @pytest.mark.parametrize("shipping", ["eager", "lazy"])
 async def test_shapes_in_one_transaction(make_pair: MakePair, shipping: str) -> None:
-    """All of them one after the other."""
+    """All statements work one after the other in one transaction."""
     pair = await make_pair(DEFERRABLE, publish=["item", "other"])
     await pair.run(*(statement for statement, _ in SHAPES[:-1]), shipping=shipping)
     assert len(await pair.same("item")) > 5
@@ -114,7 +114,7 @@ async def test_shapes_in_one_transaction(make_pair: MakePair, shipping: str) -> 
 
 
 async def test_zero_rows_leave_no_trace(make_pair: MakePair) -> None:
-    """No call, no marker, no branch at the Publisher: the transaction is read-only."""
+    """A transaction that changes no row is read-only: it has no call, marker or branch at the Publisher."""
     pair = await make_pair(PLAIN, publish=["item"])
     await pair.begin()
     await pair.execute("update item set name = 'x' where false")
@@ -141,7 +141,7 @@ async def test_zero_rows_leave_no_trace(make_pair: MakePair) -> None:
     ],
 )  # fmt: skip
 async def test_key_changes(make_pair: MakePair, definition: str, statements: list[str]) -> None:
-    """Single and composite keys, changed for some rows, for all, and to each other's values."""
+    """Single and composite keys can be changed for some rows or all, and to values of other rows."""
     columns = definition.split(", primary key")[0].removesuffix(" primary key")
     made = {
         "int": "g",
@@ -161,7 +161,7 @@ async def test_key_changes(make_pair: MakePair, definition: str, statements: lis
 
 
 async def test_keys_that_are_permuted(make_pair: MakePair) -> None:
-    """Rows exchange their keys, where the key is deferrable; unpublished columns stay with their rows."""
+    """Rows can exchange keys that are deferrable, and unpublished columns stay with their rows."""
     pair = await make_pair(
         """
         create table t (id int, name text, secret text default 's', primary key (id) deferrable);
@@ -184,20 +184,20 @@ async def test_keys_that_are_permuted(make_pair: MakePair) -> None:
 
 
 async def test_immediate_unique_key_in_descending_order(make_pair: MakePair) -> None:
-    """What PostgreSQL lets pass at the Subscriber, row after row, passes at the Publisher."""
+    """An update that PostgreSQL accepts row by row at the Subscriber is accepted by the Publisher."""
     pair = await make_pair(
         "create table t (id int primary key); insert into t select generate_series(20, 1, -1)",
         publish=["t"],
     )
     try:
         await pair.run("update t set id = id + 1")
-    except Exception as error:  # whichever end refuses, neither has changed anything
+    except Exception as error:  # neither end has changed anything, whichever refuses
         assert "t_pkey" in str(error)
     await pair.same("t")
 
 
 async def test_copy_returning_views_and_rules(make_pair: MakePair) -> None:
-    """COPY FROM, RETURNING, writable views, INSERT ... SELECT from itself, functions."""
+    """COPY FROM, RETURNING, writable views, INSERT ... SELECT from the same table, and functions work."""
     pair = await make_pair(PLAIN, publish=["item", "other"])
     await pair.topology.execute(
         "sub1",
@@ -229,7 +229,7 @@ async def test_copy_returning_views_and_rules(make_pair: MakePair) -> None:
 
 
 async def test_same_row_three_times(make_pair: MakePair) -> None:
-    """Insert, update twice, delete and insert again: in one transaction, eagerly and lazily."""
+    """A row can be inserted, updated twice, deleted and inserted again in one transaction."""
     pair = await make_pair(PLAIN, publish=["item", "other"])
     for shipping in ("eager", "lazy"):
         await pair.run(
@@ -248,7 +248,7 @@ async def test_same_row_three_times(make_pair: MakePair) -> None:
 
 
 async def backends(pair: Pair) -> list[psutil.Process]:
-    """The server processes of the application's session and of its link."""
+    """Return the server processes of the application's session and of its link."""
     await pair.run("insert into plain values (0, 'opens the link')")
     name = link_name(pair.subscriber, pair.app.info.backend_pid)
     found = await pair.topology.execute(
@@ -258,7 +258,7 @@ async def backends(pair: Pair) -> list[psutil.Process]:
 
 
 async def test_cost_per_row_does_not_grow(make_pair: MakePair) -> None:
-    """10 000 rows cost per row what 1 000 cost: nothing is quadratic, on any path."""
+    """10 000 rows cost as much per row as 1 000: no kind of change has quadratic cost."""
     pair = await make_pair(
         "create table plain (id int primary key, name text);"
         "create table parent (id int primary key, name text);"
@@ -266,7 +266,7 @@ async def test_cost_per_row_does_not_grow(make_pair: MakePair) -> None:
         "create index on child (p)",
         publish=["plain", "parent", "child"],
     )
-    # PostgreSQL's own referential action looks for children of each parent
+    # PostgreSQL's referential actions search the children of each parent
     await pair.topology.execute("sub1", "create index on child (p)")
 
     pair_of_backends = await backends(pair)
@@ -298,14 +298,14 @@ async def test_cost_per_row_does_not_grow(make_pair: MakePair) -> None:
 
     await pair.equal("plain", "parent", "child")
     for what in small:
-        # quadratic would be 100 times as long; generous, for a machine that does other things too
+        # quadratic cost would be 100 times as much; the bound is generous, for a busy machine
         assert large[what] < 35 * max(small[what], 0.01), (
             f"{what}: {small[what]} s, {large[what]} s"
         )
 
 
 async def test_two_pairs_of_tables(make_pair: MakePair) -> None:
-    """Several tables of several schemas, names that need quotes."""
+    """Tables in several schemas work, with names that need quotes."""
     pair = await make_pair(
         """
         create schema "Sales ""dept"; create table "Sales ""dept"."Order" ("Id" int primary key, "select" text);
@@ -327,7 +327,7 @@ async def test_two_pairs_of_tables(make_pair: MakePair) -> None:
 
 
 async def test_isolation_levels(make_pair: MakePair) -> None:
-    """Repeatable read and serializable, with foreign keys as well."""
+    """REPEATABLE READ and SERIALIZABLE work, also with foreign keys."""
     pair = await make_pair(
         "create table p (id int primary key); insert into p values (1), (2), (3);"
         "create table c (id int primary key, p int references p on delete cascade); insert into c values (1, 1), (2, 2)",

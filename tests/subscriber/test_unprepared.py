@@ -1,4 +1,4 @@
-"""Who commits past the coordinator is refused: what he changed would be at one site only."""
+"""A commit that bypasses the coordinator is refused, because its changes would be at one site only."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ LAZY = "set local msrepl.shipping = 'lazy'"
 
 @pytest.fixture
 async def pair(make_pair: MakePair) -> Pair:
-    """A table without peculiarities, and what a client may have of his own."""
+    """A plain table, and the client's own objects at the Subscriber."""
     return await make_pair(TABLE, publish=["item"], at_subscriber=HERE)
 
 
 async def naming(pair: Pair) -> str:
-    """What names a transaction in the place of a coordinator that does nothing else."""
+    """Return the statements that name a transaction, as a coordinator would that does nothing else."""
     coordinator = ByHand("by-hand")
     await pair.topology.execute("sub1", coordinator.introduction)
     return coordinator.naming(GID, pair.app.info.backend_pid)
 
 
 async def both(pair: Pair) -> list[list[tuple[object, ...]]]:
-    """The table at the Publisher and at the Subscriber."""
+    """Return the table's rows at the Publisher and at the Subscriber."""
     query = "select id, n from item order by id"
     return [await pair.topology.execute(node, query) for node in ("pub", "sub1")]
 

@@ -1,4 +1,4 @@
-"""Unsubscribing leaves the rows, and nothing else: catalogs before and after are equal."""
+"""Unsubscribing keeps the rows and removes everything else: the catalogs before and after are equal."""
 
 from __future__ import annotations
 
@@ -79,7 +79,8 @@ select 'default privileges', d.oid::text from pg_default_acl d
 order by 1, 2
 """
 ROLES = "select rolname from pg_roles where rolname !~ '^pg_' order by 1"
-#: The Publisher, whose database is on the same server, keeps what lets its gate of calls pin a language.
+#: Privileges of our owner roles on parameters, except lc_messages: the Publisher, whose database is
+#: on the same server, needs that one so that its gate of published routines can pin a language.
 PARAMETERS = (
     "select parname, paracl::text from pg_parameter_acl "
     "where paracl::text ~ 'msrepl_owner' and parname <> 'lc_messages'"
@@ -95,7 +96,7 @@ async def published(make_topology: MakeTopology) -> Topology:
 
 
 async def changed(topology: Topology) -> None:
-    """Change rows through the subscription, so that the link and everything else has been used."""
+    """Change rows through the subscription, so that the link and all other objects have been used."""
     pair = Pair(topology, "sub1")
     await pair.open()
     try:
@@ -114,14 +115,14 @@ async def changed(topology: Topology) -> None:
 async def test_tables_that_were_there_are_as_they_were(
     make_topology: MakeTopology, dblink: str
 ) -> None:
-    """Columns, keys, rights, triggers: everything that the subscription added is gone."""
+    """Unsubscribing removes all columns, keys, privileges and triggers that the subscription added."""
     topology = await published(make_topology)
     await topology.execute("sub1", AT_SUBSCRIBER)
     if dblink == "there already":
         await topology.execute(
             "sub1", "create schema msrepl_link; create extension dblink schema msrepl_link"
         )
-        # nobody but its owner may use it with or without a subscription
+        # only its owner may use it, with or without a subscription
         await topology.execute(
             "sub1", "revoke all on all functions in schema msrepl_link from public"
         )
@@ -138,14 +139,14 @@ async def test_tables_that_were_there_are_as_they_were(
     assert await topology.execute("sub1", "select id, note from parent order by id") == [
         (1, "A"), (3, "C"), (22, "B"),
     ]  # fmt: skip
-    # and the table is an ordinary one again
+    # the table is an ordinary one again
     await topology.execute(
         "sub1", "update parent set note = 'free'; truncate child; delete from parent"
     )
 
 
 async def test_tables_that_the_subscription_made_stay(make_topology: MakeTopology) -> None:
-    """With their rows, keys and row versions, and without anything of ours on them."""
+    """Tables that the subscription created keep rows, keys and row versions, without our other objects."""
     topology = await published(make_topology)
     await topology.subscribe("sub1")
     await changed(topology)
@@ -166,7 +167,7 @@ async def test_tables_that_the_subscription_made_stay(make_topology: MakeTopolog
 
 
 async def test_the_publisher_forgets(make_topology: MakeTopology) -> None:
-    """Its link role is gone; the other Subscriber's subscription works on."""
+    """The Publisher drops the link's role; the other Subscriber's subscription continues to work."""
     topology = await published(make_topology)
     before = await topology.execute("pub", CATALOG)
     await topology.subscribe("sub2")
@@ -185,7 +186,7 @@ async def test_the_publisher_forgets(make_topology: MakeTopology) -> None:
 
 
 async def test_subscribing_again(make_topology: MakeTopology) -> None:
-    """Once unsubscribed, and its tables emptied, a database may subscribe again."""
+    """A database that has unsubscribed and emptied its tables can subscribe again."""
     topology = await published(make_topology)
     await topology.execute("sub1", AT_SUBSCRIBER)
     for _ in range(2):
@@ -199,7 +200,7 @@ async def test_subscribing_again(make_topology: MakeTopology) -> None:
 
 
 async def test_prepared_branches_are_settled_first(make_topology: MakeTopology) -> None:
-    """A branch in doubt still needs what would be taken away."""
+    """Unsubscribing is refused while a branch in doubt needs the subscription's objects."""
     topology = await published(make_topology)
     await topology.subscribe("sub1")
     pair = Pair(topology, "sub1")
@@ -216,7 +217,7 @@ async def test_prepared_branches_are_settled_first(make_topology: MakeTopology) 
 
 
 async def test_failed_subscribing_leaves_nothing(make_topology: MakeTopology) -> None:
-    """Whatever is refused while subscribing leaves both catalogs as they were."""
+    """A subscription that is refused leaves both catalogs unchanged."""
     topology = await published(make_topology)
     await topology.execute("sub1", "create table child (id int primary key, parent_id bigint)")
     before = [await topology.execute(node, CATALOG) for node in ("pub", "sub1")]
@@ -228,7 +229,7 @@ async def test_failed_subscribing_leaves_nothing(make_topology: MakeTopology) ->
 
 
 async def test_dblink_where_everybody_may_use_it(make_topology: MakeTopology) -> None:
-    """An open link belongs to the session: dblink in another schema is refused, with the remedy."""
+    """dblink in another schema is refused with the remedy, because an open link belongs to the session."""
     topology = await published(make_topology)
     await topology.execute("sub1", "create extension dblink")
     with pytest.raises(SubscriptionError, match="ALTER EXTENSION dblink SET SCHEMA"):
@@ -236,7 +237,7 @@ async def test_dblink_where_everybody_may_use_it(make_topology: MakeTopology) ->
 
 
 async def test_a_publisher_cannot_subscribe(make_topology: MakeTopology) -> None:
-    """Republishing is not supported: the objects of both ends would share a schema."""
+    """A Publisher cannot subscribe, because the objects of both ends would share a schema."""
     topology = await published(make_topology)
     from twopc.subscriber import subscription
 
@@ -248,7 +249,7 @@ async def test_a_publisher_cannot_subscribe(make_topology: MakeTopology) -> None
 
 
 async def test_who_uses_the_tables_is_waited_for(make_topology: MakeTopology) -> None:
-    """Bounded; and as long as somebody does, nothing is taken away anywhere."""
+    """Unsubscribing waits for the tables' users up to a timeout, and removes nothing before."""
     topology = await published(make_topology)
     await topology.subscribe("sub1")
     topology.wiring.lock_timeout_ms = 200
@@ -281,7 +282,7 @@ async def _is_blocked(topology: Topology) -> bool:
 async def test_a_publisher_that_could_not_be_told_is_told_the_next_time(
     make_topology: MakeTopology, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is gone at the Subscriber is not looked for again."""
+    """Unsubscribing again completes at the Publisher, without a search for removed objects at the Subscriber."""
     topology = await published(make_topology)
     before = await topology.execute("pub", CATALOG)
     await topology.subscribe("sub1")
@@ -300,7 +301,7 @@ async def test_a_publisher_that_could_not_be_told_is_told_the_next_time(
 
 
 async def test_what_a_stranger_has_prepared_keeps_nobody(make_topology: MakeTopology) -> None:
-    """Any role may prepare under any name; a branch of ours needs what the subscription consists of."""
+    """Another role's prepared transaction does not prevent unsubscribing, even if its name is that of a branch."""
     topology = await published(make_topology)
     await topology.subscribe("sub1")
     node = topology.node("sub1")

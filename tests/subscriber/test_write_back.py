@@ -1,4 +1,4 @@
-"""What the Publisher stores otherwise than it was sent comes back in the same transaction, or is refused."""
+"""Values that the Publisher stores differently are returned in the same transaction, or the change is refused."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ insert into item select g, 'n' || g, g from generate_series(1, 5) as g;
 def trigger(
     when: str, table: str, body: str, name: str = "act", rights: str = "security definer"
 ) -> str:
-    """A PL/pgSQL trigger of the Publisher's."""
+    """Return a PL/pgSQL trigger for the Publisher."""
     return f"""
         create function {name}() returns trigger language plpgsql {rights} as $$ begin {body} return null; end $$;
         create trigger {name} {when} on {table} for each row execute function {name}();
@@ -39,7 +39,7 @@ def trigger(
 
 @pytest.mark.parametrize("shipping", ["eager", "lazy"])
 async def test_columns_that_a_trigger_changes(make_pair: MakePair, shipping: str) -> None:
-    """A BEFORE trigger of the Publisher changes columns: for INSERT and for UPDATE, one row and many."""
+    """Columns that a BEFORE trigger changes at the Publisher are returned, for INSERT and UPDATE of one row or many."""
     pair = await make_pair(STAMPED, publish=["item"])
 
     calls = await pair.run(
@@ -52,7 +52,7 @@ async def test_columns_that_a_trigger_changes(make_pair: MakePair, shipping: str
         shipping=shipping,
     )
 
-    assert calls == (6 if shipping == "eager" else 5)  # lazily, the DELETE goes with the next
+    assert calls == (6 if shipping == "eager" else 5)  # if lazy, the DELETE is sent with the next
     rows = await pair.same("item")
     assert len(rows) == 35
     assert await pair.topology.execute("sub1", "select name, changed from item where id = 1") == [
@@ -61,7 +61,7 @@ async def test_columns_that_a_trigger_changes(make_pair: MakePair, shipping: str
 
 
 async def test_the_next_statement_sees_what_came_back(make_pair: MakePair) -> None:
-    """Written back within the statement: what follows in the transaction stands on it."""
+    """Values are returned within the statement, so that later statements of the transaction see them."""
     pair = await make_pair(STAMPED, publish=["item"])
 
     await pair.begin()
@@ -84,7 +84,7 @@ async def test_the_next_statement_sees_what_came_back(make_pair: MakePair) -> No
 async def test_what_comes_back_is_read_as_it_was_printed(
     make_topology: MakeTopology, make_pair: MakePair, shipping: str
 ) -> None:
-    """Whatever the application has set in its session."""
+    """Returned values are read as they were printed, whatever the settings of the application's session."""
     kind = "xml" if await has_xml(await make_topology(subscribers=(), distribute=False)) else "text"
     pair = await make_pair(
         f"create table item (id int primary key, parts text[], span interval, doc {kind});"
@@ -103,7 +103,7 @@ async def test_what_comes_back_is_read_as_it_was_printed(
 
 
 async def test_no_trigger_fires_for_what_comes_back(make_pair: MakePair) -> None:
-    """Neither ours nor a user's takes the write-back for a change of the application's."""
+    """Neither our triggers nor a user's treat returned values as a change made by the application."""
     pair = await make_pair(
         STAMPED,
         publish=["item"],
@@ -125,7 +125,7 @@ async def test_no_trigger_fires_for_what_comes_back(make_pair: MakePair) -> None
 
 
 async def test_columns_generated_at_the_publisher_only(make_pair: MakePair) -> None:
-    """Generated there and plain here: the values come back for INSERT and UPDATE, initially too."""
+    """Values generated only at the Publisher are returned for INSERT and UPDATE, and are in the initial copy."""
     pair = await make_pair(
         "create table box (id int primary key, w int, h int, area int generated always as (w * h) stored);"
         "insert into box values (1, 2, 3)",
@@ -148,7 +148,7 @@ async def test_columns_generated_at_the_publisher_only(make_pair: MakePair) -> N
 
 
 async def test_generated_at_both_ends_costs_nothing(make_pair: MakePair) -> None:
-    """Generated at both ends: nothing comes back, and lazy shipping stays lazy."""
+    """If a column is generated at both ends, nothing is returned, and lazy shipping stays lazy."""
     pair = await make_pair(
         "create table box (id int primary key, w int, area int generated always as (w * w) stored)",
         publish=["box"],
@@ -165,7 +165,7 @@ async def test_generated_at_both_ends_costs_nothing(make_pair: MakePair) -> None
 
 
 async def test_same_row_changed_again_by_an_after_trigger(make_pair: MakePair) -> None:
-    """An AFTER trigger that updates the row it fires for: the final row comes back."""
+    """If an AFTER trigger updates the row for which it fires, the final row is returned."""
     pair = await make_pair(
         "create table doc (id int primary key, body text, words int)",
         trigger(
@@ -201,13 +201,13 @@ async def test_same_row_changed_again_by_an_after_trigger(make_pair: MakePair) -
 async def test_other_rows_that_a_trigger_changes_are_refused(
     make_pair: MakePair, when: str, body: str, statement: str
 ) -> None:
-    """The Subscriber would never see them: refused, naming the table and the trigger."""
+    """A trigger's changes of other published rows are refused, because the Subscriber would not receive them."""
     if when.startswith("before"):
         body += " if tg_op = 'INSERT' then return new; end if;"
     pair = await make_pair(
         "create table main (id int primary key, n int); create table other (id int primary key, n int);"
         "insert into main values (1, 1), (2, 2); insert into other values (1, 1)",
-        # an unpublished table in between
+        # an unpublished table between them
         "create table middle (id int);"
         + trigger("after insert", "middle", "update other set n = 9;", name="pass_on"),
         trigger(when, "main", body, name="meddle"),
@@ -226,7 +226,7 @@ async def test_other_rows_that_a_trigger_changes_are_refused(
 
 
 async def test_rows_of_one_statement_may_touch_each_other(make_pair: MakePair) -> None:
-    """A trigger that changes other rows of the same statement only is not refused: all come back."""
+    """A trigger may change other rows of the same statement, because all of them are returned."""
     pair = await make_pair(
         "create table main (id int primary key, n int); insert into main values (1, 1), (2, 2), (3, 3)",
         trigger(
@@ -244,7 +244,7 @@ async def test_rows_of_one_statement_may_touch_each_other(make_pair: MakePair) -
 
 @pytest.mark.parametrize("kind", ["ins", "upd"])
 async def test_a_trigger_that_changes_the_key_is_refused(make_pair: MakePair, kind: str) -> None:
-    """Which row the Subscriber's became could not be told any more."""
+    """A trigger that changes the key is refused, because the Subscriber's row could no longer be identified."""
     pair = await make_pair(
         """
         create table code (code text primary key, n int);
@@ -267,7 +267,7 @@ async def test_a_trigger_that_changes_the_key_is_refused(make_pair: MakePair, ki
 
 
 async def test_changes_of_unpublished_tables_are_the_publishers_own(make_pair: MakePair) -> None:
-    """A trigger may keep an audit table that is not published."""
+    """A trigger may write to an audit table that is not published."""
     pair = await make_pair(
         "create table main (id int primary key, n int); create table audit (op text, id int)",
         trigger(
@@ -285,7 +285,7 @@ async def test_changes_of_unpublished_tables_are_the_publishers_own(make_pair: M
 
 
 async def test_a_trigger_without_the_rights_it_needs(make_pair: MakePair) -> None:
-    """Triggers run with the rights of our owner role: the error says so, and GRANT helps."""
+    """Triggers run as the table's role; if it lacks a privilege, the error names the role, and GRANT helps."""
     pair = await make_pair(
         "create table main (id int primary key, n int); create table audit (op text, id int)",
         trigger("after insert", "main", "insert into audit values (tg_op, new.id);", rights=""),
@@ -303,7 +303,7 @@ async def test_a_trigger_without_the_rights_it_needs(make_pair: MakePair) -> Non
 
 
 async def test_the_publishers_own_transactions_are_not_watched(make_pair: MakePair) -> None:
-    """A trigger may change what it likes when no Subscriber is concerned."""
+    """A trigger may change any rows if no Subscriber is involved."""
     pair = await make_pair(
         "create table main (id int primary key, n int); create table other (id int primary key, n int);"
         "insert into other values (1, 1)",
@@ -315,7 +315,7 @@ async def test_the_publishers_own_transactions_are_not_watched(make_pair: MakePa
 
 
 async def test_what_an_exception_block_takes_back_was_not_changed(make_pair: MakePair) -> None:
-    """A trigger that tries a change and takes it back has changed nothing."""
+    """A change that a trigger's exception block rolls back does not count as a change."""
     pair = await make_pair(
         "create table main (id int primary key, n int); insert into main values (1, 1), (2, 2)",
         trigger(
@@ -339,7 +339,7 @@ async def test_what_an_exception_block_takes_back_was_not_changed(make_pair: Mak
 
 @pytest.mark.parametrize("shipping", ["eager", "lazy"])
 async def test_with_foreign_keys(make_pair: MakePair, shipping: str) -> None:
-    """Rows that are held come back as well."""
+    """Values of held rows are returned as well."""
     pair = await make_pair(
         """
         create table p (id int primary key, n int);
@@ -364,7 +364,7 @@ async def test_with_foreign_keys(make_pair: MakePair, shipping: str) -> None:
 
 
 async def test_values_come_back_unchanged(make_pair: MakePair) -> None:
-    """Types whose text depends on settings survive the way back."""
+    """Values whose text depends on settings are returned unchanged."""
     pair = await make_pair(
         """
         create table v (id int primary key, ts timestamptz, i interval, f float8, b bytea, a text[], j json,
@@ -387,14 +387,14 @@ async def test_values_come_back_unchanged(make_pair: MakePair) -> None:
 
 
 async def test_ten_thousand_rows(make_pair: MakePair) -> None:
-    """Many rows come back in one piece."""
+    """Ten thousand rows are returned at once."""
     pair = await make_pair(STAMPED, publish=["item"])
     await pair.run("insert into item select g, 'x', g from generate_series(100, 10099) as g")
     assert len(await pair.same("item")) == 10005
 
 
 async def test_rights_for_writing_back_are_the_owners(make_pair: MakePair) -> None:
-    """Only the owner of our functions may leave the origin role, and it cannot log in."""
+    """Only the owner of our functions may set session_replication_role, and it cannot log in."""
     pair = await make_pair(STAMPED, publish=["item"])
     role = pair.topology.node("sub1").app_role
     found: Sequence[tuple[object, ...]] = await pair.topology.execute(
@@ -415,7 +415,7 @@ async def _refused(pair: Pair, statement: str) -> None:
 async def test_trigger_on_a_table_that_only_a_referential_action_reaches(
     make_pair: MakePair,
 ) -> None:
-    """An unpublished child of a published table has a trigger that changes published rows: seen too."""
+    """Changes by a trigger of an unpublished child are detected, even if only a referential action fires it."""
     pair = await make_pair(
         """
         create table main (id int primary key); create table other (id int primary key, n int);
@@ -433,7 +433,7 @@ async def test_trigger_on_a_table_that_only_a_referential_action_reaches(
 
 
 async def test_many_rows_changed_again(make_pair: MakePair) -> None:
-    """An AFTER ROW trigger that updates each of some thousand rows once more."""
+    """Rows that an AFTER ROW trigger updates again are returned, also if there are 3,000 of them."""
     pair = await make_pair(
         "create table doc (id int primary key, n int)",
         trigger("after insert", "doc", "update doc set n = new.id where id = new.id;"),
@@ -458,7 +458,7 @@ HIDDEN = {
 
 @pytest.mark.parametrize("why", HIDDEN)
 async def test_what_cannot_be_taken_over_is_refused(make_pair: MakePair, why: str) -> None:
-    """Row security, or a trigger, keeps the Subscriber's rows as they are: then there are none at either site."""
+    """If row security or a trigger keeps returned values from being stored, the change is refused at both sites."""
     pair = await make_pair(STAMPED, publish=["item"], distribute=True)
     node = pair.topology.node("sub1")
     await pair.topology.execute("sub1", f'alter role "{node.agent_role}" bypassrls')
@@ -480,7 +480,7 @@ async def test_what_cannot_be_taken_over_is_refused(make_pair: MakePair, why: st
 
 
 async def test_nothing_is_activated_before_all_of_it_fits(make_pair: MakePair) -> None:
-    """Agents could not see the table's rows: its triggers stay stale until they can."""
+    """While agents cannot see a table's rows, regenerating is refused, and its triggers stay stale."""
     pair = await make_pair(STAMPED, publish=["item"], distribute=True)
     node = pair.topology.node("sub1")
     await pair.topology.execute("sub1", "alter table item enable row level security")
