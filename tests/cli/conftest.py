@@ -1,4 +1,4 @@
-"""Command lines run in this process, each in an empty folder."""
+"""Fixtures that run command lines in this process, each in an empty folder."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def twopc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done
 
 @pytest.fixture(scope="session")
 def shop_server() -> Iterator[EmbeddedServer]:
-    """A server that somebody else runs; tests have its databases under the same names, one after the other."""
+    """An external server, whose databases have the same names in each test, one after the other."""
     with EmbeddedServer.start() as server:
         yield server
 
 
 def clear(server: EmbeddedServer, names: Iterable[str]) -> None:
-    """Drop databases, and roles of ours."""
+    """Drop the databases, and our roles."""
     for name in names:
         server.drop_database(name, may_roll_back=lambda gid: gid.startswith("twopc:shop:"))
     with psycopg.connect(server.superuser_dsn("postgres"), autocommit=True) as connection:
@@ -43,7 +43,7 @@ def clear(server: EmbeddedServer, names: Iterable[str]) -> None:
 
 @pytest.fixture
 def shop(shop_server: EmbeddedServer, twopc: Any) -> Iterator[Shop]:
-    """Nothing of ours is there."""
+    """A shop in whose databases nothing is installed yet."""
     for name in NODES:
         shop_server.create_database(name)
     made = Shop(shop_server, twopc)

@@ -30,7 +30,7 @@ orders:
     steps: [a_begin, a_read, b_begin, b_read, a_write, b_write, a_end, b_end]
 """
 
-#: As in the documentation: one order by hand, and every order.
+#: As in the documentation: a listed order, and every order.
 ACCOUNT = (
     _HEAD
     + """\
@@ -62,7 +62,7 @@ twin: {protections: {version_check: off}, must_fail: no_lost_update, expect: {co
 """
 )
 
-#: What it expects is not so.
+#: Its expectations are wrong.
 WRONG = (
     _HEAD
     + """\
@@ -74,10 +74,10 @@ WRONG = (
 """
 )
 
-#: Its steps may end as they like.
+#: Its steps may end in any way.
 OPEN = _HEAD + "    expect: {otherwise: any}\n"
 
-#: Bob's step can never run.
+#: Bob's step can never end.
 STUCK = (
     _HEAD.replace("b_write, a_end, b_end]", "b_write, {wait: b_write done}, a_end, b_end]")
     + """\
@@ -85,7 +85,7 @@ STUCK = (
 """
 )
 
-#: It comes out in one way or the other.
+#: Its outcome is random.
 CHANCE = """\
 twopc: 1
 name: chance

@@ -1,4 +1,4 @@
-"""Command lines run in this process: no interpreter is started for them, which would import everything again."""
+"""Run command lines in this process: a new interpreter would import everything again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from twopc.sim.cli import app, main
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a command line came to."""
+    """The result of a command line."""
 
     returncode: int
     stdout: str
@@ -28,7 +28,10 @@ class Done:
 
 
 def twopc(*words: object) -> Done:
-    """Run a command line in this folder; where an event loop runs, in a thread, as commands have their own."""
+    """Run a command line in the current folder, in a thread if an event loop is running.
+
+    Commands run their own event loops.
+    """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -39,7 +42,7 @@ def twopc(*words: object) -> Done:
 
 @cache
 def _commands() -> Any:
-    """Every process makes them once, which takes as long as a command that is refused."""
+    """Build the commands once per process, which takes as long as a command that is refused."""
     return typer.main.get_command(app)
 
 

@@ -21,7 +21,7 @@ NODES = ("pub", "distribution", "store", "desk")
 
 
 class Shop:
-    """Databases of a server that somebody else runs, and commands for some of them."""
+    """Databases of an external server, and commands for some of them."""
 
     def __init__(self, server: EmbeddedServer, twopc: Any) -> None:
         self.twopc = twopc
@@ -30,36 +30,36 @@ class Shop:
             name: psycopg.connect(dsn, autocommit=True) for name, dsn in self.dsns.items()
         }
         self._seen: dict[str, set[object]] | None = None
-        """What was in each database after the last refusal; None: something was done since."""
+        """Content of each database after the last refusal; None if something was done since."""
 
     def close(self) -> None:
-        """Look no more."""
+        """Close the connections."""
         for each in self._eyes.values():
             each.close()
 
     def sql(self, node: str, statement: str) -> list[tuple[object, ...]]:
-        """As psql would, at a node."""
+        """Execute a statement at a node, as with psql."""
         self._seen = None
         with psycopg.connect(self.dsns[node], autocommit=True) as connection:
             cursor = connection.execute(statement.encode())
             return cursor.fetchall() if cursor.description else []
 
     def catalog(self) -> dict[str, set[object]]:
-        """What is in each database."""
+        """Return the content of each database's catalogue."""
         return {
             name: {line for (line,) in eyes.execute(CATALOG).fetchall()}
             for name, eyes in self._eyes.items()
         }
 
     def does(self, *words: str, at: tuple[str, ...] = NODES) -> str:
-        """Run a command that goes well; what it prints."""
+        """Run a command that succeeds, and return its output."""
         self._seen = None
         done = self.twopc(*words, *self.options(at))
         assert (done.returncode, "error" in done.stderr) == (0, False), (words, done)
         return done.stdout
 
     def refuses(self, code: int, text: str, *words: str, at: tuple[str, ...] = NODES) -> None:
-        """Run one that does not, and changes nothing."""
+        """Run a command that fails with this code and text, and changes nothing."""
         before = self._seen or self.catalog()
         done = self.twopc(*words, *self.options(at))
         assert done.returncode == code, (words, done.stdout, done.stderr)
@@ -69,7 +69,7 @@ class Shop:
         assert self._seen == before, words
 
     def options(self, at: tuple[str, ...]) -> list[str]:
-        """``--node`` options."""
+        """Return the ``--node`` options."""
         return [word for name in at for word in ("--node", f"{name}={self.dsns[name]}")]
 
     def cut_off(self, point: str, *words: str, at: tuple[str, ...] = NODES) -> None:
@@ -86,5 +86,5 @@ class Shop:
         assert done.returncode == -signal.SIGKILL, (words, done)
 
     def slots(self) -> list[tuple[object, ...]]:
-        """What keeps the Publisher's log."""
+        """Return the slots that keep the Publisher's log."""
         return self.sql("pub", "select slot_name::text from pg_replication_slots")

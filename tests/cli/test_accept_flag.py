@@ -1,6 +1,7 @@
-"""`--accept`: the file is changed so that what has happened is expected, where that may be.
+"""Tests of `--accept`, which writes outcomes into the file as expectations, where that is allowed.
 
-What happened is the same on servers and on the model (tests/agreement): one test looks at servers, the others do not.
+Outcomes are the same on servers and on the model (tests/agreement): one test uses servers, the
+others do not.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from twopc.sim.cli import exits
 
 @pytest.fixture
 def file(tmp_path, monkeypatch):
-    """Write a scenario file, at a desk and not in CI."""
+    """Return a function that writes a scenario file; CI is not set."""
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setenv("TWOPC_ON", "model")
 
@@ -48,7 +49,7 @@ def test_it_is_expected_afterwards(twopc, file):
 
 
 def test_what_the_file_leaves_open_is_filled_in(twopc, file):
-    """Once; of an imported spec that is everything."""
+    """Outcomes that the file leaves open, as an imported spec does, are filled in once."""
     path = file(OPEN)
     done = twopc("run", path, "--accept", "--no-timeline")
     assert done.returncode == exits.PASS, done.stderr
@@ -76,7 +77,7 @@ def test_not_in_ci(twopc, file, monkeypatch):
 
 
 def test_what_must_hold_is_never_accepted(twopc, file):
-    """With another mistake beside it: nothing is written at all."""
+    """If an invariant fails, nothing is written, not even the other outcomes."""
     broken = WRONG.replace("    expect:  # wrongly\n", "    expect:\n      echoed: 3\n")
     path = file(broken)
     done = twopc("run", path, "--accept")

@@ -1,4 +1,4 @@
-"""A topology built, changed and taken down by commands alone, as a person types them."""
+"""A topology is built, changed and removed by commands alone, as a person types them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from tests.cli.shops import HERE, THREE, Shop
 
 
 def rows(shop: Shop, node: str) -> list[tuple[object, ...]]:
-    """The accounts there."""
+    """Return the accounts at a node."""
     return shop.sql(node, "select id, balance from account order by id")
 
 
 def publishes(shop: Shop) -> None:
-    """What can be published, once there is a Publisher."""
+    """Install a Publisher, and publish a table; wrong commands are refused."""
     shop.refuses(4, "`twopc install` makes one", "publish", "account", at=("pub",))
     shop.refuses(4, "2 of the nodes given are to be", "install", "shop", at=("pub", "store"))
     shop.refuses(4, "cannot be part of a gid", "install", "a shop", at=("pub",))
@@ -31,7 +31,7 @@ def publishes(shop: Shop) -> None:
 
 
 def mistakes_of_subscribing(shop: Shop) -> None:
-    """Nothing is left of them."""
+    """Give wrong commands for subscribing, each of which is refused without a change."""
     shop.refuses(4, "no node 'shelf'", "subscribe", "shelf", at=THREE)
     shop.refuses(4, "is the publisher, not", "subscribe", "pub", at=THREE)
     shop.refuses(4, "use 'automatic'", "subscribe", "store", "--sync", "some", at=THREE)
@@ -58,7 +58,7 @@ def mistakes_of_subscribing(shop: Shop) -> None:
 
 
 def subscribes(shop: Shop) -> None:
-    """Two Subscribers, of either kind; what is in use stays."""
+    """Subscribe two Subscribers of both kinds; what is in use cannot be removed."""
     assert "store: subscribes" in shop.does("subscribe", "store", at=THREE)
     said = ("--skip-errors", "20598", "--streams", "2", "--filter", "account=id < 3")
     assert "desk: subscribes, read only" in shop.does("subscribe", "desk", "--read-only", *said)
@@ -75,7 +75,7 @@ def subscribes(shop: Shop) -> None:
 
 
 def changes_an_article(shop: Shop) -> None:
-    """What was changed before travels as it did."""
+    """Change an article; what was changed before is delivered in the earlier format."""
     shop.does("any-client", "on")
     shop.sql("pub", "insert into account values (3, 300)")
     shop.sql("pub", "update account set balance = 150 where id = 1")
@@ -103,7 +103,7 @@ def changes_an_article(shop: Shop) -> None:
 
 
 def publishes_more(shop: Shop) -> None:
-    """A table and a routine; a definition that stays; a copy made anew."""
+    """Publish a table and a routine, alter it at the Publisher only, and reinitialise a copy."""
     assert "next: twopc refresh" in shop.does("publish", "note")
     assert "double" in shop.does("procedure", "publish", "double", "--writes", "account")
     shop.refuses(4, "is published already", "procedure", "publish", "double")
@@ -131,7 +131,7 @@ def publishes_more(shop: Shop) -> None:
 
 
 def test_from_nothing_to_nothing(shop: Shop) -> None:
-    """Everything that can be published, subscribed, changed; each mistake on the way; and away again."""
+    """What was published, subscribed and changed is removed; each mistake on the way is refused."""
     before = shop.catalog()
     publishes(shop)
     mistakes_of_subscribing(shop)
@@ -153,7 +153,7 @@ def test_from_nothing_to_nothing(shop: Shop) -> None:
 
 
 def test_names_with_dots(shop: Shop) -> None:
-    """A table is meant by its name as it is, in every command."""
+    """In every command a table's name may contain dots."""
     shop.sql("pub", 'create schema app; create table app."a.b" (id int primary key)')
     shop.sql("pub", 'insert into app."a.b" values (1), (2)')
     shop.does("install", "shop", at=HERE)
@@ -165,7 +165,7 @@ def test_names_with_dots(shop: Shop) -> None:
 
 
 def test_a_stopped_agent_says_how_it_goes_on(shop: Shop) -> None:
-    """The commands of the message, in their order, bring the row back."""
+    """The commands in a stopped agent's message, in their order, repair the row."""
     shop.does("install", "shop", at=HERE)
     shop.does("publish", "account", at=HERE)
     shop.does("subscribe", "store", "--read-only", at=THREE)
@@ -186,7 +186,7 @@ def test_a_stopped_agent_says_how_it_goes_on(shop: Shop) -> None:
 
 
 def test_a_script_for_part_of_the_rows(shop: Shop) -> None:
-    """What `subscribe` takes the script takes too; not run, it is taken back by `unsubscribe`."""
+    """`script` takes the filters of `subscribe`; `unsubscribe` revokes one that was not run."""
     shop.does("install", "shop", at=HERE)
     shop.does("publish", "account", at=HERE)
     shop.sql(

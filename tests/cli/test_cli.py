@@ -1,4 +1,4 @@
-"""The command line as a process: what it prints, and its exit codes."""
+"""Tests of the command line as a process: its output, and its exit codes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_as_a_process(tmp_path):
     ids=["check", "run"],
 )
 def test_a_command_loads_what_it_needs(does, unneeded):
-    """It waits neither for other commands, nor for merge replication, the model and logs."""
+    """A command loads neither other commands, nor merge replication, the model or logging."""
     unneeded = unneeded | {"structlog", "pygments", "simpy", "sqlglot", "twopc.sim.cli.merge"}
     unneeded |= {"twopc.sim.cli.sweep", "twopc.sim.merge.topology"}
     script = (
@@ -156,7 +156,7 @@ def test_unwritable_place(twopc, tmp_path):
 
 
 def test_a_run_that_passes(twopc, tmp_path, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "180")  # wide enough for what is said of a step to stay on a line
+    monkeypatch.setenv("COLUMNS", "180")  # wide enough for each step to stay on one line
     done = twopc("run", LOST_UPDATE)
     assert done.returncode == 0
     lines = done.stdout.splitlines()
@@ -280,7 +280,7 @@ def test_kept_for_a_look(tmp_path):
     )
     try:
         dsns = {}
-        for line in process.stderr:  # ends with the process if it does not say that it keeps
+        for line in process.stderr:  # ends with the process, even if the line does not come
             if line.startswith("kept until"):
                 break
             found = re.fullmatch(r'alice first: (\w+): psql "(.*)"\n', line)
@@ -305,7 +305,7 @@ def test_kept_for_a_look(tmp_path):
 )
 def test_nobody_reads_to_the_end(tmp_path, arguments, until_line):
     reading, writing = os.pipe()
-    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)  # soon full: the command cannot get far ahead
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)  # soon full: the command cannot run far ahead
     with open(reading, encoding="utf-8") as reader:
         if not until_line:
             reader.close()
@@ -346,7 +346,7 @@ ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def until(condition, process, *, seconds=60):
-    """Wait until something is so, as long as the process lives."""
+    """Wait until the condition holds, as long as the process lives."""
     end = time.monotonic() + seconds
     while not condition():
         assert process.poll() is None, process.communicate()
@@ -418,7 +418,7 @@ def test_the_worst_is_reported():
     ],
 )
 def test_what_is_logged(twopc, monkeypatch, arguments, level):
-    """Where scenarios are played, what servers complain of is often meant."""
+    """Commands that play scenarios log errors only: warnings of servers are often intended."""
     configured = []
     monkeypatch.setattr("twopc.log.configure", lambda **said: configured.append(said["level"]))
     twopc(*arguments)
@@ -426,7 +426,7 @@ def test_what_is_logged(twopc, monkeypatch, arguments, level):
 
 
 def test_a_run_that_hangs_has_its_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
-    """It is no internal error, and has no traceback."""
+    """A run that hangs has its own exit code, as it is no internal error, and has no traceback."""
     error = HungError("nothing can happen any more, and a task still waits")
     assert exits.exit_code(error) == exits.LIVENESS
     assert capsys.readouterr().err == f"error: {error}\n"

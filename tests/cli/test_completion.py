@@ -1,4 +1,4 @@
-"""Completion: scripts that shells take, and names that are worth completing."""
+"""Tests of completion: the scripts for shells, and the names that are completed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_bash_takes_it(twopc, tmp_path):
 
 
 def test_words_are_completed(tmp_path):
-    """As the script asks: through the environment."""
+    """Words are completed as the script requests it, through the environment."""
     done = subprocess.run(
         [sys.executable, "-m", "twopc.sim"],
         cwd=tmp_path,
@@ -60,7 +60,7 @@ def test_words_are_completed(tmp_path):
 
 
 class Context:
-    """As much of one as completing needs."""
+    """A context with parameters only, which is all that completion needs."""
 
     def __init__(self, **params):
         self.params = params

@@ -1,4 +1,4 @@
-"""Connection strings of every command that takes one: whatever is given, no password is printed."""
+"""Tests of connection strings: no command that takes one prints a password, whatever is given."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from twopc.sim.cli import app, exits
 
 _PASSWORD = "sesame"
 _NOWHERE = f"postgres:{_PASSWORD}@127.0.0.1:1/db"
-#: As SQLAlchemy has it, of a server that refuses at once.
+#: A URL as SQLAlchemy has it, of a server that refuses connections at once.
 _DRIVERS = f"postgresql+psycopg://{_NOWHERE}"
 
-#: What must be said besides, where any word will not do.
+#: Values of other required arguments, if they cannot be arbitrary.
 _WORDS = {
     "days": "14",
     "file": "account.twopc.yaml",
@@ -27,7 +27,7 @@ _WORDS = {
     "--keep": "winner",
     "--replicate-ddl": "",
 }
-#: Without these nothing is done, or no server asked.
+#: Options without which nothing is done, or no server is used.
 _FLAGS = {
     ("article", "change"): ["--ins", "NONE"],
     ("check",): ["--connect"],
@@ -54,7 +54,7 @@ _TAKERS = [
 
 
 def _others(command: Any, option: Any) -> list[str]:
-    """Of what a command requires, everything else."""
+    """Return arguments for everything else that a command requires."""
     results: list[str] = []
     for each in command.params:
         if each.required and each is not option:
@@ -67,13 +67,13 @@ def _others(command: Any, option: Any) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def file(tmp_path):
-    """A scenario file where commands are run."""
+    """Write a scenario file into the folder in which commands run."""
     (tmp_path / "account.twopc.yaml").write_text(ACCOUNT, encoding="utf-8")
 
 
 @pytest.mark.parametrize(("words", "command", "option"), _TAKERS)
 def test_no_password_is_printed(twopc, words, command, option):
-    """Drivers' URLs are taken; a mistake is told as one, and where nobody answers, that is told."""
+    """Drivers' URLs are accepted; mistakes and unreachable servers are reported as such."""
     has_name = "=DSN" in (option.metavar or "")
     said = [*words, *_others(command, option), *_FLAGS.get(words, ()), option.opts[0]]
 
@@ -90,7 +90,7 @@ def test_no_password_is_printed(twopc, words, command, option):
 
 
 def test_names_of_nodes(twopc):
-    """One with other characters is quoted, with those that it may have; what may be a connection string is not."""
+    """An invalid name of a node is quoted in the error, but not what may be a connection string."""
     for name in ("büro", "a&b", "x" * 64):
         said = _refusal(twopc("merge", "status", "--node", f"{name}=postgresql://{_NOWHERE}"))
         assert f"{name!r} cannot be the name of a node" in " ".join(said.split())
@@ -99,7 +99,7 @@ def test_names_of_nodes(twopc):
 
 
 def test_of_an_option_that_is_none(twopc):
-    """A connection string where none belongs is quoted without its password."""
+    """A connection string in a wrong place is quoted without its password."""
     for words in (
         ["status", f"pub={_DRIVERS}"],
         ["activate", "store", f"host=127.0.0.1 port=1 password={_PASSWORD}"],
@@ -130,7 +130,7 @@ def test_of_an_option_that_is_none(twopc):
     ],
 )
 def test_of_a_mistake(twopc, dsn):
-    """What is no connection string, or one of which a part is taken for another."""
+    """A malformed or ambiguous connection string is refused without its password."""
     for words in (["status"], ["merge", "status"], ["doctor"]):
         assert "node 'pub': " in _refusal(twopc(*words, "--node", f"pub={dsn}"))
 

@@ -1,4 +1,4 @@
-"""Commands that were cut off half-way are given once more, and nothing of the first time is in the way."""
+"""Tests of commands that were cut off: what they left does not interfere with a second attempt."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from twopc.sim.topology.removal import SubscriptionRemoval
 
 
 class CutError(Exception):
-    """Everything from here on does not happen, as if the process had been killed."""
+    """Stops the code at a place, as if the process had been killed there."""
 
 
 async def cut(*_: Any, **__: Any) -> None:
-    """In the place of what a killed process does not come to."""
+    """Raise `CutError` in place of a function."""
     raise CutError
 
 
 def opened(shop: Shop) -> None:
-    """A Publisher with a table."""
+    """Create a Publisher with a published table."""
     shop.does("install", "shop", at=HERE)
     shop.does("publish", "account", at=HERE)
 
@@ -35,7 +35,10 @@ def opened(shop: Shop) -> None:
 def test_a_subscription_that_was_cut_off_goes(
     shop: Shop, mode: tuple[str, ...], point: str
 ) -> None:
-    """Nothing of it is at the Subscriber; its slot would keep the log for ever."""
+    """`unsubscribe` removes a subscription that was cut off, and its slot.
+
+    The Subscriber has nothing of it, but the slot would keep the Publisher's log forever.
+    """
     opened(shop)
     shop.cut_off(point, "subscribe", "store", *mode)
     shop.refuses(4, "`twopc unsubscribe store`", "subscribe", "store", *mode, at=THREE)
@@ -53,7 +56,10 @@ def test_a_subscription_that_was_cut_off_goes(
 async def test_a_subscriber_that_left_half_way_leaves(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, mode: Any, after: str
 ) -> None:
-    """CutError off when its own end is gone, or the slot too: another process takes the rest away."""
+    """Another process completes an `unsubscribe` that was cut off.
+
+    That had removed the Subscriber's end only, or the slot, too.
+    """
     nodes = {name: shop.dsns[name] for name in THREE}
     await operate.install("shop", {name: shop.dsns[name] for name in HERE})
     async with await operate.attach(nodes, newcomers=["store"]) as topology:
@@ -81,7 +87,7 @@ async def test_a_subscriber_that_left_half_way_leaves(
 def test_a_refresh_that_was_cut_off_is_made_again(
     shop: Shop, mode: tuple[str, ...], point: str
 ) -> None:
-    """What was announced and not copied is not taken for what the Subscriber has."""
+    """`refresh` copies a table that an earlier one has announced, but not copied."""
     opened(shop)
     shop.does("subscribe", "store", *mode, at=THREE)
     shop.does("publish", "note", at=THREE)
@@ -98,7 +104,7 @@ def test_a_refresh_that_was_cut_off_is_made_again(
 async def test_an_installation_that_was_cut_off_is_made_again(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A database is no Publisher before all that it needs is there."""
+    """An installation that was cut off can be repeated: it makes a Publisher at its end."""
     nodes = {name: shop.dsns[name] for name in HERE}
     for place in ("install", "admit_log_reader"):
         with monkeypatch.context() as patch, pytest.raises(CutError):
@@ -115,7 +121,7 @@ async def test_an_installation_that_was_cut_off_is_made_again(
 async def test_an_uninstallation_that_was_cut_off_is_made_again(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, place: tuple[Any, str]
 ) -> None:
-    """The Publisher is one as long as anything of ours is left, or nobody would find the rest."""
+    """An `uninstall` that was cut off can be repeated: the database is a Publisher until then."""
     nodes = {name: shop.dsns[name] for name in HERE}
     await operate.install("shop", nodes)
     async with await operate.attach(nodes) as topology:
@@ -131,7 +137,7 @@ async def test_an_uninstallation_that_was_cut_off_is_made_again(
 
 
 def test_uninstalling_needs_every_database_with_our_roles(shop: Shop) -> None:
-    """A role that has rights in another database cannot go: told before anything else goes."""
+    """`uninstall` is refused at the beginning if a role has rights in another database."""
     opened(shop)
     shop.does("subscribe", "desk")
     shop.does("unsubscribe", "desk")
@@ -149,7 +155,7 @@ def _end(shop: Shop) -> str:
 
 
 async def test_uninstalling_leaves_no_slot(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A subscription that was cut off before anybody knew of it has made one."""
+    """`uninstall` removes the slot of a subscription that was cut off before it was recorded."""
     await operate.install("shop", {name: shop.dsns[name] for name in HERE})
     nodes = {name: shop.dsns[name] for name in THREE}
     async with await operate.attach(nodes, newcomers=["store"]) as topology:

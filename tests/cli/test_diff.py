@@ -1,4 +1,4 @@
-"""Two runs compared from the command line."""
+"""Tests of comparing two runs on the command line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RUN = Path(__file__).parents[1] / "report/histories/isolation_triptych.jsonl"
 
 @pytest.fixture
 def other(tmp_path):
-    """The same run, but for one step of its first order."""
+    """The same run, except for one step of its first order."""
     lines = []
     for line in RUN.read_text(encoding="utf-8").splitlines():
         record = json.loads(line)

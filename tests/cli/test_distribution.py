@@ -1,4 +1,4 @@
-"""Distribution on the command line: agents as processes, and what shows how they are."""
+"""Tests of distribution on the command line: agents as processes, and commands about them."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ BALANCES = "select id, balance from account order by id"
 
 
 class Shop:
-    """A Publisher with two Subscribers, whose topology's process is gone."""
+    """A Publisher with two Subscribers, whose topology's process has ended."""
 
     def __init__(self, server: EmbeddedServer, dsns: dict[str, str]) -> None:
         self.server = server
         self.dsns = dsns
 
     def nodes(self, *names: str) -> list[str]:
-        """``--node`` options (of every node)."""
+        """Return the ``--node`` options of these nodes, or of all."""
         return [w for name in names or self.dsns for w in ("--node", f"{name}={self.dsns[name]}")]
 
     def rows(self, node: str, query: str) -> list[tuple[object, ...]]:
-        """A query at a node."""
+        """Return the rows of a query at a node."""
         with psycopg.connect(self.dsns[node]) as connection:
             return connection.execute(query.encode()).fetchall()
 
     def execute(self, node: str, statement: str) -> None:
-        """A statement at a node, as its administrator."""
+        """Execute a statement at a node, as its administrator."""
         with psycopg.connect(self.dsns[node], autocommit=True) as connection:
             connection.execute(statement.encode())
 
@@ -59,7 +59,7 @@ async def shop(server: EmbeddedServer, make_database: Callable[[], object]) -> S
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Starts commands that run until they are told to end."""
+    """Return a function that starts commands, which run until they are ended."""
     running: list[subprocess.Popen[str]] = []
 
     def begin(*words: str) -> subprocess.Popen[str]:
@@ -83,7 +83,7 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 def test_agents_run_by_themselves_and_end_when_asked(
     shop: Shop, start: Callable[..., subprocess.Popen[str]]
 ) -> None:
-    """The log reader and two agents, three processes: a change arrives, and SIGTERM ends each in order."""
+    """Log reader and agents, as three processes, deliver a change; SIGTERM ends each normally."""
     processes = [
         start("agent", "log-reader", *shop.nodes("pub", "distribution")),
         start("agent", "distribution", "here", *shop.nodes("here", "distribution")),
@@ -92,7 +92,7 @@ def test_agents_run_by_themselves_and_end_when_asked(
         ),
     ]
 
-    # until then a signal ends a process that has begun nothing, as it ends any other
+    # before it prints this, a process has begun nothing, and a signal ends it like any other
     said = [process.stderr.readline() for process in processes if process.stderr is not None]
     wait_for(
         lambda: shop.rows("there", BALANCES) == [(1, 90), (2, 100)],
@@ -109,11 +109,11 @@ def test_agents_run_by_themselves_and_end_when_asked(
         for who in ("log reader", "agent of here", "agent of there")
     ]
     assert "1 transactions, 1 commands" in ended[2][0]
-    assert "0 transactions, 0 commands" in ended[1][0]  # its own is not sent back
+    assert "0 transactions, 0 commands" in ended[1][0]  # its own change is not sent back
 
 
 def test_status_browse_validate_and_tokens(shop: Shop) -> None:
-    """What a person looks at, before and after delivery."""
+    """`status`, `browse` and `tracer` show the transactions before and after their delivery."""
     posted = twopc("tracer", "post", *shop.nodes())
     read = twopc("agent", "log-reader", "--once", *shop.nodes("pub", "distribution"))
     before = twopc("status", *shop.nodes())
@@ -136,7 +136,7 @@ def test_status_browse_validate_and_tokens(shop: Shop) -> None:
 
 
 def test_clean_up(shop: Shop) -> None:
-    """Removes what both have got."""
+    """The clean-up removes what both Subscribers have received."""
     store = ("agent", "log-reader", "--once", *shop.nodes("pub", "distribution"))
     clean = ("agent", "clean-up", *shop.nodes("distribution"))
     twopc(*store)
@@ -149,12 +149,12 @@ def test_clean_up(shop: Shop) -> None:
     assert done.stdout.startswith(
         "Removed 1 replicated transactions consisting of 1 statements in "
     )
-    assert "deactivated" not in given_up.stdout  # nothing waits
+    assert "deactivated" not in given_up.stdout  # no transaction waits
     assert (done.returncode, given_up.returncode) == (0, 0), done.stderr
 
 
 def test_a_row_that_differs_is_named_and_repaired(shop: Shop) -> None:
-    """Exit code 1 and the key; then 0, and the row is the Publisher's."""
+    """A row that differs is named, with exit code 1; after a repair it is the Publisher's."""
     shop.execute(
         "there",
         "set session_replication_role = replica; update account set balance = 5 where id = 2",
@@ -172,7 +172,10 @@ def test_a_row_that_differs_is_named_and_repaired(shop: Shop) -> None:
 
 
 def test_an_agent_that_cannot_go_on_says_why(shop: Shop) -> None:
-    """Transaction, command, table and key; exit code 1, and 6 from `status`; skipped if it is asked to."""
+    """An agent that fails names transaction, command, table and key, and can skip the command.
+
+    Its exit code is 1, and that of `status` is 6.
+    """
     shop.execute(
         "there", "set session_replication_role = replica; delete from account where id = 1"
     )
@@ -196,7 +199,7 @@ def test_an_agent_that_cannot_go_on_says_why(shop: Shop) -> None:
 
 
 def test_mistakes_are_named(shop: Shop) -> None:
-    """Object and remedy, and the exit code for what is not there."""
+    """A mistake is reported with the object and a remedy, and exit code 4."""
     neither = twopc("agent", "log-reader", *shop.nodes("pub"))
     nobody = twopc("agent", "log-reader", *shop.nodes("here", "distribution"))
     missing = twopc("agent", "distribution", "there", *shop.nodes("here", "distribution"))

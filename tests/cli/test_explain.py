@@ -1,4 +1,4 @@
-"""The story of a run, from the command line."""
+"""Tests of the story of a run, on the command line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RECORDED = Path(__file__).parents[1] / "report/histories"
 
 @pytest.fixture(scope="module")
 def history():
-    """A run that was recorded."""
+    """A recorded run."""
     return sorted(RECORDED.glob("*.jsonl"))[0]
 
 
@@ -46,7 +46,7 @@ def test_mistakes(twopc, history):
 
 @pytest.mark.postgres
 def test_a_file_is_played_first(twopc, tmp_path):
-    """Of generated orders one of each behaviour is told."""
+    """A file is played first; of its generated orders, one of each behaviour is told."""
     (tmp_path / "account.twopc.yaml").write_text(ACCOUNT, encoding="utf-8")
     done = twopc("explain", "account.twopc.yaml")
     assert done.returncode == exits.PASS

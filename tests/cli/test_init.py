@@ -1,4 +1,4 @@
-"""A first scenario and a first test, written by a command."""
+"""Tests of `twopc init`, which writes a first scenario and a first test."""
 
 from __future__ import annotations
 

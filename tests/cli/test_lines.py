@@ -1,4 +1,4 @@
-"""Lines are read while an event loop goes on."""
+"""Tests of reading lines while an event loop runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from twopc.sim.cli.step import Lines
 
 
 async def test_a_pipe(capsys):
-    """Lines come whole, however they were written, and the last one may have no end."""
+    """Lines are complete, however they were written; the last one may lack a line break."""
     reading, writing = os.pipe()
     lines = Lines(reading)
     os.write(writing, b"one\ntw")
@@ -27,7 +27,7 @@ async def test_a_pipe(capsys):
 
 
 async def test_a_file(tmp_path, capsys):
-    """It cannot be watched, and need not be."""
+    """A file, which an event loop cannot watch, is read without watching."""
     (tmp_path / "commands").write_text("n\n\nq\n", encoding="utf-8")
     file = os.open(tmp_path / "commands", os.O_RDONLY)
     lines = Lines(file)
@@ -42,7 +42,7 @@ async def test_somebody_gives_up():
     waiting.cancel()
     await asyncio.wait([waiting])
     assert waiting.cancelled()
-    asyncio.get_running_loop().add_reader(reading, lambda: None)  # it is not watched any more
+    asyncio.get_running_loop().add_reader(reading, lambda: None)  # it is no longer watched
     asyncio.get_running_loop().remove_reader(reading)
     os.close(reading)
     os.close(writing)

@@ -1,4 +1,4 @@
-"""What there is to play, without playing it."""
+"""Tests of `twopc list` and `twopc show`, which play nothing."""
 
 from __future__ import annotations
 

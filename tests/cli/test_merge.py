@@ -1,4 +1,4 @@
-"""``twopc merge``: what its commands print, and the exit codes."""
+"""Tests of ``twopc merge``: the output of its commands, and their exit codes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TWOPC = (sys.executable, "-m", "twopc.sim")
 
 @pytest.fixture(scope="module")
 def topology() -> Iterator[Any]:
-    """Anna's subscription has a higher priority than Ben's."""
+    """A topology in which Anna's subscription has a higher priority than Ben's."""
     with (
         EmbeddedServer.start() as server,
         MergeTopology.blocking(server=server, subscribers=("anna", "ben")) as made,
@@ -41,7 +41,7 @@ def _nodes(topology: Any, *names: str) -> list[str]:
 
 
 def test_a_conflict_is_found_and_listed(topology: Any, twopc: Any) -> None:
-    """Sessions say what they bring; the loser's row can be read; a clash fails the command that asks for it."""
+    """Sessions report changes; a conflict is listed with the loser's row, and may fail `sync`."""
     nodes = _nodes(topology)
     topology.execute("anna", "update customer set phone = '2' where id = 1")
     topology.execute("ben", "update customer set phone = '3' where id = 1")
@@ -66,7 +66,7 @@ def test_a_conflict_is_found_and_listed(topology: Any, twopc: Any) -> None:
 
 
 def test_a_conflict_is_resolved_by_hand(topology: Any, twopc: Any, tmp_path: Path) -> None:
-    """By the beginning of its number: the loser's row, or values from a file; not twice."""
+    """A conflict is resolved by a prefix of its number, with a row or a file, and only once."""
     nodes = _nodes(topology)
     topology.settle()
     for node, phone in (("pub", "5"), ("anna", "6")):
@@ -89,7 +89,7 @@ def test_a_conflict_is_resolved_by_hand(topology: Any, twopc: Any, tmp_path: Pat
 
 
 def test_a_subscriber_begins_anew(topology: Any, twopc: Any) -> None:
-    """What it had not sent is counted, and gone; with a session first, nothing is lost."""
+    """`reinit` counts the changes that are lost; with `--upload-first` none is lost."""
     nodes = _nodes(topology)
     topology.settle()
     topology.execute("ben", "insert into customer values (50, 'x'), (51, 'y')")
@@ -104,11 +104,11 @@ def test_a_subscriber_begins_anew(topology: Any, twopc: Any) -> None:
     topology.age(5)
     ran = twopc("merge", "cleanup", *nodes)
     assert re.search(r"^pub: metadata of [1-9]\d* rows? removed$", ran.stdout, re.MULTILINE)
-    topology.settle()  # or they have expired as soon as somebody changes something
+    topology.settle()  # otherwise the subscriptions have expired as soon as a row is changed
 
 
 def test_a_node_is_told_that_it_was_restored(topology: Any, twopc: Any) -> None:
-    """It is another replica at once, and the next session compares everything; nothing is lost."""
+    """A node that was restored is another replica at once; the next session compares everything."""
     nodes = _nodes(topology)
     topology.execute("ben", "insert into customer values (60, 'before')")
     number = "select replica from msrepl.msmerge_replica"
@@ -125,7 +125,7 @@ def test_a_node_is_told_that_it_was_restored(topology: Any, twopc: Any) -> None:
 
 
 def test_rows_that_were_changed_behind(topology: Any, twopc: Any) -> None:
-    """Validation finds them, repair brings them back; a disabled trigger is named with its remedy."""
+    """`validate` finds untracked changes, and repairs them; `doctor` names a disabled trigger."""
     nodes = _nodes(topology)
     topology.execute("pub", "insert into customer values (70, 'a'), (71, 'b')")
     topology.settle()
@@ -151,7 +151,7 @@ def test_rows_that_were_changed_behind(topology: Any, twopc: Any) -> None:
 
 
 def test_how_nodes_stand(topology: Any, twopc: Any) -> None:
-    """What waits, and what holds rows back; who has which version of a row; what sessions have done."""
+    """Commands show what waits, which version of a row each node has, and past sessions."""
     nodes = _nodes(topology)
     topology.settle()
     topology.execute("anna", "insert into customer values (80, 'a')")
@@ -182,7 +182,7 @@ def test_how_nodes_stand(topology: Any, twopc: Any) -> None:
 
 
 def test_what_is_wrong_is_told(topology: Any, twopc: Any) -> None:
-    """A message with a remedy and an exit code; no traceback, and nobody's password."""
+    """An error has a message with a remedy and an exit code, but no traceback and no password."""
     nodes = _nodes(topology)
     down = f"ben={topology.node('ben').dsn} port=1"
     for arguments, code, message in (
@@ -207,7 +207,7 @@ def test_what_is_wrong_is_told(topology: Any, twopc: Any) -> None:
 
 
 def test_an_agent_goes_on_until_it_is_ended(topology: Any) -> None:
-    """It prints what its sessions bring, and a signal ends it in order."""
+    """An agent prints what its sessions carry, and ends normally after a signal."""
     topology.settle()
     with subprocess.Popen(
         [*_TWOPC, "merge", "agent", "ben", "--every", "0.1", *_nodes(topology)],

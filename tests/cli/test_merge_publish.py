@@ -1,4 +1,4 @@
-"""``twopc merge publish, subscribe`` and back, and what a session may be told, on databases that nobody has set up."""
+"""Tests of ``twopc merge`` from publishing to unpublishing, on databases without a setup."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twopc.drivers.merge.tracking import owner_role
 from twopc.names import table_roles
 from twopc.server import EmbeddedServer
 
-#: How much of ours a database and its server have.
+#: Counts our schema and roles in a database and on its server.
 _LEFT = """
 select (select count(*) from pg_namespace where nspname = 'msrepl')
      + (select count(*) from pg_roles where rolname = any (%s) or starts_with(rolname, %s))
@@ -34,7 +34,7 @@ def _left(dsns: dict[str, str], name: str) -> int:
 
 @pytest.fixture
 def databases(server: EmbeddedServer) -> Iterator[dict[str, str]]:
-    """Connection strings of three databases: pub has a table, the others nothing."""
+    """Connection strings of three databases: pub has two tables, the others nothing."""
     server.create_database(*_DATABASES.values())
     dsns = {name: server.superuser_dsn(database) for name, database in _DATABASES.items()}
     with psycopg.connect(dsns["pub"]) as connection:
@@ -56,7 +56,7 @@ def _execute(dsn: str, query: str) -> Any:
 
 
 def test_from_nothing_and_back(twopc, databases, monkeypatch) -> None:
-    """A table is published, and subscribed with a priority; conflicts are asked about; in the end nothing is left."""
+    """A table is published, subscribed and merged, with interactive conflicts; nothing is left."""
     ran = twopc("merge", "publish", "customer", "--tracking", "column", *_nodes(databases, "pub"))
     assert ran.stdout == "public.customer: published; next: twopc merge subscribe SUBSCRIBER\n"
     assert _left(databases, "pub") == 3
@@ -93,7 +93,7 @@ def test_from_nothing_and_back(twopc, databases, monkeypatch) -> None:
     assert _execute(databases["ben"], "select phone, credit from customer") == [("4", 20)]
 
 
-#: What is answered to a question about a conflict, and why it is asked again.
+#: Invalid answers to a question about a conflict, and why the question is repeated.
 _NO_ANSWERS = {
     "x": "x: no such answer",
     '{"fax": "4"}': "customer has no column 'fax'",
@@ -106,7 +106,7 @@ _NO_ANSWERS = {
 
 
 def test_rows_that_differ_fail_a_session_that_validates(twopc, databases) -> None:
-    """Its changes have arrived all the same."""
+    """A session whose validation finds a difference fails, although its changes have arrived."""
     twopc("merge", "publish", "customer", *_nodes(databases, "pub"))
     both = _nodes(databases, "pub", "anna")
     twopc("merge", "subscribe", "anna", *both)
@@ -123,7 +123,7 @@ def test_rows_that_differ_fail_a_session_that_validates(twopc, databases) -> Non
 
 
 def test_what_is_refused_changes_nothing(twopc, databases) -> None:
-    """Each says what is wrong, and the number or the command that mends it."""
+    """A refused command names what is wrong, with a number or a command, and changes nothing."""
     for words, text in (
         (("publish", "note", *_nodes(databases, "pub")), "primary key"),
         (("publish", "customer", "--resolver", "additive(x)", *_nodes(databases, "pub")), "21303"),
@@ -148,7 +148,7 @@ def test_what_is_refused_changes_nothing(twopc, databases) -> None:
 
 
 def test_columns(twopc, databases) -> None:
-    """Columns are changed at the Publisher alone; the next session says nothing of it, and the Subscriber has them."""
+    """Columns are changed at the Publisher, and the next session changes them at the Subscriber."""
     pub, both = _nodes(databases, "pub"), _nodes(databases, "pub", "anna")
     twopc("merge", "publish", "customer", *pub)
     twopc("merge", "subscribe", "anna", *both)

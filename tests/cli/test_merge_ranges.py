@@ -1,4 +1,4 @@
-"""``twopc merge ranges``, ``publish`` with ranges, and what ``doctor`` finds of them."""
+"""Tests of identity ranges: ``twopc merge ranges``, ``publish`` with ranges, and ``doctor``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BURN = "insert into orders (item) select 'x' from generate_series(1, {})"
 
 @pytest.fixture
 def topology(twopc: Any) -> Iterator[Any]:
-    """Anna draws from two ranges of ten values; the table was published and subscribed to by commands."""
+    """A topology set up by commands, in which Anna draws from two ranges of ten values."""
     with (
         EmbeddedServer.start() as server,
         MergeTopology.blocking(server=server, subscribers=("anna",)) as made,
@@ -39,7 +39,7 @@ def _nodes(topology: Any) -> list[str]:
 
 
 def test_who_holds_what(topology: Any, twopc: Any) -> None:
-    """Where a node is in its ranges, what comes next, and what a session would bring."""
+    """`ranges` shows a node's place in its ranges, its next value, and what a session would add."""
     nodes = _nodes(topology)
     topology.execute("pub", BURN.format(1))
     topology.execute("anna", BURN.format(7))
@@ -61,7 +61,7 @@ def test_who_holds_what(topology: Any, twopc: Any) -> None:
 
 
 def test_the_doctor_names_what_is_nearly_used_up(topology: Any, twopc: Any) -> None:
-    """A Subscriber that no session has come to; then the column's type, of which the last values are drawn."""
+    """`doctor` names a Subscriber with few values left, and a type with few values left."""
     nodes = _nodes(topology)
     topology.execute("anna", BURN.format(16))
     assert twopc("merge", "doctor", *nodes).stdout == "nothing is wrong\n"
@@ -83,7 +83,7 @@ def test_the_doctor_names_what_is_nearly_used_up(topology: Any, twopc: Any) -> N
 
 
 def test_a_publisher_that_waits_for_its_subscribers(topology: Any, twopc: Any) -> None:
-    """It was restored, and allots nothing: both commands name the sessions that it needs."""
+    """A restored Publisher allots nothing; both commands name the sessions that it needs."""
     nodes = _nodes(topology)
     topology.execute("pub", BURN.format(1))
     assert twopc("merge", "sync", *nodes).returncode == 0

@@ -1,4 +1,4 @@
-"""``twopc merge snapshot``, and what begins with its files: what is counted on its way, and what goes on."""
+"""Tests of ``twopc merge snapshot``, and of subscriptions that begin with its files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DATABASES = {name: f"snap_{name}" for name in ("pub", "anna", "ben")}
 
 @pytest.fixture
 def nodes(server: EmbeddedServer, twopc: Any) -> Iterator[list[str]]:
-    """Options that name three databases; pub publishes customers of regions."""
+    """Options that name three databases; pub has customers in regions."""
     server.create_database(*_DATABASES.values())
     dsns = {name: server.superuser_dsn(database) for name, database in _DATABASES.items()}
     with psycopg.connect(dsns["pub"]) as connection:
@@ -48,7 +48,10 @@ def _publish(twopc: Any, nodes: list[str], *options: str) -> None:
 
 
 def test_written_delivered_and_delivered_anew(twopc, nodes, tmp_path: Path) -> None:
-    """A line for each file where there is no terminal; a delivery that was cut off goes on, and so it is to begin anew."""
+    """Without a terminal, each file has a line; a delivery that was cut off can be continued.
+
+    So can a reinitialisation.
+    """
     _publish(twopc, nodes)
     ran = twopc("merge", "snapshot", *_of(nodes, "pub"))
     assert (ran.returncode, "name the folder for snapshots" in ran.stderr) == (4, True), ran
@@ -83,7 +86,7 @@ def test_written_delivered_and_delivered_anew(twopc, nodes, tmp_path: Path) -> N
 
 
 def test_partitions_and_snapshots_on_demand(twopc, nodes, tmp_path: Path) -> None:
-    """A folder for each partition; who has none has one made."""
+    """Each partition has a folder; one is written for a Subscriber whose partition has none."""
     _publish(twopc, nodes, "--filter", "region = msrepl.host_name()")
     words = ("--partition", "north", "--partition", "../x", "--on-demand")
     ran = twopc("merge", "snapshot", "--folder", tmp_path, *words, *_of(nodes, "pub"))
@@ -99,7 +102,7 @@ def test_partitions_and_snapshots_on_demand(twopc, nodes, tmp_path: Path) -> Non
 
 
 def test_a_bar_on_a_terminal(twopc, nodes, tmp_path: Path) -> None:
-    """It is drawn where errors go, and nothing of it is in what is printed."""
+    """A progress bar is drawn on the terminal of standard error, and not on standard output."""
     _publish(twopc, nodes)
     ours, theirs = pty.openpty()
     command = (sys.executable, "-m", "twopc.sim", "merge", "snapshot", "--folder", tmp_path)

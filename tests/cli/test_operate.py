@@ -1,4 +1,4 @@
-"""The commands for servers that are running, as a person types them."""
+"""Tests of the commands for running servers, as a person types them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from twopc.sim.operate import attach
 
 @pytest.fixture
 async def nodes(shop_server: EmbeddedServer) -> AsyncIterator[list[str]]:
-    """``--node`` options of a shop with one Subscriber; its topology's process is gone."""
+    """``--node`` options of a shop with one Subscriber, whose topology's process has ended."""
     dsns = {}
     for name in ("pub", "store", "distribution"):
         shop_server.create_database(name)
@@ -35,19 +35,19 @@ async def nodes(shop_server: EmbeddedServer) -> AsyncIterator[list[str]]:
 
 
 def dsn_of(nodes: list[str], name: str) -> str:
-    """The connection string behind a ``--node`` option."""
+    """Return the connection string of a ``--node`` option."""
     return next(word.partition("=")[2] for word in nodes if word.startswith(f"{name}="))
 
 
 def test_nothing_is_in_doubt(nodes: list[str]) -> None:
-    """A quiet shop."""
+    """`indoubt` reports that nothing is prepared."""
     done = twopc("indoubt", *nodes)
 
     assert (done.returncode, done.stdout) == (0, "nothing is prepared\n")
 
 
 def test_a_branch_with_a_name_for_the_terminal(nodes: list[str]) -> None:
-    """Anybody who may prepare gives it any name."""
+    """Control characters in a gid, which may be any, are not sent to the terminal."""
     gid = "gone\x1b[2J"
     with psycopg.connect(dsn_of(nodes, "pub"), autocommit=True) as connection:
         connection.execute("begin")
@@ -60,7 +60,7 @@ def test_a_branch_with_a_name_for_the_terminal(nodes: list[str]) -> None:
 
 
 def test_a_branch_is_listed_and_recovered(nodes: list[str]) -> None:
-    """What a dead coordinator left: seen with what it blocks, settled, gone."""
+    """A branch of a dead coordinator is listed with what it locks, and then settled."""
     gid = "twopc:shop:1:77:pub"
     with psycopg.connect(dsn_of(nodes, "pub"), autocommit=True) as connection:
         connection.execute("begin")
@@ -84,7 +84,7 @@ def test_a_branch_is_listed_and_recovered(nodes: list[str]) -> None:
 
 
 def test_a_branch_is_forced(nodes: list[str]) -> None:
-    """An operator's word needs a reason, and is recorded."""
+    """A forced outcome needs a reason, and is recorded."""
     gid = "twopc:shop:1:78:pub"
     with psycopg.connect(dsn_of(nodes, "pub"), autocommit=True) as connection:
         connection.execute("begin")
@@ -105,7 +105,7 @@ def test_a_branch_is_forced(nodes: list[str]) -> None:
 
 
 async def test_regenerate_after_alter_table(nodes: list[str], shop_server: EmbeddedServer) -> None:
-    """A stale article says what to run, and that mends it."""
+    """The error about a stale article names the command that mends it."""
     for name in ("pub", "store"):
         with psycopg.connect(dsn_of(nodes, name), autocommit=True) as connection:
             connection.execute("alter table account add column note text")
@@ -123,7 +123,7 @@ async def test_regenerate_after_alter_table(nodes: list[str], shop_server: Embed
 
 
 def test_a_script_for_a_new_subscriber(nodes: list[str], shop_server: EmbeddedServer) -> None:
-    """Printed for a database that holds the rows already, without a password in it."""
+    """A script for a database with existing rows is printed without a password."""
     shop_server.create_database("second")
     try:
         dsn = shop_server.superuser_dsn("second")
@@ -145,7 +145,7 @@ def test_a_script_for_a_new_subscriber(nodes: list[str], shop_server: EmbeddedSe
 
 
 def test_a_wrong_password(nodes: list[str], shop_server: EmbeddedServer) -> None:
-    """Of one of several nodes on a server: that node is named, and no other works in its name."""
+    """A wrong password is reported for its node alone, although others are on the same server."""
     wrong = f"postgresql+psycopg://postgres:sesame@127.0.0.1:{shop_server.port}/pub"
 
     done = twopc("recover", "--node", f"pub={wrong}", *nodes[2:])
@@ -158,7 +158,7 @@ def test_a_wrong_password(nodes: list[str], shop_server: EmbeddedServer) -> None
 
 
 async def test_a_server_that_does_not_answer(nodes: list[str]) -> None:
-    """One that is suspended takes connections and says nothing: that is met once, and no command waits for ever."""
+    """A server that accepts connections and does not answer is tried once, and with a timeout."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         dsn = f"postgresql://postgres@127.0.0.1:{silent.getsockname()[1]}/store"
 
@@ -179,7 +179,7 @@ async def test_a_server_that_does_not_answer(nodes: list[str]) -> None:
 
 
 def test_mistakes(nodes: list[str]) -> None:
-    """Each says what to write instead, and exits with 2 or 4."""
+    """A mistake is reported with what to write instead, and exit code 2 or 4."""
     for words, code, text in (
         (["indoubt", "--node", "pub"], 2, "write NAME=DSN"),
         (["indoubt", "--node", "pub=host=/nowhere"], 4, "node 'pub'"),
@@ -196,7 +196,7 @@ def test_mistakes(nodes: list[str]) -> None:
 
 
 def test_the_doctor_finds_the_embedded_server_fit() -> None:
-    """Without a DSN it examines what `twopc run` would use."""
+    """Without a DSN, `doctor` examines what `twopc run` would use."""
     done = twopc("doctor")
 
     assert done.returncode == 0, done.stdout
@@ -204,6 +204,6 @@ def test_the_doctor_finds_the_embedded_server_fit() -> None:
 
 
 def test_clean_has_nothing_to_do_twice() -> None:
-    """Leftovers are gone after the first."""
+    """The first `clean` leaves nothing for the second."""
     assert twopc("clean").returncode == 0
     assert twopc("clean").stdout == "nothing was left behind\n"

@@ -1,4 +1,4 @@
-"""`--pg`: which server a command works on, and what is left there afterwards."""
+"""Tests of `--pg`: the server that a command uses, and what remains there."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ pytestmark = pytest.mark.postgres
 
 @pytest.fixture(scope="module")
 def server():
-    """One that runs already, as far as the command knows."""
+    """A server that runs already, as far as the command knows."""
     with EmbeddedServer.start() as running:
         yield running
 
 
 @pytest.fixture
 def url(server):
-    """How others reach it."""
+    """The server's address for other processes."""
     return server.dsn("postgres", tcp=True)
 
 
 @pytest.fixture(autouse=True)
 def file(tmp_path):
-    """A scenario file where commands are run."""
+    """Write a scenario file into the folder in which commands run."""
     (tmp_path / "account.twopc.yaml").write_text(ACCOUNT, encoding="utf-8")
 
 
@@ -39,8 +39,7 @@ ONE = ("account.twopc.yaml", "--order", "alice first", "--no-timeline")
 
 
 def test_a_server_that_runs(twopc, server, url, tmp_path):
-    """Databases are made and dropped again, its password is written nowhere, and what a run has left that
-    was killed goes, too."""
+    """A run drops its databases and those of a run that was killed, and writes no password."""
     gone = subprocess.Popen(["true"])
     gone.wait()
     server.create_database(f"twopct_{machine()}{boot()}_{gone.pid}_run_1_pub")
@@ -94,7 +93,7 @@ def test_a_server_reads_statements(twopc, url, tmp_path):
 
 
 def test_what_killed_tests_have_left(twopc, server, url):
-    """Of a process that is gone, and of nobody else."""
+    """`clean` drops databases of a process that has ended, and no others."""
     gone = subprocess.Popen(["true"])
     gone.wait()
     theirs = f"twopct_{machine()}{boot()}_{gone.pid}_main_1_pub"

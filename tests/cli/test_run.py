@@ -1,7 +1,7 @@
-"""`twopc run` with its options: what is played, what is told, and how it ends.
+"""Tests of `twopc run` with its options: what is played, what is printed, and the exit codes.
 
-What happens is the same on servers and on the model (tests/agreement). Tests that ask for `on_servers` are about what a
-server does besides.
+Outcomes are the same on servers and on the model (tests/agreement). Tests with `on_servers` are
+about what a server does besides.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ ABA = ROOT / "scenarios/immediate/aba.twopc.yaml"
 
 @pytest.fixture(autouse=True)
 def on_model(monkeypatch):
-    """Played on the model, unless a test says otherwise."""
+    """Play on the model, unless a test says otherwise."""
     monkeypatch.setenv("TWOPC_ON", "model")
 
 
 @pytest.fixture
 def on_servers(on_model, monkeypatch):
-    """Played on servers, as without any setting."""
+    """Play on servers, as without any setting."""
     monkeypatch.delenv("TWOPC_ON")
 
 
@@ -40,7 +40,7 @@ ON_SERVERS = pytest.mark.usefixtures("on_servers")
 
 @pytest.fixture
 def file(tmp_path):
-    """Write a scenario file."""
+    """Return a function that writes a scenario file."""
 
     def write(text: str, name: str = "account") -> Path:
         path = tmp_path / f"{name}.twopc.yaml"
@@ -51,7 +51,7 @@ def file(tmp_path):
 
 
 def lines(done) -> list[str]:
-    """What was printed, without the spaces around it."""
+    """Return the printed lines, without the spaces around them."""
     return [line.strip() for line in done.stdout.splitlines()]
 
 
@@ -155,7 +155,7 @@ def test_several_at_once_are_told_in_the_files_order(twopc, file, monkeypatch):
     assert two.returncode == exits.PASS, two.stdout + two.stderr
 
     def told(done):
-        beats = "…"  # a machine with much to do lets one see that it lives
+        beats = "…"  # a sign of life, which is printed on a busy machine
         return [
             line.removesuffix(" ms").rstrip("0123456789 ")
             for line in lines(done)[:-1]
@@ -186,7 +186,7 @@ def test_documents(twopc, file, tmp_path):
 @ON_SERVERS
 @pytest.mark.postgres
 def test_one_that_cannot_be_played_keeps_no_other_from_it(twopc, file, tmp_path):
-    """Because of what it asks for, or of what a server does not take."""
+    """A file that servers cannot play, or refuse, does not prevent others from being played."""
     folder = tmp_path / "several"
     folder.mkdir()
     faults = "faults: [{id: f, at: recovery.begin, do: skew clock sub1 +5m}]\n"

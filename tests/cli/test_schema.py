@@ -1,4 +1,4 @@
-"""The JSON Schema, from the command line."""
+"""Tests of the JSON Schema on the command line."""
 
 from __future__ import annotations
 

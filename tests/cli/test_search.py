@@ -1,4 +1,4 @@
-"""``twopc search``: every order of a scenario's sessions, and what is written when one is wrong."""
+"""Tests of ``twopc search``, which plays every order, and writes one that fails into a file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ twin: {order: one, protections: {marker: off}, must_fail: echoed}
 
 @pytest.fixture
 def both(tmp_path):
-    """A file of two sessions that change one row."""
+    """A file with two sessions that change one row."""
     path = tmp_path / "both.twopc.yaml"
     path.write_text(SOURCE, encoding="utf-8")
     return path
@@ -41,7 +41,7 @@ def test_every_order(twopc, both) -> None:
 
 
 def test_a_step_by_itself_is_a_transaction(twopc, both) -> None:
-    """As it is when it is played: it is committed."""
+    """A step outside of a transaction is committed by itself, as when it is played."""
     alone = SOURCE.replace("{a1: begin}, ", "").replace(", {a3: commit}", "")
     both.write_text(
         alone.replace("[a1, a2, b1, {rollback: a}, b2, b3]", "[a2, b1, b2, b3]"), encoding="utf-8"
@@ -53,7 +53,7 @@ def test_a_step_by_itself_is_a_transaction(twopc, both) -> None:
 
 
 def test_what_is_found_can_be_played(twopc, both, tmp_path) -> None:
-    """As a scenario, and exactly."""
+    """A finding can be played as a scenario, and replayed exactly."""
     done = twopc("search", both, "--all", "--without", "version_check")
     assert done.returncode == exits.SAFETY
     assert "broken: converged" in done.stdout

@@ -1,4 +1,4 @@
-"""``twopc search`` of files that merge: every order of their steps, and sessions that are cut off at every point."""
+"""Tests of ``twopc search`` with merge replication: all orders, and sessions that are cut off."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def search(**options: object) -> MergeSearchResult:
 
 
 def test_of_equivalent_orders_one_is_played() -> None:
-    """They end in as many ways as all of them do, and there are far fewer."""
+    """Reduced orders have the same endings as all orders, and are far fewer."""
     reduced, every = (
         search(only=("a", "other", "b")),
         search(only=("a", "other", "b"), reduced=False),
@@ -50,7 +50,10 @@ def test_of_equivalent_orders_one_is_played() -> None:
 
 
 def test_what_a_protection_prevents_is_found_and_can_be_played(twopc, tmp_path) -> None:
-    """A session that is cut off after its upload, and a change on top of it; with the protection nothing is found."""
+    """Without a protection a lost change is found, which can be played; with it nothing is found.
+
+    A session is cut off after its upload, and a later change is based on what it has sent.
+    """
     path = SCENARIOS / "session_dies.twopc.yaml"
     right = twopc("search", path, "--all", "--crashes", "1")
     assert (right.returncode, "no invariant is broken\n" in right.stdout) == (exits.PASS, True)
@@ -64,7 +67,7 @@ def test_what_a_protection_prevents_is_found_and_can_be_played(twopc, tmp_path) 
 
 
 def test_a_republisher_is_looked_at_after_each_session() -> None:
-    """What it has received is known, so a change on top of it follows it: nothing seems to be lost."""
+    """A republisher's rows are recorded after each session, so that no change seems to be lost."""
     loaded = load(SCENARIOS / "republisher.twopc.yaml")
     result = played("model", MergeSearch(loaded, only=("driver", "store")).search())
     assert result.broken is None

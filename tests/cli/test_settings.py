@@ -1,4 +1,4 @@
-"""Settings: an option goes before the environment, that before pyproject.toml, that before the default."""
+"""Tests of settings: option, environment, pyproject.toml, default, in the order of precedence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twopc.sim.settings import (
     written,
 )
 
-#: Setting: what an option, the environment and the file say of it, and what becomes of each.
+#: For each setting: what an option, the environment and the file contain, each with its result.
 VALUES = {
     "pg": (("embedded", "embedded"), ("postgresql://h/d", "postgresql://h/d"), ("/bin", "/bin")),
     "seed": ((3, 3), ("0", 0), (7, 7)),
@@ -120,7 +120,7 @@ def test_durations(text, ms):
 
 
 def test_the_page_about_settings():
-    """Every setting with its variable and default."""
+    """The page lists every setting with its variable and default."""
     text = (Path(__file__).parents[2] / "docs/settings.md").read_text(encoding="utf-8")
     rows = {
         row[0].strip(" `"): row

@@ -1,4 +1,4 @@
-"""`twopc step`, driven through a pipe as somebody would type."""
+"""Tests of `twopc step`, whose commands are typed through a pipe."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def step(twopc, tmp_path, monkeypatch):
-    """Type commands, on the model unless a test says otherwise; returns what was printed, prompts with it."""
+    """Return a function that types commands, by default on the model, and returns the output."""
     (tmp_path / "account.twopc.yaml").write_text(ACCOUNT, encoding="utf-8")
     (tmp_path / "stuck.twopc.yaml").write_text(STUCK, encoding="utf-8")
     monkeypatch.setenv("COLUMNS", "120")
@@ -73,13 +73,13 @@ def test_what_is_not_committed_is_shown_as_such(step):
     out, _ = step(*["n"] * 5, "w", *["n"] * 2, "q")
     shown = out.partition("(5 of 8, next: b_write) w")[0]
     assert shown.count("○ id 1, balance 90") == 2  # at sub1 and at the Publisher
-    assert shown.count("id 1, balance 100") > 3  # which everybody else sees
+    assert shown.count("id 1, balance 100") > 3  # which all other sessions see
     after = out.partition("(6 of 8, next: a_end) n")[2]
     assert "○" not in after
 
 
 def test_a_later_step_of_another_session(step):
-    """What its session does before it comes first, and what is asked and what is prompted for are the same."""
+    """A step's predecessors are played first, and `w` shows the same next step as the prompt."""
     out, _ = step("f b_write", "w", "n", "n", "n", "w", "n", "w", "q")
     assert "(3 of 8, next: a_begin) w" in out
     assert "comes next: a_begin; by f STEP: b_end" in out
@@ -121,7 +121,7 @@ def test_it_needs_a_file(twopc):
 
 @pytest.mark.postgres
 def test_somebody_gives_up(tmp_path):
-    """By Ctrl-C at a prompt, with a step that waits: everything is gone."""
+    """After Ctrl-C at a prompt, with a step that waits, nothing remains."""
     (tmp_path / "account.twopc.yaml").write_text(ACCOUNT, encoding="utf-8")
     process = subprocess.Popen(
         [sys.executable, "-m", "twopc.sim", "--log-level", "debug", "step", "account.twopc.yaml"],

@@ -1,4 +1,4 @@
-"""Where what is printed cannot be written, a command says so in a line, or goes on if nobody wants it."""
+"""Tests of outputs that cannot be written: a command says so in a line, or ignores a closed one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_full_disk(words: tuple[str, ...]) -> None:
     ("redirection", "words"), [(">&-", ("schema",)), ("<&-", ("run", "--on", "model", "-"))]
 )
 def test_a_closed_end(redirection: str, words: tuple[str, ...]) -> None:
-    """An output that is closed is not written, and an input that is closed is empty."""
+    """A closed output is not written, and a closed input is empty."""
     shell = ["sh", "-c", f'exec "$@" {redirection}', "sh", *TWOPC, *words]
     done = subprocess.run(shell, capture_output=True, text=True)
     assert "Traceback" not in done.stderr

@@ -21,7 +21,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Proje
 
 @pytest.fixture(scope="module")
 def bench(server: EmbeddedServer) -> Iterator[Bench]:
-    """What the plugin shares among tests, on the worker's server, without the plugin."""
+    """The `Bench` that the plugin shares among tests, here without the plugin."""
     made = Bench(lambda: server, worker="inner", timeout_s=60)
     yield made
     made.close()
@@ -47,7 +47,10 @@ def bank(bench: Bench, request: pytest.FixtureRequest) -> Iterator[TestTopology]
 def make_bank(
     bench: Bench, request: pytest.FixtureRequest
 ) -> Iterator[Callable[..., TestTopology]]:
-    """The same with options of `TopologyRequest`; put back for the next test with the same options."""
+    """Return a function that opens a topology with options of `TopologyRequest`.
+
+    The topology is rewound for the next test with the same options.
+    """
     made: list[tuple[Any, TopologyRequest]] = []
 
     def make(**options: Any) -> TestTopology:

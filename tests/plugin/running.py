@@ -1,4 +1,4 @@
-"""Running pytest with the plugin on a user's project."""
+"""Runs of pytest with the plugin on a user's project."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-#: An account table for every test.
+#: A template with an account table, for every test.
 BANK = """
     import pytest
 
@@ -20,7 +20,7 @@ BANK = """
             "insert into account select g, 100 from generate_series(1, 3) as g",
         ]
 """
-#: Warnings are errors, and nobody says how event loops are handled but we.
+#: Warnings are errors, and no other configuration sets the scope of event loops.
 INI = """
     [pytest]
     filterwarnings = error
@@ -29,13 +29,13 @@ INI = """
 
 
 def arguments() -> list[str]:
-    """What loads the plugin where it is not installed."""
+    """Return the options that load the plugin if it is not installed."""
     installed = entry_points(group="pytest11", name="twopc")
     return [] if installed else ["-p", "twopc.sim.pytest_plugin"]
 
 
 class Project:
-    """A user's project in a directory of its own."""
+    """A user's project in its own directory."""
 
     def __init__(self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
         self.pytester = pytester
@@ -46,15 +46,15 @@ class Project:
         pytester.makeconftest(BANK)
 
     def test(self, text: str, name: str = "test_it") -> None:
-        """Its test module."""
+        """Write the project's test module."""
         self.pytester.makepyfile(**{name: text})
 
     def run(self, *options: str) -> pytest.RunResult:
-        """Run it in this process, which has loaded what it needs."""
+        """Run pytest in this process, which has loaded the dependencies."""
         return self.pytester.runpytest_inprocess(*arguments(), "-p", "no:cacheprovider", *options)
 
     def run_apart(self, *options: str) -> pytest.RunResult:
-        """The same in a process of its own; the output of a run that hangs is shown."""
+        """Run pytest in a separate process; the output of a run that hangs is shown."""
         return self.pytester.runpytest_subprocess(
             *arguments(), "-p", "no:cacheprovider", *options, timeout=300
         )

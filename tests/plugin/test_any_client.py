@@ -1,4 +1,4 @@
-"""Clients without a coordinator in tests: an application that writes at a Subscriber as it is."""
+"""Tests of any client in the plugin: an unmodified application writes at a Subscriber."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ BANK = TopologyRequest(
 
 
 def balances(bank: TestTopology) -> list[int]:
-    """Of the account, at every node."""
+    """Return the account's balance at every node."""
     nodes = (bank.publisher, *bank.subscribers)
     return [int(bank.node(name).rows("account")[0]["balance"]) for name in nodes]
 
 
 def test_the_same_databases_for_the_next_test(bench: Bench) -> None:
-    """An application's pool may keep its connections: rows are put back, and nothing is made anew."""
+    """The next test has the initial rows in the same databases, even if connections stay open."""
     wanted, names = replace(BANK, group="the same"), set()
     connections = []
     for _ in range(3):
@@ -44,7 +44,7 @@ def test_the_same_databases_for_the_next_test(bench: Bench) -> None:
         for connection in connections:
             connection.execute(GIVE)
             connection.commit()
-            bank.settle()  # or the next one's copy is stale
+            bank.settle()  # otherwise the copy of the next connection is stale
         assert balances(bank) == [100 + len(connections)] * 3
         bank.assert_atomic()
         assert bench.close_bed(bed, wanted, "truncate") == []
@@ -56,7 +56,7 @@ def test_the_same_databases_for_the_next_test(bench: Bench) -> None:
 def test_an_application_waits_for_another_across_sites(
     make_bank: Callable[..., TestTopology],
 ) -> None:
-    """Both are known by the names of their connections, wherever the lock is."""
+    """A wait between applications is reported with their application names, also across sites."""
     bank = make_bank(load=BANK.load, any_client=True)
     with (
         psycopg.connect(bank.dsn("sub1", application_name="north")) as north,
@@ -74,7 +74,7 @@ def test_an_application_waits_for_another_across_sites(
 
 
 def test_functions_that_write_at_subscribers(make_bank: Callable[..., TestTopology]) -> None:
-    """In every order; whoever comes second without the newer row is refused, as by any database."""
+    """In every order, the second writer, whose copy is stale, is refused as by any database."""
     bank = make_bank(load=BANK.load, any_client=True)
     refused = []
 
@@ -93,7 +93,7 @@ def test_functions_that_write_at_subscribers(make_bank: Callable[..., TestTopolo
 
 
 def test_tables_of_the_test_itself(make_bank: Callable[..., TestTopology]) -> None:
-    """As soon as there is something that a Subscriber subscribes to."""
+    """Any client is allowed as soon as the Subscriber subscribes to a table of the test."""
     bank = make_bank(load=(), any_client=("sub2",))
     bank.create(*(text for text in BANK.load if isinstance(text, str)))
     with psycopg.connect(bank.dsn("sub2")) as connection:
@@ -110,7 +110,7 @@ def test_a_subscriber_that_there_is_not(make_bank: Callable[..., TestTopology]) 
 
 
 def test_a_transaction_that_was_rolled_back(bench: Bench) -> None:
-    """Its link at the Publisher is ended at once: the next test has the same databases, not new ones."""
+    """The link of a transaction that was rolled back is ended at once: databases are reused."""
     wanted, names = replace(BANK, group="rolled back"), set()
     for ends in ("rolls back", "is refused", "leaves", "rolls back"):
         bed = bench.open(wanted, "a test")
@@ -133,7 +133,7 @@ def test_a_transaction_that_was_rolled_back(bench: Bench) -> None:
 
 
 def test_a_transaction_that_is_left_open(project: Project) -> None:
-    """The next test has databases of its own, and the run tells who costs that."""
+    """After a transaction was left open the next test has new databases; its session is named."""
     project.test(
         """
         import psycopg
@@ -166,7 +166,7 @@ def test_a_transaction_that_is_left_open(project: Project) -> None:
 
 
 def test_mark_fixture_option_and_ini_file(project: Project) -> None:
-    """The nearest holds; what is meant for a list is no text."""
+    """The nearest setting of `any_client` holds, and a string in place of a list is refused."""
     project.test(
         """
         import psycopg

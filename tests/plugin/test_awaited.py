@@ -1,4 +1,4 @@
-"""The topology on a test's own event loop: it has all that the other one has, and means the same."""
+"""Tests of the topology on a test's event loop, which equals the blocking one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from twopc.sim.testing.loop_calls import LoopCalls
 pytest_plugins = ["pytester"]
 
 GIVE = "update account set balance = balance + 1 where id = 1"
-#: The way from one thread to another, which is nobody's business in a test: of the one, and of the other.
+#: Members that connect threads and are not for tests: of the blocking classes, and of the others.
 PLUMBING = ({"bed", "call", "submit"}, {"blocking", "call"})
 TWINS = [
     (blocking_bench.TestTopology, asynchronous.AsyncTestTopology),
@@ -32,7 +32,7 @@ TWINS = [
 
 
 def surface(kind: type) -> dict[str, Any]:
-    """What is public of a class: its own members, and what its methods assign to `self`."""
+    """Return the public members of a class: its own, and those that methods assign to `self`."""
     own = {name: member for name, member in vars(kind).items() if not name.startswith("_")}
     assigned = inspect.getsource(kind).split("self.")[1:]
     names = [text.split(" = ")[0] for text in assigned if " = " in text.split("\n")[0]]
@@ -40,7 +40,7 @@ def surface(kind: type) -> dict[str, Any]:
 
 
 def parameters(member: Any) -> list[str] | None:
-    """How a method is called; None: it is none."""
+    """Return the parameters of a method, or None if `member` is not one."""
     if not callable(member) or isinstance(member, type):
         return None
     return [
@@ -51,7 +51,7 @@ def parameters(member: Any) -> list[str] | None:
 
 @pytest.mark.parametrize(("one", "other"), TWINS, ids=lambda kind: kind.__name__)
 def test_the_same_surface(one: type, other: type) -> None:
-    """Every name, and every parameter of it."""
+    """Both classes have the same public names, with the same parameters."""
     here, there = surface(one), surface(other)
     assert here.keys() - PLUMBING[0] == there.keys() - PLUMBING[1]
     differing = [
@@ -64,12 +64,15 @@ def test_the_same_surface(one: type, other: type) -> None:
 
 @pytest.fixture
 async def twopc(make_bank: Callable[..., TestTopology]) -> AsyncIterator[AsyncTestTopology]:
-    """A topology where any client may write."""
+    """A topology with any client allowed."""
     yield AsyncTestTopology(await asyncio.to_thread(make_bank, any_client=True))
 
 
 async def test_every_order_of_awaited_functions(twopc: AsyncTestTopology) -> None:
-    """On the test's loop; one that blocks has a thread. Those that take an argument get the topology."""
+    """Coroutine functions run on the test's loop, and blocking functions in a thread.
+
+    A function that takes an argument gets the topology.
+    """
     loop = asyncio.get_running_loop()
     loops = []
 
@@ -103,13 +106,13 @@ async def test_every_order_of_awaited_functions(twopc: AsyncTestTopology) -> Non
 
 
 async def test_an_order_that_fails(twopc: AsyncTestTopology) -> None:
-    """It is named, and its history is there."""
+    """The error of an order that fails names it, and its history is available."""
 
     async def check(run: Any) -> None:
         assert run.text == "a0 b0"
 
     async def nothing() -> None:
-        """Does what it is called."""
+        """Do nothing."""
 
     with pytest.raises(AssertionError) as caught:
         await twopc.run_orders({"a": [nothing], "b": [nothing]}, check=check)
@@ -121,7 +124,7 @@ async def test_an_order_that_fails(twopc: AsyncTestTopology) -> None:
 
 
 async def test_a_test_that_gives_up(twopc: AsyncTestTopology) -> None:
-    """Functions that are awaited are cancelled, and nothing of the orders goes on."""
+    """If a test is cancelled, its awaited functions are, too, and no further function is called."""
     begun = asyncio.Event()
     calls = []
 
@@ -131,7 +134,7 @@ async def test_a_test_that_gives_up(twopc: AsyncTestTopology) -> None:
         await asyncio.Event().wait()
 
     async def nothing() -> None:
-        """Does what it is called."""
+        """Do nothing."""
 
     playing = asyncio.create_task(
         twopc.run_orders({"a": [waits_for_ever], "b": [nothing]}, check=lambda _: None)
@@ -144,11 +147,11 @@ async def test_a_test_that_gives_up(twopc: AsyncTestTopology) -> None:
 
 
 async def test_a_test_that_gives_up_as_a_function_begins() -> None:
-    """It is cancelled too if the thread that has begun it has not noted it yet."""
+    """A function that its thread has begun, but not yet recorded, is cancelled, too."""
     begun, may_note = asyncio.Event(), threading.Event()
 
     class Late(set[Any]):
-        """Notes what is running after somebody has looked."""
+        """A set that adds an element only after it was iterated over."""
 
         def add(self, each: Any) -> None:
             may_note.wait()
@@ -176,7 +179,7 @@ async def test_a_test_that_gives_up_as_a_function_begins() -> None:
 
 
 async def test_an_application_in_a_task(twopc: AsyncTestTopology) -> None:
-    """Its wait is seen; once the task is over nothing can be blocked any more."""
+    """The wait of an application in a task is found; a task that has ended cannot be blocked."""
     alice = await twopc.session("pub", name="alice")
     await alice.execute(GIVE)
     dsn = twopc.dsn("pub", application_name="web")
@@ -191,7 +194,7 @@ async def test_an_application_in_a_task(twopc: AsyncTestTopology) -> None:
 
 
 def test_awaited(project: Project) -> None:
-    """The same on a test's own event loop."""
+    """The fixture `twopc_async` works on the event loop of a user's test."""
     project.test(
         """
         import pytest

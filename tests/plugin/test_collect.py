@@ -1,4 +1,4 @@
-"""Scenario files as tests: items, failures without tracebacks, and files played from tests."""
+"""Tests of scenario files as pytest items, without tracebacks, and of files played by tests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BOB_FIRST = """\
 
 @pytest.fixture
 def files(project: Project) -> Project:
-    """A scenario that holds, and one that does not."""
+    """A project with a scenario that passes, and one that fails."""
     shutil.copy(SCENARIO, project.pytester.path / "good.twopc.yaml")
     text = SCENARIO.read_text(encoding="utf-8")
     right = next(line for line in text.splitlines() if "balance: 90" in line)
@@ -33,7 +33,7 @@ def files(project: Project) -> Project:
 
 
 def test_an_item_an_order(files: Project) -> None:
-    """Named, selected and timed as any other test; the one that fails shows the file, not Python."""
+    """Each order is an item with a name and properties; a failure shows the file, not Python."""
     listed = files.run("--collect-only", "-q").stdout.str()
     assert "good.twopc.yaml::alice first" in listed
     assert "good.twopc.yaml::every order" in listed
@@ -64,14 +64,14 @@ def test_an_item_an_order(files: Project) -> None:
 
 
 def test_files_are_found_wherever_they_are(files: Project) -> None:
-    """In workers, and not at all if somebody says so."""
+    """Workers collect files, too, and no file is collected if `twopc_collect` is false."""
     result = files.run("good.twopc.yaml", "-q", "-n", "2", "-k", "alice")
     result.assert_outcomes(passed=3)
     assert files.run("-o", "twopc_collect=false").ret == pytest.ExitCode.NO_TESTS_COLLECTED
 
 
 def test_a_file_that_is_wrong(project: Project) -> None:
-    """Every mistake with its place, as `twopc check` says it."""
+    """Every mistake is reported with its position, as `twopc check` reports it."""
     (project.pytester.path / "bad.twopc.yaml").write_text("twopc: 1\nnam: x\n", encoding="utf-8")
     result = project.run()
     result.assert_outcomes(errors=1)
@@ -82,7 +82,7 @@ def test_a_file_that_is_wrong(project: Project) -> None:
 
 
 def test_accepting(files: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What has happened is written into the file, comments kept; not in CI."""
+    """`--twopc-accept` writes the outcome into the file, keeps comments, and is refused in CI."""
     path = files.pytester.path / "wrong.twopc.yaml"
     monkeypatch.setenv("CI", "true")
     options = ("wrong.twopc.yaml", "-k", "alice and first and not twin", "--twopc-accept")
@@ -100,7 +100,7 @@ def test_accepting(files: Project, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_accepting_several_orders_of_a_file(
     files: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the first has written is still there when the second has written."""
+    """Accepting a second order of a file keeps what the first one has written."""
     monkeypatch.delenv("CI", raising=False)
     path = files.pytester.path / "both.twopc.yaml"
     path.write_text(ACCOUNT.replace("balance: 90", "balance: 91") + BOB_FIRST, encoding="utf-8")
@@ -113,7 +113,7 @@ def test_accepting_several_orders_of_a_file(
 
 
 def test_a_file_played_from_a_test(files: Project) -> None:
-    """The test may look closer; a file that does not hold fails it."""
+    """A test can examine the run of a file; a file that does not pass fails the test."""
     files.test(
         """
         import pytest
@@ -150,7 +150,7 @@ def test_a_file_played_from_a_test(files: Project) -> None:
 
 
 def test_a_sample_of_generated_orders(files: Project) -> None:
-    """With the option; the seed is told for machines."""
+    """`--twopc-orders` draws a sample of generated orders, and the JUnit report has the seed."""
     result = files.run(
         "good.twopc.yaml", "-k", "every", "--twopc-orders=sample:2", "--twopc-seed=3",
         "--junit-xml=junit.xml",
@@ -162,7 +162,7 @@ def test_a_sample_of_generated_orders(files: Project) -> None:
 
 
 def test_without_a_server(files: Project) -> None:
-    """On the model, and the command that plays it again says so."""
+    """Files are played on the model without a server, and the command to reproduce says so."""
     result = files.run(
         "-k", "alice and first and not every", "--twopc-on", "model", "--twopc-pg", "/nowhere"
     )
@@ -181,7 +181,7 @@ def test_on_both_is_for_the_command_line(files: Project) -> None:
 
 
 def test_orders_that_are_judged_together(project: Project) -> None:
-    """Where none of them can be played, nothing was tried: no test passes by that."""
+    """A generated order fails if none of its cases can be played."""
     (project.pytester.path / "vain.twopc.yaml").write_text(
         ACCOUNT.partition("sessions:")[0]
         + """\

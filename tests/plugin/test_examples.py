@@ -1,4 +1,4 @@
-"""The examples of the manual are those that run."""
+"""Tests that the examples in the manual are those that run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXAMPLES = Path(__file__).parent / "examples"
 ORM_EXAMPLES = Path(__file__).parent / "orm_examples"
 MANUAL = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
 EXAMPLE_FILES = [*sorted(EXAMPLES.glob("*.py")), *sorted(ORM_EXAMPLES.glob("*.py"))]
-#: What the manual shows of them; other blocks are about the plugin itself.
+#: Examples that the manual shows; its other blocks are about the plugin itself.
 SHOWN = [
     block
     for block in re.findall(r"```python\n(.*?)```", MANUAL, re.DOTALL)
@@ -28,7 +28,7 @@ SHOWN = [
 
 
 def test_they_run(project: Project) -> None:
-    """As a project of their own: psycopg and SQLAlchemy, with warnings as errors."""
+    """The examples with psycopg and SQLAlchemy pass as a project, with warnings as errors."""
     for path in EXAMPLES.iterdir():
         if path.is_file():
             shutil.copy(path, project.pytester.path)
@@ -37,7 +37,7 @@ def test_they_run(project: Project) -> None:
 
 
 def test_applications_as_they_are(project: Project) -> None:
-    """SQLAlchemy, Alembic, asyncpg and Django write at a Subscriber, in tables that they have made themselves."""
+    """SQLAlchemy, Alembic, asyncpg and Django write at a Subscriber, in tables of their own."""
     shutil.copytree(ORM_EXAMPLES, project.pytester.path, dirs_exist_ok=True)
     result = project.run_apart("-q", "-o", "asyncio_mode=auto")
     result.assert_outcomes(passed=7)
@@ -45,13 +45,13 @@ def test_applications_as_they_are(project: Project) -> None:
 
 @pytest.mark.parametrize("block", SHOWN, ids=lambda block: block.split("\n")[0][:40])
 def test_the_manual_shows_what_runs(block: str) -> None:
-    """Letter for letter, but for what is said to linters."""
+    """The manual shows the examples verbatim, except for comments to linters."""
     sources = "".join(path.read_text(encoding="utf-8") for path in EXAMPLE_FILES)
     assert block.strip() in re.sub(r"  # noqa.*", "", sources)
 
 
 def test_every_setting_is_in_the_manual() -> None:
-    """With each of its names."""
+    """The manual lists each setting with all of its names."""
     from twopc.sim.pytest_plugin.config import OPTIONS
     from twopc.sim.settings import variable
 

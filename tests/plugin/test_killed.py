@@ -1,4 +1,4 @@
-"""Runs that are killed, at any moment: the next one is not touched, and nothing of ours is left."""
+"""Tests of runs that are killed at any moment: the next is unaffected, and nothing is left."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from twopc.sim.testing import servers
 from twopc.sim.testing.bench import Bench, TopologyRequest
 from twopc.sim.topology import owner
 
-#: Of these moments some are drawn.
+#: Number of moments, of which a sample is drawn.
 KILLS = 20
-#: Says what it does, a line each, so that whoever kills it knows how far it is.
+#: Tests that print a line for each action, so that the run can be killed at any of them.
 TEST = """
 import sys
 
@@ -55,7 +55,7 @@ def test_it(told, n):
     told.sync()
     say("synced")
 """
-#: What a run says at most before it is killed.
+#: Maximum number of lines that a run prints before it is killed.
 LINES = 4 * 7
 
 
@@ -73,7 +73,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def start(project: Path, url: str) -> subprocess.Popen[str]:
-    """A run on its way."""
+    """Start a run of the project's tests."""
     environment = {**os.environ, "TWOPC_PG_URL": url, "PYTHONPATH": str(ROOT)}
     environment.pop("PYTEST_XDIST_WORKER", None)
     command = [sys.executable, "-m", "pytest", *arguments(), "-q", "-s", "-p", "no:cacheprovider"]
@@ -84,7 +84,7 @@ def start(project: Path, url: str) -> subprocess.Popen[str]:
 
 
 def kill_after(process: subprocess.Popen[str], lines: int) -> None:
-    """Once it has said so much."""
+    """Kill the run after it has printed so many lines."""
     assert process.stdout is not None
     for _ in range(lines):
         if not process.stdout.readline():
@@ -97,12 +97,12 @@ def kill_after(process: subprocess.Popen[str], lines: int) -> None:
 
 @pytest.fixture(scope="module")
 def external(server: EmbeddedServer) -> Iterator[ExternalServer]:
-    """The worker's server, as one that somebody else runs."""
+    """The worker's server, as an external one."""
     yield ExternalServer.from_dsn(server.superuser_dsn("postgres"))
 
 
 def left(server: ExternalServer) -> dict[str, list[str]]:
-    """What of ours is on the server."""
+    """Return what of ours is on the server: databases, prepared transactions and slots."""
     queries = {
         "databases": "select datname from pg_database where datname like 'twopct\\_%' order by 1",
         "prepared": "select gid from pg_prepared_xacts where gid like 'twopc:twopct\\_%'",
@@ -119,7 +119,7 @@ def left(server: ExternalServer) -> dict[str, list[str]]:
 def test_killed_on_a_server_that_stays(
     project: Path, external: ExternalServer, sample: Sample
 ) -> None:
-    """Wherever it was; then a run passes, and nothing is left."""
+    """After runs were killed at various moments, a run passes and leaves nothing."""
     chance = random.Random(4)
     for lines in sample([chance.randint(0, LINES) for _ in range(KILLS)], 4):
         kill_after(start(project, external.conninfo), lines)
@@ -130,7 +130,7 @@ def test_killed_on_a_server_that_stays(
 
 
 def test_killed_with_its_own_server(project: Path) -> None:
-    """The server goes with it."""
+    """The embedded server of a killed run ends, too."""
     process = start(project, "embedded")
     assert process.stdout is not None
     line = ""
@@ -150,7 +150,7 @@ def test_killed_with_its_own_server(project: Path) -> None:
 
 
 def alive(pid: int) -> bool:
-    """The process is there, and no zombie."""
+    """Return whether the process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").split(")")[1].split()[0] != "Z"
     except OSError:
@@ -158,7 +158,7 @@ def alive(pid: int) -> bool:
 
 
 def test_whose_it_is() -> None:
-    """Told by the name; nobody else's is touched."""
+    """The name of a database identifies its owner; foreign names have none."""
     name = owner.prefix("gw3")
     mine = owner.owner_of(f"{name}x1_12_sub1")
     assert mine is not None
@@ -175,11 +175,11 @@ def test_whose_it_is() -> None:
 
 
 def fields(of: owner.Owner) -> dict[str, object]:
-    """Its fields."""
+    """Return the fields of an owner by name."""
     return {name: getattr(of, name) for name in of.__dataclass_fields__}
 
 
-#: Makes a topology, prepares something, and is gone.
+#: Creates a topology, prepares a transaction, and exits at once.
 LOST = """
 import os, sys
 from twopc.sim.testing.bench import Bench, TopologyRequest
@@ -193,13 +193,13 @@ os._exit(7)
 
 
 def test_sweeping(external: ExternalServer) -> None:
-    """What a dead process has made goes, roles and prepared branches too; what lives stays."""
+    """A sweep removes databases, roles and prepared branches of dead processes only."""
     before = _roles(external)
     gone = subprocess.run([sys.executable, "-c", LOST, external.conninfo], cwd=ROOT, check=False)
     assert gone.returncode == 7
     assert len([name for name in left(external)["databases"] if "_lostx1_" in name]) == 4
     assert len(left(external)["prepared"]) == 1
-    with ThreadPoolExecutor() as pool:  # as several workers that begin at the same time
+    with ThreadPoolExecutor() as pool:  # like several workers that start at the same time
         swept = list(pool.map(servers.sweep, [external] * 3))
     assert sorted(map(len, swept)) == [0, 0, 4]
     kept = Bench(lambda: external, worker="kept")
@@ -214,7 +214,7 @@ def test_sweeping(external: ExternalServer) -> None:
 
 
 def _roles(external: ExternalServer) -> set[str]:
-    """Ours; other tests use the server too."""
+    """Return our roles on the server, which other tests use, too."""
     with psycopg.connect(external.conninfo) as connection:
         found = connection.execute("select rolname from pg_roles where rolname like 'msrepl\\_%'")
         return {name for (name,) in found.fetchall()}

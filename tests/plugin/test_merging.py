@@ -1,4 +1,4 @@
-"""Tests of merge replication: what their fixture refuses, and what its checks notice."""
+"""Tests of the merge fixture: what it refuses, and what its checks detect."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CUSTOMER = (
 
 @pytest.fixture
 def merge(bench: Bench) -> Iterator[TestMerge]:
-    """As tests get it."""
+    """A merge topology, as tests get it."""
     made = TestMerge(bench, MergeBed(request_of({}, CUSTOMER), bench.server, "test"))
     made.renew()
     yield made
@@ -32,7 +32,7 @@ def merge(bench: Bench) -> Iterator[TestMerge]:
 
 
 def test_what_is_not_merged_yet_is_noticed(merge: TestMerge) -> None:
-    """By rows that differ, and by a change that the Publisher does not know; a failed one is recorded."""
+    """Differing rows and changes that the Publisher lacks are detected; a refused one is listed."""
     merge.execute("sub1", "insert into customer values (3, 1)")
     with pytest.raises(AssertionError, match=r"public\.customer at sub1 is not what it is at pub"):
         merge.assert_converged()
@@ -46,7 +46,7 @@ def test_what_is_not_merged_yet_is_noticed(merge: TestMerge) -> None:
 
 
 def test_a_tree_of_republishers(bench: Bench) -> None:
-    """A change at the bottom comes to the top, and to another branch."""
+    """A change at the bottom of a tree of republishers reaches the top and another branch."""
     tree = {"pub": ["anna", "depot"], "depot": ["van"]}
     requested = request_of({"tree": tree, "subscribers": {"depot": {"kind": "server"}}}, CUSTOMER)
     merge = TestMerge(bench, MergeBed(requested, bench.server, "test"))
@@ -62,7 +62,10 @@ def test_a_tree_of_republishers(bench: Bench) -> None:
 
 
 def test_a_node_is_restored_from_its_backup(merge: TestMerge) -> None:
-    """What it had sent comes back, and its sessions go on; one with a transaction open keeps it from that."""
+    """A node that was restored gets back what it had sent, and its sessions continue.
+
+    A backup is refused while a session at the node has a transaction open.
+    """
     session = merge.session("sub1")
     session.execute("update customer set credit = 1 where id = 1")
     with pytest.raises(
@@ -87,7 +90,7 @@ def test_a_node_is_restored_from_its_backup(merge: TestMerge) -> None:
 
 
 def test_a_session_that_does_not_come_to_a_point(merge: TestMerge) -> None:
-    """The test has not tried what it is about."""
+    """A merge session that does not reach the point fails the test; wrong names are refused."""
     with pytest.raises(AssertionError, match=r"of sub1 has ended without coming to merge\.upload"):
         merge.interrupted("sub1", at="merge.upload_applied")
     with pytest.raises(ConfigurationError, match=r"no point 'merge\.dinner' .* merge\.greeted"):
@@ -99,7 +102,7 @@ def test_a_session_that_does_not_come_to_a_point(merge: TestMerge) -> None:
 
 
 def test_a_machine_finds_what_is_not_tracked(merge: TestMerge) -> None:
-    """A row that was changed past the triggers differs in the end."""
+    """A machine detects a change that bypassed the triggers: rows differ in the end."""
 
     class Customers(MergeMachine):
         table = "customer"

@@ -1,4 +1,4 @@
-"""What the plugin is set to, what it says of mistakes, and the servers that it takes."""
+"""Tests of the plugin's settings, its messages about mistakes, and the servers that it accepts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytest_plugins = ["pytester"]
 
 
 def test_what_is_wrong_is_said_in_one_line(project: Project) -> None:
-    """Without a traceback through the plugin."""
+    """A mistake is reported in one line, without a traceback through the plugin."""
     project.test(
         """
         import pytest
@@ -78,7 +78,7 @@ def test_what_is_wrong_is_said_in_one_line(project: Project) -> None:
     ],
 )
 def test_options_that_are_wrong(project: Project, options: list[str], said: str) -> None:
-    """Said with where they stand."""
+    """A wrong option is reported with its name or value, and pytest fails."""
     project.test("def test_it(twopc): pass")
     result = project.run(*options)
     assert said in result.stdout.str() + result.stderr.str()
@@ -86,7 +86,7 @@ def test_options_that_are_wrong(project: Project, options: list[str], said: str)
 
 
 def test_which_setting_holds(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Mark before option before environment before ini file before pyproject.toml."""
+    """An option goes before the environment, the ini file and pyproject.toml, in that order."""
     project.test(
         """
         import pytest
@@ -115,7 +115,7 @@ def test_which_setting_holds(project: Project, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_repeating(project: Project) -> None:
-    """Every test that uses twopc, and no other."""
+    """`--twopc-repeat` repeats every test that uses twopc, and no other."""
     project.test(
         """
         def test_uses(twopc): pass
@@ -128,7 +128,7 @@ def test_repeating(project: Project) -> None:
 
 
 def test_a_server_of_ones_own(project: Project) -> None:
-    """Whatever gives a connection string will do."""
+    """The fixture `twopc_server` may return anything that gives a connection string."""
     project.pytester.makeconftest(
         """
         import pytest
@@ -190,7 +190,7 @@ def test_a_server_of_ones_own(project: Project) -> None:
 
 
 def test_servers_that_will_not_do(project: Project) -> None:
-    """Without room, without the log that is read, or none at all: each with what helps."""
+    """A server with a wrong setting, or an object that is no server, is refused with a remedy."""
     project.pytester.makeconftest(
         """
         import pytest
@@ -218,7 +218,7 @@ def test_servers_that_will_not_do(project: Project) -> None:
 
 
 def test_each_worker_has_a_server(project: Project) -> None:
-    """Names, gids and the names of connections say whose they are."""
+    """Each worker has a server; names of databases, gids and connections contain the worker."""
     project.test(
         """
         import os
@@ -244,7 +244,7 @@ def test_each_worker_has_a_server(project: Project) -> None:
 
 
 def test_importing_starts_nothing() -> None:
-    """Nor does it load anything heavy, use itself, or touch event loops."""
+    """Importing the plugin loads no heavy module; it has no autouse fixture or loop policy."""
     script = (
         "import sys, twopc.sim.pytest_plugin, twopc.sim.testing; "
         "heavy = {'psycopg', 'pydantic', 'anyio', 'rich', 'ruamel', 'hypothesis', 'asyncio', 'structlog', 'psutil', "
@@ -264,7 +264,7 @@ def test_importing_starts_nothing() -> None:
 
 
 def test_without_hypothesis() -> None:
-    """All but what is made for it is there, and that says what is missing."""
+    """Without Hypothesis, only what needs it cannot be imported; the error names the package."""
     script = (
         "import sys; sys.modules['hypothesis'] = None; from twopc.sim.testing import *; "
         "print(Server.__name__, end=' '); from twopc.sim.testing import TopologyMachine"
@@ -277,7 +277,7 @@ def test_without_hypothesis() -> None:
 
 
 def test_what_a_topology_loads(project: Project) -> None:
-    """What talks to servers, and nothing that simulates, draws or reads files of scenarios."""
+    """A topology loads no module for simulation, charts or scenario files."""
     project.test(
         """
         import sys
@@ -299,7 +299,7 @@ def test_what_a_topology_loads(project: Project) -> None:
 
 
 def test_what_help_says(project: Project) -> None:
-    """Options, ini values, marks and fixtures, all of them prefixed."""
+    """The help of pytest lists all options, ini values, marks and fixtures, which have a prefix."""
     shown = project.run("--help").stdout.str()
     for name in ("pg", "seed", "repeat", "orders", "keep", "report", "timeout"):
         assert f"--twopc-{name}" in shown
@@ -340,7 +340,10 @@ KEEPING = """
 
 
 def test_keeping_and_reporting(project: Project) -> None:
-    """Databases of failed tests stay on a server that stays; the history goes where it is wanted."""
+    """`--twopc-keep` keeps databases of failed tests; `--twopc-report` writes the history.
+
+    Databases can be kept only on a server that stays.
+    """
     project.test(
         """
         def test_fails(twopc):
@@ -364,7 +367,7 @@ def test_keeping_and_reporting(project: Project) -> None:
 
 
 def test_an_extra_for_pages(project: Project) -> None:
-    """Where pytest-html is there, or whatever calls itself so."""
+    """If a plugin is registered as pytest-html is, a failure has an extra for its page."""
     project.pytester.makeconftest(
         """
         import pytest

@@ -1,4 +1,4 @@
-"""Functions of an application in every order, and Hypothesis' ways to choose one."""
+"""Tests of an application's functions in every order, and of Hypothesis' strategies for orders."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from twopc.sim.topology.checkpoint import RewindError
 
 
 class Till:
-    """An ordinary application: reads, thinks, writes what it thought."""
+    """An ordinary application: it reads a balance, and later writes the new one."""
 
     def __init__(self, dsn: str, name: str, *, careful: bool = False) -> None:
         self.dsn, self.name = dsn, name
@@ -34,7 +34,7 @@ class Till:
         self.balance = 0
 
     def read(self) -> int:
-        """The balance, as it is."""
+        """Read the balance, and return it."""
         self.connection = psycopg.connect(self.dsn, application_name=self.name)
         row = self.connection.execute(
             f"select balance from account where id = 1{self.lock}"
@@ -44,23 +44,23 @@ class Till:
         return self.balance
 
     def write(self) -> None:
-        """Ten less than it was."""
+        """Write ten less than the balance that was read."""
         with self.connection as connection:
             connection.execute("update account set balance = %s where id = 1", (self.balance - 10,))
 
 
 def tills(bank: TestTopology, **options: Any) -> dict[str, Sequence[Callable[[], Any]]]:
-    """Two of them."""
+    """Return the steps of two tills."""
     return {name: Till(bank.dsn("pub"), name, **options).steps for name in ("a", "b")}
 
 
 def balance(bank: TestTopology) -> int:
-    """Of the first account."""
+    """Return the first account's balance."""
     return int(bank.node("pub").rows("account")[0]["balance"])
 
 
 def test_every_order_is_played_from_the_same_rows(bank: TestTopology) -> None:
-    """Six of them; what is lost is lost in those in between."""
+    """All six orders begin with the same rows, and an update is lost in each interleaved one."""
     found: dict[str, int] = {}
 
     def check(run: OrderRun) -> None:
@@ -82,7 +82,7 @@ def test_every_order_is_played_from_the_same_rows(bank: TestTopology) -> None:
 
 
 def test_a_function_that_waits_lets_others_go_on(bank: TestTopology) -> None:
-    """With a lock nothing is lost; orders in which a blocked one would have to act cannot happen."""
+    """With a row lock no update is lost; orders that need a blocked function are infeasible."""
     waited = set()
 
     def check(run: OrderRun) -> None:
@@ -98,7 +98,7 @@ def test_a_function_that_waits_lets_others_go_on(bank: TestTopology) -> None:
 def test_a_function_that_takes_long_is_awaited_once(
     bank: TestTopology, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is looked at again and again, and nothing is left of each look."""
+    """A function that takes long is awaited once, although its wait is looked at repeatedly."""
     looks, begun, wrapped = 0, threading.Event(), 0
     observer, wrap_future = bank.bed.surroundings.observer, asyncio.wrap_future
     look = observer.look
@@ -123,7 +123,7 @@ def test_a_function_that_takes_long_is_awaited_once(
 
 
 def test_constraints_and_limit(bank: TestTopology) -> None:
-    """As in a scenario."""
+    """The orders can be restricted by `before` and `limit`, as in a scenario."""
     texts = []
     played = bank.run_orders(
         tills(bank),
@@ -140,7 +140,7 @@ def test_constraints_and_limit(bank: TestTopology) -> None:
 
 
 def test_the_failing_order_is_named(bank: TestTopology) -> None:
-    """In the error itself, and for the command that plays it again."""
+    """The error names the failing order, which is kept for the command that plays it again."""
 
     def check(_: OrderRun) -> None:
         assert balance(bank) == 80
@@ -152,7 +152,7 @@ def test_the_failing_order_is_named(bank: TestTopology) -> None:
 
 
 def test_the_history_of_the_failing_order(bank: TestTopology) -> None:
-    """A lane for each sequence, where it works, what it waits for and what refuses it."""
+    """The failing order's history shows where each sequence works, and its waits and errors."""
 
     def check(run: OrderRun) -> None:
         assert not run.waits
@@ -160,7 +160,7 @@ def test_the_history_of_the_failing_order(bank: TestTopology) -> None:
     with pytest.raises(AssertionError):
         bank.run_orders(tills(bank, careful=True), check=check)
     told = [(record.kind, record.step) for record in bank.history if record.session]
-    # the commit of one lets the other go on: whose end is heard of first is anybody's guess
+    # a1's commit releases b0; which end is recorded first is not determined
     assert sorted(told[5:7]) == [("ok", "a1"), ("ok", "b0")]
     assert told[:5] + told[7:] == [
         ("invoke", "a0"), ("ok", "a0"),
@@ -179,7 +179,7 @@ def test_the_history_of_the_failing_order(bank: TestTopology) -> None:
 
 
 def test_what_refuses_a_function(bank: TestTopology) -> None:
-    """What the server has said, with its SQLSTATE; or the exception."""
+    """The error of a function is recorded: the server's message and SQLSTATE, or the exception."""
 
     def divides() -> None:
         with psycopg.connect(bank.dsn("pub")) as connection:
@@ -195,7 +195,7 @@ def test_what_refuses_a_function(bank: TestTopology) -> None:
 
 
 def test_one_order_or_a_sample(bank: TestTopology) -> None:
-    """As the option says."""
+    """The option selects one order, a sample, or all orders."""
     bank.orders = "b0 a0 b1 a1"
     assert [run.text for run in bank.run_orders(tills(bank))] == ["b0 a0 b1 a1"]
     bank.orders, bank.seed = "sample:2", 7
@@ -210,7 +210,7 @@ def test_one_order_or_a_sample(bank: TestTopology) -> None:
 
 
 def test_what_a_function_raises(bank: TestTopology) -> None:
-    """It ends its sequence: `check` may look at it; without one it fails the test."""
+    """An exception ends its sequence, and fails the test if there is no `check` to examine it."""
 
     def fails() -> None:
         raise ValueError("no money")
@@ -233,7 +233,7 @@ def test_what_a_function_raises(bank: TestTopology) -> None:
 
 
 def test_functions_may_use_sessions(bank: TestTopology) -> None:
-    """Those that take an argument get the topology; sessions end with the order."""
+    """A function that takes an argument gets the topology, whose sessions end with the order."""
     refused = []
 
     def write(node: str) -> Callable[[TestTopology], None]:
@@ -254,7 +254,7 @@ def test_functions_may_use_sessions(bank: TestTopology) -> None:
 
 
 def test_a_transaction_that_never_ends(make_bank: Callable[..., TestTopology]) -> None:
-    """Whoever waits for it would wait for ever: the test is told, and does not hang."""
+    """A function that waits for a transaction that never ends fails the test without a hang."""
     bank = make_bank(lock_timeout_ms=60_000)
     left = psycopg.connect(bank.dsn("pub", application_name="till"))
     bank.bed.surroundings.timeout_s = 5
@@ -274,7 +274,7 @@ def test_a_transaction_that_never_ends(make_bank: Callable[..., TestTopology]) -
 
 
 def test_a_transaction_that_is_left_open(bank: TestTopology) -> None:
-    """Nothing can be put back then: the session is named, and the order in which it happened."""
+    """Rows cannot be reset while a transaction is open; the error names session and order."""
     with psycopg.connect(bank.dsn("pub", application_name="till")) as left:
         with pytest.raises(
             RewindError, match=r"session \d+ \(till\) is in a transaction at pub"
@@ -284,7 +284,7 @@ def test_a_transaction_that_is_left_open(bank: TestTopology) -> None:
 
 
 def test_names_that_clash(bank: TestTopology) -> None:
-    """The eleventh of 'a' would be the first of 'a1'."""
+    """Sequences are refused if their steps would have equal names, as 'a10' of 'a' and of 'a1'."""
     nothing: list[Callable[[], None]] = [lambda: None]
     with pytest.raises(ConfigurationError, match="clash"):
         bank.run_orders({"a": nothing * 11, "a1": nothing})
@@ -292,14 +292,14 @@ def test_names_that_clash(bank: TestTopology) -> None:
 
 @given(orders({"a": 2, "b": ["x", "y"]}, before=["a0 < b1"]))
 def test_orders_for_hypothesis(order: tuple[str, ...]) -> None:
-    """Each keeps its own, and what is asked for."""
+    """Drawn orders keep the order of each sequence, and the constraints."""
     assert sorted(order) == ["a0", "a1", "b0", "b1"]
     for first, second in (("a0", "a1"), ("b0", "b1"), ("a0", "b1")):
         assert order.index(first) < order.index(second)
 
 
 def test_all_orders_are_found_and_the_simplest_first() -> None:
-    """Nothing is left out; what cannot be is refused."""
+    """Every order can be drawn, the simplest first; impossible constraints are refused."""
     from hypothesis import find
 
     assert find(orders({"a": 2, "b": 2}), lambda _: True) == ("a0", "a1", "b0", "b1")
@@ -314,36 +314,36 @@ def test_all_orders_are_found_and_the_simplest_first() -> None:
 )
 @given(level=isolation())
 def test_levels_for_hypothesis(bank: TestTopology, level: str) -> None:
-    """A topology may be used in an example as it is."""
+    """Isolation levels can be drawn, and a topology can be used within an example."""
     bank.session("sub1", name=f"{level} {len(bank.bed.surroundings.sessions)}", isolation=level)
     assert level.split()
 
 
 class Bank(TopologyMachine):
-    """Two Subscribers give and take."""
+    """Two Subscribers change an account."""
 
     @rule(amount=integers(1, 5))
     def give(self, amount: int) -> None:
-        """At the first Subscriber."""
+        """Add to the balance at the first Subscriber."""
         self.attempt("sub1", "update account set balance = balance + %s where id = 1", (amount,))
 
     @rule(amount=integers(1, 5))
     def take(self, amount: int) -> None:
-        """At the second."""
+        """Subtract from the balance at the second Subscriber."""
         self.attempt("sub2", "update account set balance = balance - %s where id = 1", (amount,))
 
 
 def test_a_machine_of_hypothesis(bank: TestTopology) -> None:
-    """Whatever they do, in the end all copies are equal."""
+    """After any sequence of rules all copies are equal."""
     Bank.play(bank, max_examples=5, stateful_step_count=6)
 
 
 def test_a_machine_that_finds_something(bank: TestTopology) -> None:
-    """A claim that does not hold fails with the way to it."""
+    """A claim of a machine that does not hold fails the test."""
 
     class Wrong(Bank):
         def teardown(self) -> None:
-            """Nothing may ever change."""
+            """Check that nothing has changed."""
             super().teardown()
             assert balance(self.topology) == 100
 

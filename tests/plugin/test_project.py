@@ -1,4 +1,4 @@
-"""The plugin in a user's project: every fixture, mark and option, as pytest runs them."""
+"""Tests of the plugin in a user's project: every fixture, mark and option, as pytest runs them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.plugin.running import Project
 
 pytest_plugins = ["pytester"]
 
-#: The example of the manual, letter for letter.
+#: The example of the manual, verbatim.
 TEN_LINES = """
     import pytest
 
@@ -29,7 +29,7 @@ TEN_LINES = """
 
 
 def test_what_a_project_does_first(project: Project) -> None:
-    """The example passes; rows are as new in each test; warnings are errors."""
+    """The manual's example passes, each test has the initial rows, and warnings are errors."""
     project.test(
         TEN_LINES
         + """
@@ -84,7 +84,7 @@ def test_what_a_project_does_first(project: Project) -> None:
 
 
 def test_what_is_loaded(project: Project) -> None:
-    """A file, a function, one that is awaited, a name; what cannot be loaded is said."""
+    """A template may be a file, a function (also `async`), or a name; errors in it are reported."""
     project.pytester.makefile(".sql", schema="create table from_file (id int primary key);")
     project.pytester.makepyfile(
         loads="""
@@ -136,7 +136,10 @@ def test_what_is_loaded(project: Project) -> None:
 
 
 def test_what_a_failure_shows(project: Project) -> None:
-    """Rows as a table, what happened when, and the command; gids and seed in the report for machines."""
+    """A failure shows rows as a table, a timeline, and the command to reproduce it.
+
+    The JUnit report contains gids and seed.
+    """
     project.test(
         """
         def test_fails(twopc):
@@ -187,7 +190,7 @@ def test_what_a_failure_shows(project: Project) -> None:
         ]
     )
     shown = result.stdout.str()
-    assert "site-packages/anyio" not in shown  # nobody's business how it got through two threads
+    assert "site-packages/anyio" not in shown  # the plugin's threads are hidden
     assert "sim/testing" not in shown
     suite = ElementTree.parse(project.pytester.path / "junit.xml")
     properties = {p.get("name"): p.get("value") for p in suite.iter("property")}
@@ -198,7 +201,7 @@ def test_what_a_failure_shows(project: Project) -> None:
 
 
 def test_what_a_test_leaves_prepared(project: Project) -> None:
-    """It fails, naming each; the next one is not touched."""
+    """A test that leaves prepared transactions fails, naming them; the next is unaffected."""
     project.test(
         """
         import psycopg
@@ -240,7 +243,7 @@ def test_what_a_test_leaves_prepared(project: Project) -> None:
 
 
 def test_what_a_shared_topology_has_left(project: Project) -> None:
-    """The test that has left it fails, and no other; its failure tells what happened."""
+    """Only the test that leaves a prepared transaction fails for it; failures show a timeline."""
     project.test(
         """
         from twopc.sim.testing import topology
@@ -263,7 +266,7 @@ def test_what_a_shared_topology_has_left(project: Project) -> None:
 
 
 def test_fixtures_of_ones_own(project: Project) -> None:
-    """The scope says how long databases are kept, the reset what happens between tests."""
+    """A fixture's scope decides how long databases are kept; `reset` what happens between tests."""
     project.test(
         """
         import pytest

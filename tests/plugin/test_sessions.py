@@ -1,4 +1,4 @@
-"""Sessions of a test: what they return, for whom they wait, and what stays of them."""
+"""Tests of sessions in a test: their results, their waits, and what remains of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STALE = "update account set balance = 80 where id = 1"
 
 
 def test_a_stale_copy_is_refused(bank: TestTopology) -> None:
-    """The example of the manual."""
+    """The manual's example: a write on a stale copy waits, and is refused."""
     alice, bob = bank.session("sub1"), bank.session("sub2")
     alice.execute("update account set balance = 90 where id = 1")
     step = bob.start(STALE)
@@ -47,7 +47,7 @@ def test_a_stale_copy_is_refused(bank: TestTopology) -> None:
 
 
 def test_what_a_statement_returns(bank: TestTopology) -> None:
-    """Rows as mappings, one row, one value; parameters as psycopg's."""
+    """A result has rows as mappings, one row, or one value; parameters are those of psycopg."""
     alice = bank.session("sub1", name="alice")
     found = alice.execute("select id, balance from account where id = %s", (2,))
     assert found.rows == [{"id": 2, "balance": 100}]
@@ -65,7 +65,7 @@ def test_what_a_statement_returns(bank: TestTopology) -> None:
 
 
 def test_rows_of_a_node(bank: TestTopology) -> None:
-    """By key, without versions; a query sees what it asks for."""
+    """Rows of a node are sorted by key, without row versions; a query returns what it selects."""
     rows = bank.node("sub1").rows("account")
     assert rows == [{"id": n, "balance": 100} for n in (1, 2, 3)]
     assert bank.node("pub").rows("public.account") == rows
@@ -78,7 +78,7 @@ def test_rows_of_a_node(bank: TestTopology) -> None:
 
 
 def test_not_blocked(bank: TestTopology) -> None:
-    """A statement that ends blocks nobody and is blocked by nobody."""
+    """A statement that has ended is not blocked."""
     alice, bob = bank.session("sub1"), bank.session("sub2")
     alice.execute("update account set balance = 1 where id = 1")
     step = bob.start("update account set balance = 1 where id = 2")
@@ -88,7 +88,7 @@ def test_not_blocked(bank: TestTopology) -> None:
 
 
 def test_blocked_by_somebody_else(bank: TestTopology) -> None:
-    """It says by whom."""
+    """`blocked_by` is false if another session is the holder, which `holder` names."""
     alice, bob = bank.session("sub1", name="alice"), bank.session("sub2", name="bob")
     clerk = bank.session("pub", name="clerk")
     clerk.execute(STALE)
@@ -100,7 +100,7 @@ def test_blocked_by_somebody_else(bank: TestTopology) -> None:
 
 
 def test_what_a_session_is_asked_next_waits(bank: TestTopology) -> None:
-    """One thing after the other."""
+    """The statements of a session are executed one after the other."""
     alice, bob = bank.session("sub1"), bank.session("sub2")
     alice.execute("update account set balance = 1 where id = 1")
     first = bob.start("select 1 from account where id = 2 for update")
@@ -114,7 +114,7 @@ def test_what_a_session_is_asked_next_waits(bank: TestTopology) -> None:
 
 
 def test_closing_in_the_middle(make_bank: Callable[..., TestTopology]) -> None:
-    """What waits is cancelled, what has not begun is not sent, what is open is rolled back."""
+    """Closing cancels a waiting statement, drops unsent ones, and rolls back the transaction."""
     bank = make_bank(lock_timeout_ms=60_000)
     clerk, alice = bank.session("pub"), bank.session("sub1", name="alice")
     clerk.execute(STALE)
@@ -132,7 +132,7 @@ def test_closing_in_the_middle(make_bank: Callable[..., TestTopology]) -> None:
 
 
 def test_the_levels(bank: TestTopology) -> None:
-    """Another level refuses for another reason; one that there is not is refused at once."""
+    """The isolation level decides how a change is refused; an unknown level is refused at once."""
     alice = bank.session("sub1", isolation="serializable")
     clerk = bank.session("pub")
     alice.execute("select * from account")
@@ -147,7 +147,7 @@ def test_the_levels(bank: TestTopology) -> None:
 
 
 def test_what_the_node_refuses_is_psycopgs(bank: TestTopology) -> None:
-    """Only refusals of replication are ours; a failed transaction is not committed."""
+    """Errors other than replication's are psycopg's, and a failed transaction is not committed."""
     for node in ("sub1", "pub"):
         session = bank.session(node)
         with pytest.raises(psycopg.errors.UndefinedTable):
@@ -157,7 +157,7 @@ def test_what_the_node_refuses_is_psycopgs(bank: TestTopology) -> None:
 
 
 def test_a_lock_that_is_not_given(make_bank: Callable[..., TestTopology]) -> None:
-    """After the topology's own limit; the same at both ends. The error says who held it, and since which statement."""
+    """The topology's lock timeout holds at both nodes; the error names the holder's statement."""
     bank = make_bank(lock_timeout_ms=1000)
     clerk = bank.session("pub", name="clerk")
     clerk.execute("select 1")
@@ -178,7 +178,7 @@ def test_a_lock_that_is_not_given(make_bank: Callable[..., TestTopology]) -> Non
 
 
 def test_a_wait_that_nobody_ends(make_bank: Callable[..., TestTopology]) -> None:
-    """The test is told for whom it waits, and by what."""
+    """A wait that does not end fails the test, and the error names the holder and its statement."""
     bank = make_bank(lock_timeout_ms=60_000)
     clerk = bank.session("pub", name="clerk")
     clerk.execute(STALE)
@@ -195,7 +195,7 @@ def test_a_wait_that_nobody_ends(make_bank: Callable[..., TestTopology]) -> None
 
 
 def test_names(bank: TestTopology) -> None:
-    """Sessions of one node are told apart; a name is taken once."""
+    """Sessions of a node have different names, and a name can be used only once."""
     assert [bank.session("sub1").name for _ in range(3)] == ["sub1", "sub1#2", "sub1#3"]
     bank.session("pub", name="clerk")
     with pytest.raises(ConfigurationError, match="a session 'clerk' already"):
@@ -203,17 +203,17 @@ def test_names(bank: TestTopology) -> None:
 
 
 def test_begin(bank: TestTopology) -> None:
-    """Where the moment matters; twice is a mistake."""
+    """`begin` begins a transaction at a certain moment, and is refused in an open one."""
     alice = bank.session("sub1", isolation="repeatable read")
     alice.begin()
     with pytest.raises(LocalProtocolError, match="open already"):
         alice.begin()
     alice.commit()
-    alice.rollback()  # nothing is open: harmless
+    alice.rollback()  # no transaction is open: no effect
 
 
 def test_an_application_of_its_own(bank: TestTopology) -> None:
-    """Known by its application_name, whatever thread or process it works in."""
+    """An application is identified by its `application_name`, in any thread or process."""
     alice = bank.session("pub", name="alice")
     alice.execute(STALE)
     with (
@@ -231,7 +231,7 @@ def test_an_application_of_its_own(bank: TestTopology) -> None:
 
 
 def test_a_session_waits_for_an_application(bank: TestTopology) -> None:
-    """By its name, without having been announced."""
+    """An application that blocks a session is identified by its name, without being watched."""
     with psycopg.connect(bank.dsn("pub", application_name="web")) as connection:
         connection.execute(STALE)
         step = bank.session("sub1").start("update account set balance = 1 where id = 1")
@@ -244,7 +244,7 @@ def test_a_session_waits_for_an_application(bank: TestTopology) -> None:
 
 
 def test_watching_a_thread(bank: TestTopology) -> None:
-    """Once it is over nothing can be blocked any more."""
+    """After a watched thread has ended it cannot be blocked."""
     thread = threading.Thread(target=lambda: None)
     thread.start()
     web = bank.watch("pub", application_name="nobody", work=thread)
@@ -252,14 +252,14 @@ def test_watching_a_thread(bank: TestTopology) -> None:
 
 
 def test_watching_a_thread_holds_nobody_up(bank: TestTopology) -> None:
-    """However often it is asked: whatever else the event loop hands to a thread goes on."""
+    """Watching a thread, however often, occupies no thread of the event loop's executor."""
     alice = bank.session("pub", name="alice")
     alice.execute(STALE)
     with psycopg.connect(bank.url("pub", "", application_name="web")) as connection:
         thread = threading.Thread(target=connection.execute, args=(STALE,))
         web = bank.watch("pub", application_name="web", work=thread)
         thread.start()
-        for _ in range(33):  # more than asyncio has threads
+        for _ in range(33):  # more than asyncio's executor has threads
             assert web.blocked_by(alice)
         other = bank.submit(asyncio.to_thread, thread.is_alive)
         try:
@@ -271,7 +271,7 @@ def test_watching_a_thread_holds_nobody_up(bank: TestTopology) -> None:
 
 
 def test_savepoints_of_a_rollback_fixture_are_refused(bank: TestTopology) -> None:
-    """What SQLAlchemy and Django do in tests: the outer transaction never ends."""
+    """An outer transaction that never ends, as in tests of SQLAlchemy or Django, is refused."""
     with psycopg.connect(bank.dsn("pub", application_name="django")) as connection:
         connection.execute("savepoint s1")
         connection.execute(STALE)
@@ -286,7 +286,7 @@ def test_savepoints_of_a_rollback_fixture_are_refused(bank: TestTopology) -> Non
 
 
 def test_urls(bank: TestTopology) -> None:
-    """As a driver's name wants it, over TCP; with and without one both connect."""
+    """`url` returns an address over TCP for a driver, or for none; both kinds connect."""
     assert re.fullmatch(
         r"postgresql\+asyncpg://\w+:\S+@127.0.0.1:\d+/\w+_sub1", bank.url("sub1", "asyncpg")
     )
@@ -303,7 +303,7 @@ def test_urls(bank: TestTopology) -> None:
 
 
 def test_other_forms_of_an_address(bank: TestTopology) -> None:
-    """Django's settings; a name that SQLAlchemy's asyncpg takes elsewhere is refused before it fails there."""
+    """`django` returns Django's settings; an application's name is refused for asyncpg."""
     django = bank.django("sub1", application_name="web")
     assert django["ENGINE"] == "django.db.backends.postgresql"
     assert django["OPTIONS"] == {"application_name": "web"}
@@ -322,7 +322,7 @@ def test_other_forms_of_an_address(bank: TestTopology) -> None:
 
 
 def test_what_must_hold_and_does_not(bank: TestTopology) -> None:
-    """Each says what it has found."""
+    """Each assertion that fails reports what it has found."""
     bank.node("sub1").query(
         "begin; set local session_replication_role = replica; "
         "update account set balance = 0 where id = 3; commit"
@@ -344,7 +344,7 @@ def test_what_must_hold_and_does_not(bank: TestTopology) -> None:
 
 
 def test_what_it_tells(bank: TestTopology) -> None:
-    """A history for every report, and a story."""
+    """`history` has the records of a test for every report, and `explain` tells its story."""
     alice, bob = bank.session("sub1", name="alice"), bank.session("sub2", name="bob")
     alice.execute("update account set balance = 90 where id = 1")
     step = bob.start(STALE)
@@ -367,7 +367,7 @@ def test_what_it_tells(bank: TestTopology) -> None:
 def test_the_publishers_client_is_lost_at_its_commit(
     bank: TestTopology, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody has told it how that ended."""
+    """A commit at the Publisher whose answer is lost is in doubt."""
     node = bank.bed.topology.node("pub")
     wire = ServerWire(node.app_dsn)
     bank.call(wire.open)
@@ -388,9 +388,12 @@ def test_the_publishers_client_is_lost_at_its_commit(
 
 
 def test_a_coordinator_dies(make_bank: Callable[..., TestTopology]) -> None:
-    """Nobody is told how it ended; another process finds out, and both sites are alike; also the second time."""
+    """A transaction whose coordinator crashes is in doubt, and another process recovers it.
+
+    Afterwards both sites are equal. A second crash is recovered in the same way.
+    """
     bank = make_bank()
-    early = bank.session("sub2", name="early")  # in this process, where no fault reaches it
+    early = bank.session("sub2", name="early")  # runs in this process, which faults do not affect
     early.execute("update account set balance = 60 where id = 3")
     with pytest.raises(ConfigurationError, match="session early has begun a transaction before"):
         bank.crash_at("coordinator.decision_logged", session="alice")
@@ -425,7 +428,7 @@ def test_a_coordinator_dies(make_bank: Callable[..., TestTopology]) -> None:
 
 
 def test_a_fault_that_has_nothing_to_act_on(bank: TestTopology) -> None:
-    """The test has not tried what it is about, unless that is allowed."""
+    """A required fault that has no effect is reported, since the test has not exercised it."""
     at, do = "coordinator.before_prepare(pub)", "finish pub commit"
     bank.fault(at=at, do=do)
     bank.fault(at=at, do="forget marker", required=False)
@@ -436,7 +439,7 @@ def test_a_fault_that_has_nothing_to_act_on(bank: TestTopology) -> None:
     assert bank.faults_not_reached() == [f"finish at {at}, arrival 1: {reason}"]
     faults = bank.bed.surroundings.faults
     assert faults is not None
-    faults._required.clear()  # else this test fails of it
+    faults._required.clear()  # otherwise this test would fail
 
 
 FAULTS_THAT_CANNOT_HAPPEN = [
@@ -452,7 +455,7 @@ FAULTS_THAT_CANNOT_HAPPEN = [
 
 
 def test_faults_that_cannot_happen(bank: TestTopology) -> None:
-    """Each refused with its reason; none of them is expected to happen afterwards."""
+    """A fault that cannot happen is refused with the reason, and is not expected to strike."""
     for at, do, match in FAULTS_THAT_CANNOT_HAPPEN:
         with pytest.raises(ConfigurationError, match=match):
             bank.fault(at=at, do=do)
@@ -461,7 +464,7 @@ def test_faults_that_cannot_happen(bank: TestTopology) -> None:
 
 
 def test_creating_more(make_bank: Callable[..., TestTopology]) -> None:
-    """In a test itself: published and subscribed at once, and the application may use it."""
+    """Tables that a test creates are published and subscribed at once, for applications as well."""
     bank = make_bank(load=())
     bank.create("create table first (id int primary key, n int)", "insert into first values (1, 1)")
     bank.create(

@@ -1,4 +1,7 @@
-"""Templates by other tools: a mistake in one is told with file, line and statement, in ten lines."""
+"""Tests of other tools' templates: a mistake is reported with file, line and statement.
+
+The message has at most ten lines.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ EXAMPLES = Path(__file__).parent / "orm_examples"
 
 
 def refusal(bench: Bench, load: Any) -> list[str]:
-    """What is said of a template that cannot be loaded, by line."""
+    """Return the lines of the error for a template that cannot be loaded."""
     with pytest.raises(ConfigurationError) as caught:
         bench.open(TopologyRequest(load=(load,)), "a test")
     lines = str(caught.value).splitlines()
@@ -31,19 +34,19 @@ def refusal(bench: Bench, load: Any) -> list[str]:
 
 @pytest.fixture
 def sources(tmp_path: Path) -> Path:
-    """The applications' own files, to make mistakes in."""
+    """A copy of the applications' files, in which tests make mistakes."""
     return Path(shutil.copytree(EXAMPLES, tmp_path / "sources"))
 
 
 def edit(path: Path, old: str, new: str) -> None:
-    """Make a mistake."""
+    """Replace a text in a file."""
     text = path.read_text(encoding="utf-8")
     assert old in text
     path.write_text(text.replace(old, new), encoding="utf-8")
 
 
 def test_a_file_of_sql(bench: Bench, tmp_path: Path) -> None:
-    """The server's position is one in the file; without one it is that of the statement."""
+    """An error is reported at the server's position in the file, or else at the statement."""
     path = tmp_path / "bank.sql"
     path.write_text(
         "create function f() returns int begin atomic select 1; end;\n"
@@ -71,7 +74,7 @@ def test_a_file_of_sql(bench: Bench, tmp_path: Path) -> None:
 
 
 def test_what_is_for_psql_only(bench: Bench, tmp_path: Path) -> None:
-    """A dump is loaded where it is SQL; rows of COPY are not."""
+    """A dump is loaded as far as it is SQL; rows for COPY and commands of psql are refused."""
     dump = tmp_path / "dump.sql"
     dump.write_text(
         "\\restrict abc\nselect set_config('search_path', '', false);\n"
@@ -94,7 +97,7 @@ def test_the_name_of_a_file_is_no_sql(bench: Bench) -> None:
 
 
 def test_a_folder_of_sql(bench: Bench, tmp_path: Path) -> None:
-    """By the names of its files."""
+    """The files of a folder are loaded in the order of their names."""
     (tmp_path / "2.sql").write_text("insert into account values (1)", encoding="utf-8")
     (tmp_path / "1.sql").write_text("create table account (id int primary key)", encoding="utf-8")
     wanted = TopologyRequest(load=(tmp_path,), subscribers=1)
@@ -105,7 +108,7 @@ def test_a_folder_of_sql(bench: Bench, tmp_path: Path) -> None:
 
 
 def test_metadata(bench: Bench) -> None:
-    """What `create_all` sends."""
+    """An error in SQLAlchemy's metadata is reported with the statement that `create_all` sent."""
     metadata = MetaData()
     Table("account", metadata, Column("id", Integer, CheckConstraint("x > 0"), primary_key=True))
     lines = refusal(bench, metadata)
@@ -115,7 +118,7 @@ def test_metadata(bench: Bench) -> None:
 
 
 def test_a_function(bench: Bench) -> None:
-    """It works in a thread, and may have an engine of its own."""
+    """A function is called in a thread and may open an engine; its error is shown at its line."""
     from django.utils.asyncio import async_unsafe
     from sqlalchemy import create_engine, text
 
@@ -135,7 +138,7 @@ def test_a_function(bench: Bench) -> None:
 
 
 def test_a_migration_of_alembic(bench: Bench, sources: Path) -> None:
-    """The line is that of the migration, not of Alembic; another database than ours is no success."""
+    """An error is reported at the migration's line; a migration of another database is refused."""
     migration = sources / "migrations" / "versions" / "0001_account.py"
     edit(migration, "insert into account", "insert into acount")
     lines = refusal(bench, AlembicMigrations(sources / "alembic.ini"))
@@ -156,7 +159,7 @@ def test_a_migration_of_alembic(bench: Bench, sources: Path) -> None:
 
 
 def test_a_migration_of_django(bench: Bench, sources: Path) -> None:
-    """The same; settings that are not there are looked for where `manage.py` is."""
+    """An error is reported at the migration's line; for missing settings, with a remedy."""
     migration = sources / "store" / "migrations" / "0001_initial.py"
     edit(migration, "RunPython(fill)", 'RunSQL("select 1;\\nselect * from nothing")')
     lines = refusal(bench, DjangoMigrations("settings", folder=sources))
@@ -178,7 +181,7 @@ def test_a_migration_of_django(bench: Bench, sources: Path) -> None:
 
 
 def test_it_is_tried_once(project: Project) -> None:
-    """Every test has the error, and none waits for it but the first; what nothing can be made of is told."""
+    """A failing template is tried once, and fails every test; a part of unknown type is refused."""
     project.pytester.makepyfile(
         loads="""
         calls = []

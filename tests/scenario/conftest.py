@@ -1,4 +1,4 @@
-"""Plays scenarios written in a test on the worker's server."""
+"""Fixtures that play scenarios, written in a test, on the worker's server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twopc.sim.scenario.check import parse
 from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 from twopc.sim.scenario.run import RunVerdict, run
 
-#: What most scenarios here begin with: a Publisher, and two rows to quarrel about.
+#: The head of most scenarios here: a topology, and a table with two rows.
 HEAD = """\
 twopc: 1
 name: test
@@ -28,22 +28,22 @@ tables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """What came of a scenario."""
+    """The outcome of a scenario."""
 
     verdict: RunVerdict
     records: list[HistoryRecord]
 
     def of(self, kind: str, step: str | None = None) -> list[HistoryRecord]:
-        """The records of a kind, perhaps of one step only."""
+        """Return the records of a kind, optionally of one step only."""
         return [r for r in self.records if r.kind == kind and step in (None, r.step)]
 
     @property
     def failures(self) -> list[str]:
-        """What is wrong, in words."""
+        """The messages of all failures."""
         return [failure.message for order in self.verdict.orders for failure in order.failures]
 
     def ends(self) -> dict[str, str]:
-        """How each step ended."""
+        """Return the kind of each step's end."""
         from twopc.sim.report.history import ENDS
 
         return {r.step: r.kind for r in self.records if r.kind in ENDS and r.step}
@@ -51,9 +51,9 @@ class Played:
 
 @pytest.fixture
 def whole_catalogue() -> list[Path]:
-    """Every shipped scenario that goes one way only."""
+    """Return every shipped scenario that has the same outcome in each run."""
     every = sorted((Path(__file__).parents[2] / "scenarios").rglob("*.twopc.yaml"))
-    return [path for path in every if path.parent.name != "stress"]  # loads go no way twice
+    return [path for path in every if path.parent.name != "stress"]  # the outcome of a load varies
 
 
 Play = Callable[..., Awaitable[Played]]
@@ -61,7 +61,7 @@ Play = Callable[..., Awaitable[Played]]
 
 @pytest.fixture
 def play(server) -> Play:
-    """Play a scenario given as text; without a head it gets `HEAD`."""
+    """Return a function that plays a scenario given as text, with `HEAD` as the default head."""
 
     async def play_text(
         text: str, *, head: str = HEAD, history: History | None = None, **options

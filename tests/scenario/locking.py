@@ -1,6 +1,6 @@
-"""A toy of what sessions do to each other: whole tables locked at each node, versions compared, cycles broken.
+"""A toy of conflicts between sessions: table locks at each node, row versions, and deadlocks.
 
-It knows nothing of how orders are told apart; so it can show whether they are told apart enough.
+It is independent of how orders are distinguished, and can show whether enough are distinguished.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ class Session:
     name: str
     node: str
     held: dict[str, str] = field(default_factory=dict)
-    """Place → the step that locked it."""
+    """Maps each locked place to the step that locked it."""
     new: dict[str, str] = field(default_factory=dict)
-    """Place → what it has written there."""
+    """Maps each written place to the step that wrote it."""
     seen: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Node → what its snapshot shows of it."""
+    """Maps each node to the state that the transaction's snapshot shows."""
     todo: list[tuple[str, str]] = field(default_factory=list)
-    """What is left of the running step: a verb and a place."""
+    """Remaining actions of the running step, each a verb and a place."""
     step: str = ""
     on: str = ""
-    """The place that it waits for."""
+    """The place for whose lock the session waits."""
     launched: int = 0
     holding: str = ""
     refused: bool = False
@@ -53,7 +53,7 @@ class Toy:
         self.told: set[str] = set()
 
     def play(self, steps: Sequence[str]) -> CaseLesson:
-        """What playing `steps` teaches."""
+        """Return what playing `steps` teaches."""
         blocked = {}
         for place, name in enumerate(steps):
             session = self._sessions[self._scenario.steps[name][0]]
@@ -96,7 +96,7 @@ class Toy:
                     yield "send", f"{self._publisher} {words[1]}"
 
     def _go_on(self, session: Session) -> None:
-        """Do what is left of the running step, as far as nobody is in the way."""
+        """Continue the running step until it ends or waits for a lock."""
         while session.todo:
             verb, place = session.todo[0]
             seen = self._seen(session, place)
@@ -160,7 +160,7 @@ class Toy:
             ring.append(here)
 
     def _end(self, session: Session, well: bool) -> None:
-        """Make it known or forget it, give back the locks, and let others go on."""
+        """Commit or roll back, release the locks, and let waiting sessions continue."""
         if well:
             self._committed.update(session.new)
         free = list(session.held)
@@ -171,7 +171,7 @@ class Toy:
                 waiting = queue.pop(0)
                 waiting.on = ""
                 waiting.held[place] = waiting.step
-                for other in queue:  # they wait for somebody else now
+                for other in queue:  # they now wait for the new holder
                     self.told.add(f"{other.step} waits for {waiting.name} ({waiting.holding})")
                 self._go_on(waiting)
 

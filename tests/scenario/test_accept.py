@@ -1,4 +1,4 @@
-"""Accepting what has happened: the text is edited where it must be, and nowhere else."""
+"""Tests of accepting an outcome: the text is changed where necessary, and nowhere else."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHIPPED = sorted(
     if path.parent.name != "stress"  # a load has no steps
 )
 
-#: Comments everywhere, and every way in which a mapping or list can be written.
+#: A file with comments everywhere, and with every notation of a mapping or a list.
 SOURCE = """\
 twopc: 1   # the format
 name: x    # a name
@@ -65,19 +65,19 @@ orders:
 
 
 def document(source: str = SOURCE) -> Document:
-    """The file, read and checked."""
+    """Return the file, parsed and checked."""
     return parse(source, "x.twopc.yaml").document
 
 
 def failure(check: str, actual: object, *path: str | int, kind: str = "safety") -> FailedCheck:
-    """What a judge says."""
+    """Return a failed check, as a judge reports it."""
     return FailedCheck(
         path=path, message=f"{check} is not so", kind=kind, check=check, actual=actual
     )
 
 
 def changed(after: str, before: str = SOURCE) -> list[tuple[str, str]]:
-    """The lines that differ, where as many are there as before."""
+    """Return the lines that differ between two texts of the same number of lines."""
     pairs = list(zip(before.splitlines(), after.splitlines(), strict=True))
     return [(old.strip(), new.strip()) for old, new in pairs if old != new]
 
@@ -130,7 +130,7 @@ FIRST = ("orders", 0, "expect")
     ids=lambda value: getattr(value, "check", ""),
 )  # fmt: skip
 def test_one_line(happened, old, new):
-    """Only what differs is written anew; what stands around it stays, comments too."""
+    """Only the value that differs is rewritten; everything around it, comments too, is kept."""
     after = accepted(document(), [happened])
     assert changed(after) == [(old, new)]
     assert parse(after)
@@ -146,7 +146,7 @@ def test_what_was_expected_already():
 
 
 def test_rows_that_come_and_go():
-    """A list with dashes stays one."""
+    """A list in block notation keeps its notation if rows are added or removed."""
     path = (*FIRST, "tables", "t", "everywhere")
     more = failure("tables.t", [{"id": 1, "v": 1}, {"id": 2, "v": None}], *path)
     after = accepted(document(), [more])
@@ -159,7 +159,7 @@ def test_rows_that_come_and_go():
 
 
 def test_keys_that_are_missing():
-    """They are added at the end of their mapping, as it is written."""
+    """Missing keys are added at the end of their mapping, in the mapping's notation."""
     happened = [
         failure("steps.b3", "rolled back", *FIRST, "steps", "b3"),
         failure("steps.a3", "in_doubt", *FIRST, "steps", "a3"),
@@ -176,7 +176,10 @@ def test_keys_that_are_missing():
 
 
 def test_an_order_without_expectations():
-    """What is said of it goes below it, with its indentation; a judge may point at the step."""
+    """An order without expectations gets them below its keys, with the same indentation.
+
+    The path of a failure may lead to a step of the order.
+    """
     happened = [
         failure("steps.a2", {"rejected": "row_missing"}, "orders", 2, "steps", 1),
         failure("sessions.a", "rolled back", "orders", 2, "expect", "sessions", "a"),
@@ -206,7 +209,7 @@ def test_empty_expectations():
 
 
 def test_nodes_that_differ():
-    """A mapping over several lines stays one."""
+    """A mapping that spans several lines still does after its keys were replaced."""
     rows = {"pub": [{"id": 1, "v": 1}], "sub1": [{"id": 1, "v": 1}], "sub2": []}
     happened = failure("tables.t", rows, *FIRST, "tables", "t")
     after = accepted(document(), [happened])
@@ -272,7 +275,7 @@ def test_what_cannot_be_written():
 
 
 def test_what_came_out_in_several_ways():
-    """As an expectation of a whole file, or of an order that is generated."""
+    """An expectation with several outcomes, as of a file or a generated order, is not accepted."""
     two = [
         failure("steps.a2", actual, *FIRST, "steps", "a2") for actual in ("in_doubt", "rolled back")
     ]
@@ -292,7 +295,7 @@ def test_what_stands_there_by_an_alias():
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_every_shipped_scenario(path):
-    """However a file is written, another outcome can be put into each of its orders, and twice is once."""
+    """Other outcomes can be accepted in every shipped scenario; a second time nothing changes."""
     loaded = load(path)
     happened = [
         failure(

@@ -1,4 +1,4 @@
-"""Whatever is left out, misspelt or misplaced in a scenario, it is told as a mistake of the scenario."""
+"""What is missing, misspelt or misplaced in a scenario is reported as an error of the scenario."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ WRONG = parse(f"all: {SHAPES}", "wrong").root["all"]
 
 
 def fresh() -> Document:
-    """The file as it was read, to be changed."""
+    """Return a copy of the parsed file, which may be changed."""
     return dataclasses.replace(READ, root=copy.deepcopy(READ.root), problems=[], sources={})
 
 
 def places(value, path=()):
-    """Every value below, by its path."""
+    """Yield the path of every value below this one."""
     inner = (
         value.items()
         if isinstance(value, Map)
@@ -41,7 +41,7 @@ def places(value, path=()):
         yield from places(each, (*path, part))
 
 
-#: Mappings whose keys are names that nobody else says.
+#: Mappings whose keys are arbitrary names.
 FREE = ("settings", "args")
 PLACES = list(places(READ.root))
 
@@ -54,7 +54,7 @@ def parent_of(document, path):
 
 
 def told(document) -> LoadedScenario | str:
-    """The scenario, or what is wrong with it."""
+    """Return the scenario, or the message of its errors."""
     try:
         return from_document(document)
     except ScenarioError as error:
@@ -98,17 +98,17 @@ def test_something_else_in_several_places(data):
     for path in data.draw(st.lists(st.sampled_from(PLACES), min_size=1, max_size=4)):
         try:
             parent = parent_of(document, path)
-            _ = parent[path[-1]]  # it is still there
+            _ = parent[path[-1]]  # fails if an earlier change has removed it
             parent[path[-1]] = copy.deepcopy(data.draw(st.sampled_from(WRONG)))
         except (KeyError, IndexError, TypeError):
-            continue  # it went with something above it
+            continue  # an earlier change has removed a value above it
     told(document)
 
 
 @given(st.data())
 @settings(deadline=None, max_examples=60)
 def test_lines_that_are_gone_or_pushed_in(data):
-    """Whatever becomes of the text, what is said has a place in it."""
+    """Every problem has a position in the text, also if lines were deleted or indented."""
     lines = PATH.read_text(encoding="utf-8").splitlines()
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(lines) - 1))

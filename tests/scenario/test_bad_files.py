@@ -1,6 +1,7 @@
 """Every file in ``bad/`` is refused with exactly the report beside it.
 
-``pytest tests/scenario/test_bad_files.py --rewrite-golden`` writes the reports anew; read the difference.
+``pytest tests/scenario/test_bad_files.py --rewrite-golden`` rewrites the reports; review the
+difference.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from twopc.sim.scenario.check import examine, load
 
 BAD = Path(__file__).parent / "bad"
 FILES = sorted(path.name for path in BAD.glob("*.twopc.yaml"))
-#: Of them, those that can be played all the same.
+#: Files with warnings only, which can be played.
 ONLY_UNTIDY = {f"{name}.twopc.yaml" for name in ("warnings_only", "tiny_table", "same_order_twice")}
 
 

@@ -1,4 +1,4 @@
-"""Which cases a file stands for, how they are called, and which of them a selection means."""
+"""Tests of cases: those of a file, their names, and those that a selection contains."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_listed_case():
 def test_generated_cases_have_their_ranks():
     every = cases(FILE, orders=("every order",))
     assert [case.name for case in every] == [f"every order #{case.number}" for case in every]
-    assert [case.number for case in every][:2] == [1, 3]  # where only the second begins is the same
+    assert [case.number for case in every][:2] == [1, 3]  # order 2 is equivalent to order 1
     assert all(case.is_generated and case.group == "every order" for case in every)
     assert {case.at for case in every} == {("orders", 1)}
     assert len({case.items for case in every}) == len(every)
@@ -140,7 +140,7 @@ def test_an_order_by_name(wanted, found):
 
 
 def test_several_orders_by_name():
-    """Each adds what it names."""
+    """Several names select the cases of each."""
     chosen = cases(FILE, orders=("every order #3", "alice first", "every order #1"))
     assert [case.name for case in chosen] == ["alice first", "every order #3", "every order #1"]
 

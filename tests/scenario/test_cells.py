@@ -1,4 +1,4 @@
-"""What is expected in a cell: of the file, of the order and of the cell, the nearest first."""
+"""Tests of expectations in a cell: the cell's go before the order's, those before the file's."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_the_nearest_sum_of_a_column_is_meant():
 
 
 def test_what_is_said_of_a_node_goes_before_what_is_said_of_all():
-    """But what a nearer one says of all goes before what is said of a node further away."""
+    """An expectation of one node goes before one of all nodes, unless the latter is nearer."""
     found = expected(RC).tables()["t"]
     assert {node: path[-1] for node, (path, _) in found.items()} == {
         "pub": "pub",

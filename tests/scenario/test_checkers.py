@@ -1,4 +1,4 @@
-"""Each checker can pass and can fail, on histories made up for it."""
+"""Tests of the checkers: each passes and fails on made-up histories."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GID = "twopc:c:1:7"
 
 
 class Story:
-    """Records, numbered as they come."""
+    """A history whose records are numbered as they are added."""
 
     def __init__(self) -> None:
         self._seq = itertools.count()
@@ -67,7 +67,7 @@ SECOND = ("pub/sub2", "pub", "sub1", "sub2")
 
 
 def of_two(*, pub=(), sub1=(), sub2=(), sent1=True, sent2=True):
-    """What a transaction at two Subscribers has left."""
+    """Return a history with the markers that a transaction at two Subscribers has left."""
     story = Story().markers("pub")
     for branch in pub:
         story.markers("pub", f"{GID}:{branch}", participants=FIRST if branch == "pub" else SECOND)
@@ -172,7 +172,10 @@ def test_all_taken_back_by_a_savepoint_and_committed():
 @pytest.mark.parametrize("said", [True, False], ids=["and was told so", "who had given up waiting"])
 @pytest.mark.parametrize("subscribed", [True, False])
 def test_committed_by_one_who_has_left(said, subscribed):
-    """With a Subscriber go the markers of its branches, whether or not whoever wanted that was still there."""
+    """Missing markers of a branch are no failure if its Subscriber was unsubscribed.
+
+    This holds even if the client that unsubscribed it had given up waiting for the answer.
+    """
     story = Story().add(
         "ok", session="a", step="a1", node="sub1", gid=GID, tag="UPDATE 1", rowcount=1
     )
@@ -294,13 +297,13 @@ def test_echoed_is_told_by_who_began_it_whatever_the_agent_took_it_for():
 
 
 def commit(story: Story, node="sub1", session="alice"):
-    """The session's transaction commits; what follows are looks at what it has changed."""
+    """Add the session's commit; the states that follow show what it has changed."""
     data = {"committed": True}
     return story.add("ok", session=session, node=node, step="end", gid=GID, tag="COMMIT", data=data)
 
 
 def start(*rows):
-    """The same rows everywhere."""
+    """Return a history with the same initial rows at every node."""
     story = Story()
     for node in ("pub", "sub1", "sub2"):
         story.state(node, *rows, moment="initial")
@@ -333,7 +336,7 @@ def test_a_delete_that_is_lost_and_one_that_loses():
 
 
 def test_what_the_publisher_changes_itself_is_not_lost():
-    """Its own sessions see what is there, and so does a trigger that follows a Subscriber's change."""
+    """Changes of the Publisher's sessions and triggers, which see its rows, are no lost updates."""
     story = commit(start((1, 10, "a")), "pub").state("pub", (1, 20, "b"))
     commit(story).state("pub", (1, 21, "c")).state("sub1", (1, 10, "a"))
     assert no_lost_update(story.records) == []
@@ -390,11 +393,11 @@ def test_no_rows(at, told, broken):
 def test_a_query_that_nobody_asked_is_not_fulfilled():
     story = final(Story(), "pub")
     assert no_rows(story.records, {"text": "select 1"}) == ["not queried: select 1"]
-    assert no_rows([], {"text": "select 1"}) == []  # the order did not get so far
+    assert no_rows([], {"text": "select 1"}) == []  # the order ended before the query
 
 
 def applied(*, seqnos=("1",), nodes=("sub2",), suppressed=("sub1",)):
-    """Alice's change of a row, and who got it."""
+    """Return a history of Alice's change of a row, and of its deliveries."""
     story = commit(start((1, 10, "a"))).state("pub", (1, 20, "b")).state("sub1", (1, 20, "b"))
     for node in suppressed:
         story.add("suppress", node=node, gid=GID, data={"seqno": "1"})

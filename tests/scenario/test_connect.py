@@ -1,4 +1,4 @@
-"""What only a server can say of a scenario's statements, said without playing them."""
+"""Tests of the checks of a scenario's statements by servers, without playing them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Constraints on generated orders are refused exactly where no order fulfils them."""
+"""Constraints on generated orders are refused exactly if no order fulfils them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def file(before, together):
 
 @st.composite
 def groups(draw):
-    """Up to two groups of steps, none in both."""
+    """Draw up to two disjoint groups of steps."""
     shuffled = draw(st.permutations(STEPS))
     first, second = draw(st.integers(2, 4)), draw(st.integers(2, 3))
     found = [tuple(shuffled[:first]), tuple(shuffled[first : first + second])]

@@ -1,4 +1,4 @@
-"""How many sessions must commit, how many steps be rejected; and what `any` lets pass."""
+"""Tests of the expected numbers of committed sessions and rejected steps, and of `any`."""
 
 from __future__ import annotations
 
@@ -82,7 +82,10 @@ def test_any_is_no_hang():
 
 
 def test_a_step_that_is_counted_need_not_be_named():
-    """Which one is rejected depends on the order, where many orders are generated."""
+    """A rejection that is counted need not be expected of a certain step.
+
+    In generated orders, which step is rejected depends on the order.
+    """
     made = Made("{rejected: {version_mismatch: 1}}")
     made.ends["b_write"] = REFUSED
     assert made.judged() == []

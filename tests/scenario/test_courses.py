@@ -1,4 +1,4 @@
-"""Which courses of a generated order are given out, and what is said of the others."""
+"""Tests of the courses of a generated order: which are returned, and how the others are counted."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from twopc.sim.scenario.ordering import courses, listed, single
 from twopc.sim.scenario.ordering.courses import drawn
 from twopc.sim.scenario.values import CaseLesson
 
-#: Five tables, each written by its own sessions: nothing depends on anything else.
+#: Two tables, each written by one session: the sessions are independent.
 APART = """\
   alice: {node: pub, steps: [a1: {sql: update t set n = 1}, a2: {sql: update t set n = 2}]}
   bob: {node: pub, steps: [b1: {sql: update u set n = 1}, b2: {sql: update u set n = 2}]}
 """
-#: A row that everybody writes, ten times: far more orders than anybody runs.
+#: Four sessions that each write the same table ten times: far more orders than can be run.
 MANY = "".join(
     f"  {name}: {{node: pub, steps: [{steps}]}}\n"
     for name in "abcd"
@@ -24,7 +24,7 @@ MANY = "".join(
 
 
 def told(text, generate="all", *, how="", seed=0, learned=True):
-    """The courses of an order, each of them played by the toy, and the counts at the end."""
+    """Return the ranks of an order's courses, and the final counts; the toy plays each course."""
     scenario = scenario_of(text, generate=generate)
     order = scenario.orders[0]
     told = courses(scenario, order, how=how, seed=seed)
@@ -63,7 +63,10 @@ def test_a_limit_that_leaves_nothing_out_is_not_said():
 
 
 def test_the_limit_counts_what_is_played_to_its_end():
-    """Two of the six classes cannot be played; they are put off until that is known."""
+    """The limit counts only courses that are played to their end.
+
+    Two of the six classes cannot be played; they are postponed until that is known.
+    """
     ranks, counts = told(WORKED, BEFORE)
     assert ranks == [1, 2, 5, 6]
     assert (counts.run, counts.infeasible, counts.left_out) == (4, 12, 0)
@@ -76,7 +79,10 @@ def test_the_limit_counts_what_is_played_to_its_end():
 
 
 def test_several_at_once():
-    """What looks infeasible waits for what the others teach; what is counted is the same."""
+    """The counts are the same if several courses are played at once.
+
+    Courses that look infeasible are postponed until the results of the others are known.
+    """
     scenario = scenario_of(WORKED)
     every = courses(scenario, scenario.orders[0])
     given = []
@@ -90,7 +96,10 @@ def test_several_at_once():
 
 
 def test_what_only_looked_infeasible_is_run():
-    """Nobody waits for a lock on another row, which cannot be told from the texts."""
+    """A course that only looked infeasible is run.
+
+    The texts do not show that the statements lock different rows, so that no session waits.
+    """
     scenario = scenario_of(WORKED)
     every = courses(scenario, scenario.orders[0])
     ranks = []
@@ -175,7 +184,7 @@ def test_a_listed_order_is_one_course():
 
 
 def busy(name: str, node: str) -> str:
-    """A transaction of many steps on three tables."""
+    """Return a session with a transaction of many steps on three tables."""
     body = [
         f"{name}{at}: {{sql: {'update' if at % 2 else 'select n from'} {'tuv'[at % 3]}"
         f"{' set n = 1' if at % 2 else ''}}}"

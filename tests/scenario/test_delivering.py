@@ -1,4 +1,4 @@
-"""Distribution in scenarios: what is synced, told, expected, and waited for."""
+"""Tests of distribution in scenarios: deliveries, their records and expectations, and waits."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ orders:
 
 
 async def test_a_sync_waits_for_a_row_that_a_session_holds(play):
-    """It is seen as blocked, by whom, and goes on when the row is free."""
+    """A sync that waits for a row is blocked by the row's holder, and continues afterwards."""
     played = await play(
         """\
 sessions:
@@ -101,7 +101,7 @@ orders:
 
 
 async def test_parts_of_tables_and_subscribers_of_every_kind(play):
-    """Columns, filters for all and for one, and rows that are there already."""
+    """Published columns, filters for all or one Subscriber, and copies with existing rows work."""
     head = DELIVERING.replace(
         "    rows: [{id: 1, n: 10}, {id: 2, n: 20}]\n",
         """\

@@ -1,4 +1,4 @@
-"""A scenario's values are written as they were read, and by themselves."""
+"""A scenario is written as one text, with its values as they were read."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from twopc.sim.scenario.sources import resolve
 from twopc.sim.scenario.text import Number, parse
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
-#: Of each folder the first, and one that extends another.
+#: The first file of each folder, and one that extends another.
 SHIPPED = (
     *{each.parent: each for each in sorted(SCENARIOS.rglob("*.twopc.yaml"), reverse=True)}.values(),
     SCENARIOS / "stress" / "replay_unsynchronised.twopc.yaml",
 )
-#: Values that a careless writer changes.
+#: Values that a careless writer would change.
 VALUES = r"""
 twopc: 1
 name: values
@@ -39,7 +39,7 @@ empty: [{}, []]
 
 
 def _types(value: Any) -> Any:
-    """The value with what a number, a text and a truth value are told apart by."""
+    """Return the value with what distinguishes numbers, texts and truth values."""
     if isinstance(value, dict):
         return {key: _types(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -48,7 +48,7 @@ def _types(value: Any) -> Any:
 
 
 def test_every_value_is_read_again_as_it_was() -> None:
-    """Numbers as they are written, text that looks like something else, lines."""
+    """Numbers, texts that look like other types, and line breaks are read again as they were."""
     document = parse(VALUES, "values.yaml")
     assert document.errors == []
     again = parse(document_text(document), "again.yaml")
@@ -57,7 +57,7 @@ def test_every_value_is_read_again_as_it_was() -> None:
 
 
 def test_a_scenario_is_the_same_when_it_is_written() -> None:
-    """With all that it takes from other files, though none is beside it any more."""
+    """A written scenario equals the original, without the files from which that takes parts."""
     for path in SHIPPED:
         document, loaded = check.examine(path)
         assert loaded is not None
@@ -68,7 +68,7 @@ def test_a_scenario_is_the_same_when_it_is_written() -> None:
 
 
 def test_what_is_taken_away_stays_away(tmp_path: Path) -> None:
-    """A key that the extending file has as null."""
+    """A key that the extending file sets to null is not written."""
     (tmp_path / "base.yaml").write_text(
         "twopc: 1\nname: base\nseed: 1\ntags: [a]\n", encoding="utf-8"
     )

@@ -1,4 +1,4 @@
-"""The page about scenario files names everything that the models read, and its example is right."""
+"""Tests of the page about scenario files: it names all that models read; its example is valid."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_example_is_right():
 
 @pytest.mark.parametrize("piece", PIECES, ids=lambda piece: piece.strip().splitlines()[0])
 def test_each_piece_fits_the_example(piece):
-    """It replaces what the example says under its keys; an order is one more."""
+    """The example remains valid with the keys of each piece; an order becomes its `orders`."""
     document = text.parse(EXAMPLE, "page")
     shown = text.parse(piece if piece[0] != " " else f"orders:\n{piece}", "piece")
     assert not shown.errors or "the file is empty" in shown.errors[0].message
@@ -60,7 +60,7 @@ def test_what_is_refused_by_name_is_refused():
 
 
 def test_protections_and_invariants_have_the_words_of_their_one_source():
-    """Every protection that a twin can switch off, and every invariant that is checked; the explorer has the same words."""
+    """The page describes every protection and invariant with the text that the explorer shows."""
     rows = [tuple(each.strip("| ").split(" | ")) for each in PAGE.splitlines() if each[:3] == "| `"]
     texts = {name.strip("`"): tuple(words) for name, *words in rows}
     names = {*ON_SERVERS, *ON_MODEL, *MergeProtection}

@@ -1,4 +1,4 @@
-"""On real servers: what is run of all orders behaves in as many ways as all of them do."""
+"""Tests on servers: the courses that are run show every behaviour that all orders show."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from twopc.sim.scenario.values import Selection
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
-#: Two Subscribers write the same copied row, each after both have read it.
+#: Two Subscribers write the same row of their copies, each after both have read it.
 LOST_UPDATE = """\
 sessions:
   alice:
@@ -30,7 +30,7 @@ orders:
     generate: {before: ["a_read < b_write", "b_read < a_write"]}
     expect: {otherwise: any, committed: 1, rejected: {version_mismatch: 1}}
 """
-#: One waits for a lock that the other gives back by changing its mind, and both go on afterwards.
+#: One session waits for a lock that the other releases by its rollback; both continue afterwards.
 ROLLED_BACK = """\
 sessions:
   alice:
@@ -42,7 +42,7 @@ sessions:
 orders:
   - {name: every order, generate: all, expect: {otherwise: any}}
 """
-#: A key that is born twice, and one that looks on.
+#: Two sessions insert the same key, and one of them reads it.
 INSERTS = """\
 sessions:
   alice:
@@ -54,7 +54,7 @@ sessions:
 orders:
   - {name: every order, generate: all, expect: {otherwise: any}}
 """
-#: At repeatable read the first statement fixes what is seen, so that a read matters too.
+#: At repeatable read the first statement fixes the snapshot, so that a read matters, too.
 SNAPSHOTS = """\
 sessions:
   alice:
@@ -96,6 +96,6 @@ async def test_nothing_is_missed(play, text, orders, infeasible, behaviours):
 
 
 def counts(played):
-    """What became of the one group."""
+    """Return the counts of the only group."""
     (record,) = played.of("group")
     return record.data

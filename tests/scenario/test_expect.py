@@ -1,4 +1,4 @@
-"""What is judged of an order, from histories made up for it."""
+"""Tests of the judgement of an order, on made-up histories."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OK = dict.fromkeys(("a_begin", "a_write", "b_begin", "b_write", "b_look", "a_end
 
 
 class Made:
-    """A history in which everything went well, unless told otherwise."""
+    """A history in which every step succeeds, unless it is changed."""
 
     def __init__(self, expect: str = "{}") -> None:
         self.loaded = parse(SCENARIO % expect, "made.twopc.yaml")
@@ -78,7 +78,7 @@ class Made:
         return [mark.line for mark in marks]
 
     def actual(self) -> list[tuple[str, object]]:
-        """What would have to stand where, for each failure."""
+        """Return each failure's path in the file, and the value that would be right there."""
         return [
             (".".join(map(str, failure.path)), failure.actual)
             for failure in self.verdict().failures

@@ -1,4 +1,4 @@
-"""Faults as they are written: points, deeds and how they heal."""
+"""Tests of the notation of faults: points, deeds, and how they heal."""
 
 from __future__ import annotations
 

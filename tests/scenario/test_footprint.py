@@ -1,4 +1,4 @@
-"""What steps touch, and that orders told to be the same are: brute force finds no other behaviour."""
+"""Tests of the footprints of steps: brute force finds no behaviour that the reduced orders lack."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ BEFORE = '{before: ["a_read < b_write", "b_read < a_write"]}'
 
 
 def played(scenario: Scenario, how: str = ""):
-    """The courses of the scenario's order, each played by the toy."""
+    """Play the courses of the scenario's order on the toy; return the counts and behaviours."""
     told = courses(scenario, scenario.orders[0], how=how)
     behaviours = set()
     while (course := told.next()) is not None:
@@ -67,7 +67,7 @@ def test_the_orders_of_a_lost_update():
 
 @st.composite
 def sessions(draw):
-    """Two or three sessions that read and write a few tables, in transactions and without."""
+    """Draw two or three sessions that read and write a few tables, in transactions and without."""
     count = draw(st.integers(2, 3))
     room = 8 if count == 3 else 10
     found = []
@@ -82,7 +82,7 @@ def sessions(draw):
 
 @st.composite
 def steps_of(draw, name, room):
-    """At most `room` steps."""
+    """Draw at most `room` steps."""
     steps = []
     while room:
         size = draw(st.integers(0, min(2, room - 2))) if room > 2 else 0
@@ -131,7 +131,11 @@ CHAIN = """\
 
 
 def test_who_waits_for_whom_is_felt_through_third_ones():
-    """Carol waits for Bob, who waits for Alice: once she ends he may fail, and then Carol goes on."""
+    """Dependence includes waits through third sessions.
+
+    Carol waits for Bob, who waits for Alice: when Alice ends, Bob may fail, and then Carol
+    continues.
+    """
     scenario = scenario_of(CHAIN, tables="t u v", level="repeatable read")
     feels = Dependence(scenario, scenario.orders[0])
     assert feels("a_end", "c_v")
@@ -146,7 +150,7 @@ def test_who_waits_for_whom_is_felt_through_third_ones():
 
 
 def feet(step: str, *, node="sub1", **options):
-    """What a step of an open transaction touches."""
+    """Return the footprints of a step in an open transaction, and of the transaction's end."""
     text = f"  alice: {{node: {node}, steps: [a: begin, b: {step}, c: commit]}}\n"
     scenario = scenario_of(text, **options)
     found = footprints(scenario, scenario.orders[0])
@@ -215,7 +219,10 @@ def test_a_snapshot_sees_everything_of_its_node():
     ],
 )
 def test_a_later_change_sees_the_publisher_again_if_that_may_be_refused(level, reads):
-    """Serializable alone refuses for what is seen after the first change."""
+    """A later change reads the Publisher's tables again only at serializable.
+
+    Only serializable refuses a change for rows that are seen after the first one.
+    """
     steps = "[a: begin, b: {sql: update t set n = 1}, c: {sql: update u set n = 1}, d: commit]"
     scenario = scenario_of(f"  alice: {{node: sub1, steps: {steps}}}\n", level=level)
     found = footprints(scenario, scenario.orders[0])

@@ -1,4 +1,4 @@
-"""What is seen in time: waits, cycles across servers, and that nothing is left of a run that was killed."""
+"""Waits and cycles across servers are detected in time, and a killed run leaves no server."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_a_cycle_is_named_within_a_second(server):
 
 
 async def test_each_wait_tells_how_old_it_was(server):
-    """Waits at the Publisher, through a link, and for a prepared branch."""
+    """The record of a wait says how old the wait was when it was detected."""
     records = await history_of(server, "immediate/lost_update.twopc.yaml", orders=("alice first",))
     first = next(record for record in records if record.kind == "blocked")
     assert first.data["seen_after_us"] > 0
@@ -59,7 +59,7 @@ def test_percentiles():
 
 @pytest.mark.full
 async def test_waits_of_the_catalogue_are_told_in_time(server, whole_catalogue):
-    """On a machine that has nothing else to do."""
+    """On an idle machine, 95 % of the catalogue's waits are recorded within the limit."""
     waits = []
     for path in whole_catalogue:
         waits += told_after_us(await history_of(server, path))

@@ -1,4 +1,4 @@
-"""Groups of cases: in which order they are begun and told, several at once, again, and until one fails."""
+"""Tests of groups of cases: order of begin and report, concurrency, repeats, and until-fail."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ orders:
 
 
 class Played:
-    """Plays nothing: notes what is begun, and ends what it is told to end."""
+    """Jobs with a fake player, which records what is begun, reported and finished."""
 
     def __init__(self, *, at_once: int = 1, failing=lambda case: False):
         self.begun: list[str] = []
@@ -53,7 +53,7 @@ class Played:
         self.begun.append(case.name)
         self.under_way += 1
         self.most = max(self.most, self.under_way)
-        for _ in range(3 if len(self.begun) % 2 else 1):  # the second is over before the first
+        for _ in range(3 if len(self.begun) % 2 else 1):  # the second ends before the first
             await asyncio.sleep(0)
         self.under_way -= 1
         failures = (FailedCheck(path=(), message="wrong"),) if self._failing(case) else ()
@@ -158,7 +158,7 @@ async def test_repeats_are_told(server):
     told = verdict.as_json()
     assert told["seed"] == 7
     assert told["orders"][0]["repro"] == 'twopc run scenario --order "x" --seed 7'
-    # one that went another way makes the run unstable, though nothing was wrong
+    # a repeat that behaves differently makes the run unstable, although nothing has failed
     records = [
         dataclasses.replace(record, data={**record.data, "behaviour": "another"})
         if (record.kind, record.order) == ("verdict", "x (2)")

@@ -1,4 +1,4 @@
-"""What an order arms or lists and what does not happen fails it, on servers and on the model, unless it is allowed."""
+"""An order whose fault or step does not happen fails unless that is allowed, in both theatres."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ sessions:
   alice: {node: sub1, steps: [a_begin: begin, a_write: {sql: "update t set n = 1 where id = 1"}, a_end: commit]}
 orders: [{name: x, faults: [fifth], steps: [a_begin, a_write, a_end], expect: {EXPECT}}]
 """
-#: At that point nothing is prepared, marked or decided, no agent has worked yet, and nobody is at the other nodes.
+#: At that point nothing is prepared, marked or decided, no agent has run yet, and no process works
+#: at the other nodes.
 NO_EFFECT = """\
 faults:
   - {id: branch, at: coordinator.before_prepare(pub), do: finish pub commit}
@@ -47,7 +48,7 @@ orders:
     steps: [a_begin, a_write, a_end]
     expect: {EXPECT}
 """
-#: The Subscriber commits as the last agent: what it is asked is no COMMIT PREPARED.
+#: The Subscriber commits as the last agent, so that the request to it is no COMMIT PREPARED.
 OTHER_REQUEST = """\
 faults: [{id: lost, at: coordinator.before_commit(sub1), do: lose reply}]
 sessions:
@@ -61,7 +62,8 @@ sessions:
 orders:
   - {name: x, steps: [{fault: late}, a_begin, a_write, a_end, {fault: late}], expect: {otherwise: any, EXPECT}}
 """
-#: Bob's step waits for as long as it may; that a lock's time limit would end it is expected.
+#: Bob's step waits up to its time limit, because the order expects that a lock timeout may end the
+#: wait.
 LATE = """\
 sessions:
   alice: {node: pub, steps: [a_begin: begin, a_write: {sql: "update t set n = 1 where id = 1"}]}
@@ -100,7 +102,7 @@ orders: [{name: x, steps: [drop], expect: {EXPECT}}]
 
 @pytest.fixture(params=["postgres", "model"])
 def failures(request):
-    """Plays a file on servers or on the model and tells what is wrong."""
+    """Return a function that plays a file on servers or on the model, and returns its failures."""
 
     def play(
         text: str, *allowed: str, selection: Selection | None = None, head: str = HEAD
@@ -133,7 +135,7 @@ def test_a_fault_that_is_not_reached(failures):
 
 
 def test_faults_that_have_nothing_to_act_on(failures):
-    """They strike, and nothing comes of it: on servers and on the model alike."""
+    """Faults that strike without an effect fail the order, on servers and on the model alike."""
     head = HEAD.replace("[sub1]", "[sub1, sub2, sub3]")
     missing = {
         "branch": "the transaction has no prepared branch at pub",
@@ -168,7 +170,10 @@ def test_a_fault_that_strikes_once_of_twice(failures):
 
 
 def test_a_step_without_end_and_those_after_it(failures):
-    """Whatever else may happen: ``otherwise: any`` is about how steps end."""
+    """A step that does not end, and those after it, fail the order despite ``otherwise: any``.
+
+    That setting only allows any outcome of a step.
+    """
     assert failures(LATE) == [
         "b_write: expected ok, got no end within its time limit: it waits at pub for alice (a_write); "
         "not played after it: b_more"
@@ -185,6 +190,6 @@ def test_rows_that_are_not_compared(failures):
 
 
 def test_a_table_that_a_step_drops(failures):
-    """It is the file's mistake and none of twopc's: the rows that are shown after each step are gone."""
+    """A step that drops a table is an error of the file, since rows are shown after each step."""
     with pytest.raises(ScenarioError, match=r"a step has dropped or renamed .*does not exist"):
         failures(DROPPED, head=HEAD.replace("[sub1]", "[], distribution: none"))

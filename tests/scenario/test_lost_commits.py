@@ -1,4 +1,4 @@
-"""A client whose connection is lost at its COMMIT is never told that it is rolled back."""
+"""A client whose connection is lost at its COMMIT never gets the answer that it was rolled back."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ TAKE = "update account set balance = balance - 5 where id = 1"
 
 
 class Ends:
-    """A Publisher and a Subscriber, and wires to both."""
+    """A Publisher and a Subscriber, and proxies to both."""
 
     def __init__(self, topology: Topology, wires: dict[str, ServerWire]) -> None:
         self.topology = topology
         self.wires = wires
 
     def open(self, kind: type[PublisherSession], node: str, **options: Any) -> PublisherSession:
-        """A scenario's session of a kind, through the wire to its node."""
+        """Return a scenario's session of a kind, which connects through the proxy to its node."""
         wire = self.wires[node]
 
         class Through(kind):  # type: ignore[misc, valid-type] # whichever it is
@@ -43,12 +43,12 @@ class Ends:
         return made
 
     async def balance(self) -> int:
-        """At the Publisher."""
+        """Return the account's balance at the Publisher."""
         ((balance,),) = await self.topology.execute("pub", "select balance from account")
         return int(balance)
 
     async def until(self, condition: Callable[[], Awaitable[Any]], what: str) -> None:
-        """Wait until it holds; the event loop goes on."""
+        """Wait until the condition holds, without blocking the event loop."""
         loop = asyncio.get_running_loop()
         end = loop.time() + 60
         while not await condition():
@@ -56,13 +56,13 @@ class Ends:
 
 
 async def lose(_: str) -> Fate:
-    """Whoever waits for this answer never gets it."""
+    """Discard an answer, so that the client never gets it."""
     return "lose"
 
 
 @pytest.fixture
 async def ends(make_topology: MakeTopology) -> AsyncIterator[Ends]:
-    """An account; any client may write at ``sub1``."""
+    """A topology with an account, with any client allowed at ``sub1``."""
     topology = await make_topology(subscribers=("sub1",))
     await topology.execute("pub", "create table account (id int primary key, balance int)")
     await topology.execute("pub", "insert into account values (1, 100)")
@@ -78,7 +78,10 @@ async def ends(make_topology: MakeTopology) -> AsyncIterator[Ends]:
 
 
 async def test_at_the_publisher(ends: Ends) -> None:
-    """Committed or not, it is in doubt; what was lost before COMMIT, or had failed, is rolled back."""
+    """A transaction whose connection is lost at COMMIT is in doubt, whether or not it committed.
+
+    If the connection was lost before COMMIT, or a statement had failed, it is rolled back.
+    """
     office, wire = ends.open(PublisherSession, "pub"), ends.wires["pub"]
     await office.begin("read committed")
     await office.execute(TAKE, {})
@@ -111,7 +114,10 @@ async def test_at_the_publisher(ends: Ends) -> None:
 
 
 async def test_plain_everywhere(ends: Ends) -> None:
-    """Also in a script, and in a statement that is a transaction by itself; not in a transaction's midst."""
+    """In plain sessions a COMMIT in a script, or a statement by itself, may be in doubt, too.
+
+    Within a transaction, a lost statement means that the transaction is rolled back.
+    """
     clerk = ends.open(PlainPostgresSession, "pub", as_administrator=False)
     wire = ends.wires["pub"]
     wire.watch(b"balance - 5", lose)
@@ -135,7 +141,7 @@ async def test_plain_everywhere(ends: Ends) -> None:
 
 
 async def test_any_client(ends: Ends) -> None:
-    """The resolver finishes what was decided, whoever was told of it."""
+    """The resolver finishes a decided branch even if the client has not got the answer."""
     alice, wire = ends.open(AnyClientSession, "sub1"), ends.wires["sub1"]
     await alice.begin("read committed")
     await alice.execute(TAKE, {})
@@ -157,7 +163,10 @@ async def test_any_client(ends: Ends) -> None:
 
 
 async def test_a_look_that_fails_after_the_commit_changes_nothing(ends: Ends) -> None:
-    """The Subscriber's commit has decided: that nobody sees any more what the Publisher does is no matter."""
+    """A failed query for the Publisher's branch after the commit does not change the outcome.
+
+    The Subscriber's commit is the decision.
+    """
     topology = ends.topology
     await topology.any_client.stop()
     alice = ends.open(AnyClientSession, "sub1")
@@ -236,12 +245,12 @@ orders:
 
 
 async def test_a_node_that_ends_its_sessions(play: Callable[..., Awaitable[Any]]) -> None:
-    """No kind of session knows before it asks."""
+    """Each kind of session that its node has ended is in doubt at COMMIT, when it notices that."""
     found = await play(CUT, head="")
     assert found.failures == []
 
 
 def test_a_node_that_ends_its_sessions_in_the_model() -> None:
-    """The same."""
+    """In the model, sessions are in doubt as on servers."""
     verdict, _ = on_model(parse(CUT, "test.twopc.yaml"))
     assert [failure.message for order in verdict.orders for failure in order.failures] == []

@@ -1,4 +1,4 @@
-"""A scenario once for each cell of its matrix."""
+"""Tests of matrices: a scenario is loaded once for each cell."""
 
 from __future__ import annotations
 
@@ -108,12 +108,15 @@ def test_what_is_wrong_in_every_cell_is_said_once():
 
 
 def test_twelve_cells_cost_less_than_three_files(tmp_path):
-    """The file is read once; counted in calls, since a busy machine has no other measure."""
+    """Twelve cells need fewer calls than three files, since the file is read once.
+
+    Calls are counted, because times depend on how busy the machine is.
+    """
 
     def calls(cells, text):
         path = tmp_path / f"{cells}.twopc.yaml"
         path.write_text(f"{FILE}matrix: {{{text}}}\n", encoding="utf-8")
-        examine(path)  # what is done once in a process
+        examine(path)  # work that each process does only once
         profile = cProfile.Profile()
         _, loaded = profile.runcall(examine, path)
         assert len(loaded.cells) == cells

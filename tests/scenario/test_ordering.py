@@ -1,4 +1,4 @@
-"""Orders are counted, told by rank and listed alike, as trying all permutations does."""
+"""Counts, ranks and lists of orders agree with those of all permutations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LETTERS = "abcd"
 
 @st.composite
 def constraints(draw, steps_max=4):
-    """Up to four sessions of a few steps, and constraints that may well contradict each other."""
+    """Draw up to four sessions of a few steps, and constraints that may contradict each other."""
     lengths = draw(st.lists(st.integers(0, steps_max), min_size=1, max_size=4))
     while sum(lengths) > 7:
         lengths = lengths[:-1] if len(lengths) > 1 else [7]
@@ -36,7 +36,7 @@ def constraints(draw, steps_max=4):
 
 
 def brute(sessions, before, together):
-    """All orders, from all permutations."""
+    """Yield all orders, by trying all permutations."""
     steps = [step for session in sessions for step in session]
     for order in itertools.permutations(steps):
         at = {step: place for place, step in enumerate(order)}
@@ -95,7 +95,10 @@ def test_far_more_than_could_be_listed():
 
 
 def test_sessions_that_nothing_binds_are_counted_at_once():
-    """Nine sessions of nine steps would be ten to the ninth places; two of them are bound."""
+    """Sessions without constraints are counted without enumerating their orders.
+
+    Nine sessions of nine steps would have ten to the ninth states; a constraint binds two of them.
+    """
     sessions = [[f"{name}{n}" for n in range(9)] for name in "abcdefghi"]
     free = math.factorial(81) // math.factorial(9) ** 9
     assert Space(sessions).count == free

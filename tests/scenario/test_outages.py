@@ -1,4 +1,4 @@
-"""A node that refuses everybody for a while."""
+"""Tests of a node that refuses all connections for a while."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ tables:
 
 
 async def test_the_publisher_is_away(play):
-    """A write at a Subscriber is refused, nothing is queued, and the next one goes through."""
+    """A write during the Publisher's outage is refused, not queued; the next one succeeds."""
     played = await play(
         """
 sessions:
@@ -42,7 +42,7 @@ orders:
 
 
 async def test_it_goes_away_in_the_middle(play):
-    """A transaction that has sent something already is over; everybody is back before the end is judged."""
+    """An outage ends transactions with changes; nodes are back before the order is judged."""
     played = await play(
         """
 sessions:
@@ -72,7 +72,7 @@ orders:
 
 
 async def test_a_subscriber_is_away(play):
-    """The other one gets everything; a sync of this one fails, and the last one succeeds."""
+    """During a Subscriber's outage only its own sync fails; its last sync succeeds."""
     played = await play(
         """
 sessions:

@@ -1,4 +1,4 @@
-"""Routines with every kind of parameter, on real servers and in the model: the same comes back and arrives."""
+"""Routines with every kind of parameter return and deliver the same on servers and in the model."""
 
 from __future__ import annotations
 
@@ -79,13 +79,13 @@ orders:
 
 
 async def test_on_servers(play: Callable[..., Awaitable[Any]]) -> None:
-    """Output parameters come back, defaults and arrays travel."""
+    """On servers, output parameters are returned, and defaults and arrays are replicated."""
     played = await play(FILE, head="")
     assert played.failures == []
 
 
 def test_in_the_model() -> None:
-    """The same."""
+    """In the model, the results are those of servers."""
     verdict, _ = on_model(parse(FILE, "test.twopc.yaml"))
     assert [failure.message for order in verdict.orders for failure in order.failures] == []
 
@@ -104,6 +104,6 @@ def test_in_the_model() -> None:
     ],
 )
 def test_what_the_model_does_not_know(text: str, what: str) -> None:
-    """It is said by name."""
+    """What the model does not support is refused by name."""
     with pytest.raises(UnsupportedError, match=what):
         make_node(SimpyKernel()).define(text)

@@ -1,4 +1,4 @@
-"""Plain sessions: scripts, transaction control, notices, and branches prepared by hand."""
+"""Tests of plain sessions: scripts, transaction control, notices, manually prepared branches."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ orders:
         head=ALONE,
     )
     assert played.failures == []
-    assert played.of("setup") == []  # a statement without rows has nothing to show
+    assert played.of("setup") == []  # a statement without rows has no record
     shown = [result["rows"] for each in played.of("teardown") for result in each.data["results"]]
     assert shown == [[["1"]], [["1"]]]
 
 
 async def test_what_scripts_leave_behind(play):
-    """What is open at the end is rolled back; what a script has prepared is gone with the scenario."""
+    """A transaction open at the end is rolled back; a prepared one is removed with the scenario."""
     played = await play(
         """
 sessions:
@@ -107,7 +107,7 @@ orders:
 
 
 async def test_a_notice_stands_behind_the_end_of_its_step(play):
-    """However long the step goes on after it, and however often it is looked at."""
+    """A notice is recorded after the end of its step, however late and however often polled."""
     played = await play(
         """
 sessions:

@@ -1,4 +1,4 @@
-"""The runner on another stage, in another time; and where a case stands between two items."""
+"""Tests of the player on a toy stage in virtual time, and of a case's state between two items."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def case_of(orders, which=0):
 
 
 def test_a_case_in_virtual_time():
-    """The history has the loop's time; minutes there are milliseconds here."""
+    """The history has the event loop's virtual time, in which minutes take milliseconds."""
 
     async def play():
         history = History()
@@ -47,7 +47,7 @@ def test_a_case_in_virtual_time():
     assert [f.message for order in verdict.orders for f in order.failures] == []
     ends = {record.step: record.t_us / 1e6 for record in history.records if record.kind == "ok"}
     assert ends["a2"] == pytest.approx(TOOK_S, abs=0.1)
-    assert ends["b2"] == pytest.approx(3 * TOOK_S, abs=0.1)  # it waited while a3 took its time
+    assert ends["b2"] == pytest.approx(3 * TOOK_S, abs=0.1)  # it waited while a3 was running
     assert verdict.orders[0].elapsed_us / 1e6 == pytest.approx(4 * TOOK_S, abs=0.5)
 
 
@@ -114,7 +114,7 @@ def test_an_infeasible_case_ends_where_it_cannot_go_on():
     assert learned.behaviour == ""
     (told,) = [record for record in records if record.kind == "infeasible"]
     assert told.message == "b cannot go on: b2 waits at pub for a (a2)"
-    assert stage.happened == []  # nothing is delivered for nobody
+    assert stage.happened == []  # nothing is delivered after an infeasible case
 
 
 def test_faults_are_armed_and_told():

@@ -1,4 +1,4 @@
-"""The page about published routines shows what is printed, and speaks of what there is."""
+"""Tests of the page about published routines: it shows what is printed, and names what exists."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHOWN = re.findall(r"```\n( +.*?)```", PAGE, re.DOTALL)
 @pytest.mark.parametrize("number", range(2))
 def test_timelines_are_those_of_a_run(number, monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
-    monkeypatch.setenv("COLUMNS", "100")  # as wide as those in the page
+    monkeypatch.setenv("COLUMNS", "100")  # the width of those in the page
     command = re.findall(r'"[^"]*"|\S+', COMMANDS[number])
     printed = CliRunner().invoke(app, [each.strip('"') for each in command]).stdout
     lines = [line.rstrip() for line in printed.splitlines()]

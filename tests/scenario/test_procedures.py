@@ -1,4 +1,4 @@
-"""Published routines in scenarios: what is counted, what must differ, who may write, and what calls in calls come to."""
+"""Tests of published routines in scenarios: counts, expected differences, rights, nested calls."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ orders:
 
 
 def told(order: str) -> list[str]:
-    """What is wrong with an order, in words."""
+    """Return the messages of an order's failures."""
     verdict, _ = play(loaded(f"{FILE}  - {order}\n"))
     return [failure.message for each in verdict.orders for failure in each.failures]
 
@@ -71,7 +71,7 @@ def test_what_must_differ_must_differ() -> None:
 
 
 def test_what_differs_must_be_said() -> None:
-    """Somebody changes the copy; exactly that table is meant."""
+    """`diverged` must name every table whose copy differs, and no other."""
     drift = FILE.replace(
         "update: read only}", "update: read only, sql: update account set balance = 7 where id = 1}"
     )
@@ -90,14 +90,14 @@ def test_what_differs_must_be_said() -> None:
 @pytest.mark.parametrize(
     ("steps", "calls", "rows"),
     [
-        ("begins, twice, ends", 1, 0),  # the outer call stands for those in it
+        ("begins, twice, ends", 1, 0),  # the outer call stands for the inner ones
         ("begins, adds, twice, ends", 2, 0),
         (
             "begins, adds, save, much, back, ends",
             1,
             0,
-        ),  # what failed, and was taken back, is not there
-        ("begins, adds, temp, twice, ends", 1, 4),  # the body may mean a temporary table
+        ),  # the failed call was rolled back
+        ("begins, adds, temp, twice, ends", 1, 4),  # the body may refer to a temporary table
     ],
 )
 def test_calls_in_calls_and_savepoints(steps: str, calls: int, rows: int) -> None:
@@ -112,6 +112,6 @@ def test_only_agents_write() -> None:
 
 
 def test_calls_around_a_new_copy() -> None:
-    """What the copy has is not called again; what comes after it is."""
+    """Calls that a new copy includes are not repeated there; later calls are delivered."""
     order = "{name: o, steps: [adds, anew, twice, sync], expect: {tables: {account: {everywhere: [{id: 1, balance: 121}, {id: 2, balance: 221}]}}}}"
     assert told(order) == []

@@ -1,4 +1,4 @@
-"""Each protection by itself: with it the wrong does not come through, without it it does."""
+"""Tests of each protection: an anomaly is prevented with it, and occurs without it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from twopc.sim.topology import Topology
 from twopc.sim.topology.nodes import fresh_name
 from twopc.sim.topology.protections import SUPPORTED, switch_off
 
-#: A key of two columns, a unique one, and names that need quoting: what is replaced must still be found.
+#: A composite key, a unique column, and names that need quoting: the code to be replaced must still
+#: be found.
 TABLES = (
     "create table account (id int primary key, balance int)",
     "insert into account values (1, 100), (2, 100)",
@@ -35,7 +36,7 @@ async def topology_without(server, *off):
 
 
 async def rows(topology, node, table="account"):
-    """Its rows by key, without versions."""
+    """Return a table's rows by key, without row versions."""
     found = await topology.execute(
         node, f"select (to_jsonb(t) - 'msrepl_tran_version') from \"{table}\" t order by 1"
     )
@@ -43,7 +44,7 @@ async def rows(topology, node, table="account"):
 
 
 async def stale(topology, statement):
-    """Somebody changes a row at the first Subscriber; `statement` comes from the second one's old copy."""
+    """Change rows at the first Subscriber; then run `statement` on the second one's stale copy."""
     await topology.run("sub1", "update account set balance = 90 where id = 1")
     await topology.run("sub1", """update "Line and More" set "not" = 'z'""")
     await topology.run("sub2", statement)
@@ -67,7 +68,7 @@ async def test_version_check(server, statement, table, row):
         await stale(topology, statement)
         found = await rows(topology, "pub", table)
         assert [each for each in found if 1 in each.values()] == ([row] if row else [])
-        await topology.run("sub1", "insert into account values (3, 3)")  # everything else goes on
+        await topology.run("sub1", "insert into account values (3, 3)")  # other statements work
         await topology.run("sub2", "delete from account where id = 2")
 
 
@@ -90,14 +91,14 @@ async def test_marker(server, statement):
         }
     async with topology_without(server, "marker") as topology:
         await topology.run("sub1", statement)
-        if statement.startswith("update"):  # it comes back, and does no harm
+        if statement.startswith("update"):  # the echo has no effect
             await topology.sync()
             found = await topology.inspect.take_deliveries()
             assert {(each.subscriber, each.origin, each.suppressed) for each in found} == {
                 ("sub1", "", False),
                 ("sub2", "", False),
             }
-        else:  # its row is there, or gone, already
+        else:  # the echo inserts an existing row, or deletes a missing one
             with pytest.raises(DeliveryError):
                 await topology.sync()
 

@@ -1,4 +1,4 @@
-"""One order of each class is told, no class is told twice and none is left out."""
+"""Tests of reduction: of each class exactly one order is returned."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twopc.sim.scenario.ordering.reduce import Classes
 
 @st.composite
 def related(draw):
-    """Constraints and which steps of different sessions depend on each other."""
+    """Draw constraints, and which steps of different sessions depend on each other."""
     sessions, before, together = draw(constraints(steps_max=3))
     steps = [step for session in sessions for step in session]
     pairs = list(itertools.combinations(steps, 2))
@@ -25,7 +25,7 @@ def related(draw):
 
 
 def connected(orders, dependent):
-    """The classes of `orders`, by trying every swap of neighbours that do not depend on each other."""
+    """Yield the classes of `orders`, by trying every swap of adjacent independent steps."""
     left = set(orders)
     while left:
         found, todo = set(), [left.pop()]
@@ -83,7 +83,7 @@ def test_constraints_split_no_class(given_):
 
 
 def test_what_is_known_of_a_beginning():
-    """Beginnings of the same steps that differ in independent ones only are told to be the same."""
+    """Prefixes that differ only in the order of independent steps are recognised as the same."""
     writes = {"a_write", "a_end", "b_write", "b_end"}
     classes = Classes(Space(WORKED, BEFORE), lambda a, b: {a, b} <= writes, BEFORE)
     one = (*WORKED[0][:2], *WORKED[1][:2], "a_write", *WORKED[1][2:])

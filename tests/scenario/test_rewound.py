@@ -1,4 +1,4 @@
-"""Topologies that are rewound between cases: nothing of one case is seen in the next."""
+"""Tests of topologies that are rewound between cases: nothing of a case is visible in the next."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ sessions:
 
 
 async def played(server, text, *, repeat=1, **options):
-    """Verdicts and behaviours by case, and the databases that each was played in."""
+    """Return the behaviour of each case, and the databases in which each was played."""
     history = History()
     async with PostgresTheatre(server=server, **options) as theatre:
         verdict = await run(parse(text), theatre, history, selection=Selection(repeat=repeat))
@@ -71,7 +71,7 @@ orders:
 
 
 async def test_nothing_is_left_on_a_server_that_stays(server):
-    """Neither of a topology that was kept for the next case, nor of one that nobody could use any more."""
+    """A server that stays keeps no database, neither of a kept topology nor of an unusable one."""
     text = HEAD + SESSIONS + "orders: [{name: one, steps: [o_make]}, {name: two, steps: [write]}]"
     async with await psycopg.AsyncConnection.connect(
         server.superuser_dsn("postgres")
@@ -96,7 +96,10 @@ orders:
 
 
 async def test_a_twin_s_topology_is_nobody_elses(server):
-    """It is one that was used before, and without a protection from then on; others have all of them."""
+    """A twin may take a topology that was used before, without its protection from then on.
+
+    Other cases have topologies with all protections.
+    """
     text = HEAD + SESSIONS + """\
 orders:
   - name: alice writes

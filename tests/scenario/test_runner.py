@@ -1,4 +1,4 @@
-"""The launch rule and what follows from it, with plain transactions at the Publisher."""
+"""Tests of the launch rule and its consequences, with plain transactions at the Publisher."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ orders:
         "lock": "a row of t",
     }  # fmt: skip
     assert [record.step for record in played.of("queued")] == ["b_end"]
-    # the one that was waited for goes on before the one that waited
+    # the holder's session continues before the waiting one
     order = [(r.kind, r.step) for r in played.records if r.kind in ("invoke", "ok", "unblocked")]
     assert order.index(("invoke", "a_end")) < order.index(("unblocked", "b_one"))
     assert order.index(("ok", "b_one")) < order.index(("invoke", "b_end"))
 
 
 class Looks(History):
-    """A history that knows when was looked at the wait graph, and who was seen waiting."""
+    """A history that also records each look at the wait graph, and the sessions seen waiting."""
 
     def __init__(self):
         super().__init__()
@@ -75,7 +75,11 @@ class Looks(History):
 
 
 async def test_a_wait_is_told_at_the_second_look_that_shows_it(play, monkeypatch):
-    """And a look is every few milliseconds: blocked is blocked within 20 ms and two looks' own time."""
+    """A wait is recorded at the second look that shows it.
+
+    Looks are a few milliseconds apart: a wait is recorded within 20 ms and the duration of two
+    looks.
+    """
     history = Looks()
     look = PostgresStage.waits
 
@@ -118,13 +122,13 @@ async def test_a_deadlock_within_one_server_is_broken_by_it(play):
         TWO
         + "orders: [{name: crossing, steps: [a_begin, a_one, b_begin, b_two, a_two, b_one, a_end, b_end]}]"
     )
-    assert played.of("deadlock") == []  # not ours to break
+    assert played.of("deadlock") == []  # the server breaks it
     assert played.of("stuck") == []
-    (refused,) = played.of("rejected")  # whose turn it is, the server decides
+    (refused,) = played.of("rejected")  # the server chooses the victim
     assert refused.conflict["kind"] == "deadlock"
     assert refused.sqlstate == "40P01"
     assert sorted(r.message for r in played.of("outcome")) == ["committed", "rolled back"]
-    assert played.verdict.kind == "liveness"  # nobody said that there would be one
+    assert played.verdict.kind == "liveness"  # no deadlock was expected
 
 
 async def test_a_lock_timeout_that_is_expected_is_waited_for(play):
@@ -251,14 +255,14 @@ sessions:
   alice: {node: pub, steps: [slow: {sql: "select pg_sleep(60)", timeout: 1ms}]}
 orders: [{name: x, steps: [slow]}]
 """
-    )  # so soon that it is often cancelled before the server has begun with it
+    )  # often cancelled before the server has begun the statement
     assert played.verdict.kind == "liveness"
     assert played.failures == ["slow: expected ok, got no end within its time limit"]
     assert [r.message for r in played.of("info") if r.session] == ["cancelled: error"]
 
 
 class Intruder(History):
-    """Locks a row from outside as soon as a step has told the database's name."""
+    """A history that locks a row in a foreign session once a step has returned its database."""
 
     def __init__(self, server) -> None:
         super().__init__()
@@ -277,7 +281,7 @@ class Intruder(History):
 
 
 async def test_somebody_from_outside_holds_the_lock(play, server):
-    """Such a wait may end without us: it is shown, and waited for up to the step's time limit."""
+    """A wait for a foreign session is shown, and may last up to the step's time limit."""
     played = await play(
         """
 sessions:
@@ -330,7 +334,7 @@ async def test_what_the_server_does_not_take_has_its_place(play, table, line, me
 
 
 class Killer(History):
-    """Kills the server as soon as a step has ended."""
+    """A history that kills the server once a step has ended."""
 
     def __init__(self, server) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The JSON Schema says of every file what the models say, as far as a schema can."""
+"""The JSON Schema accepts and refuses the same files as the models, as far as a schema can."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pieces():
 
 
 def plain(value):
-    """As JSON would have it."""
+    """Return the value as JSON has it."""
     if isinstance(value, Map):
         return {key: plain(inner) for key, inner in value.items()}
     if isinstance(value, Sequence):
@@ -64,7 +64,7 @@ def test_shipped_scenarios_fit():
 
 
 def test_the_page_fits():
-    """Each piece of it stands in a definition of its own, so its keys are asked for one by one."""
+    """Every key of the page's pieces fits its property in the schema."""
     whole = SCHEMA["$defs"]["Scenario"]["properties"]
     found = []
     for piece in pieces():
@@ -75,7 +75,7 @@ def test_the_page_fits():
 
 
 def wrong():
-    """Files whose own shapes are wrong; one that extends another has only what differs."""
+    """Return the files with wrong shapes, except those that extend another and are incomplete."""
     documents = {path.name: root_of(path) for path in sorted(BAD.glob("*.twopc.yaml"))}
     return [
         name
@@ -94,7 +94,7 @@ def test_wrong_shapes_do_not_fit():
 
 
 def test_every_property_is_described():
-    """An editor shows it beside the key; a part of its own describes itself."""
+    """Every property has a description, which editors show, or refers to a definition with one."""
     bare = [
         f"{part}.{key}"
         for part, definition in SCHEMA["$defs"].items()

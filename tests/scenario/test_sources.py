@@ -1,4 +1,4 @@
-"""What a scenario takes from other files, with its places there."""
+"""Tests of what a scenario takes from other files, and of its positions there."""
 
 from __future__ import annotations
 

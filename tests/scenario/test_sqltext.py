@@ -1,4 +1,4 @@
-"""SQL tokens: parameters, tables, and what cannot be prepared."""
+"""Tests of SQL tokens: parameters, tables, and statements that prevent a prepare."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_verbs(text, said):
         ("select * from t where n is distinct from 3", "t", ""),
         ("select * from generate_series(1, 3) as g(n), t", "t", ""),
         ("update t set n = numeric(10, 2) '1'", "t", "t"),
-        ("select t from u", "t u", ""),  # a column like a table: rather too much
+        ("select t from u", "t u", ""),  # a column named like a table counts as one
         ("table t", "t", ""),
     ],
 )
@@ -214,7 +214,7 @@ def test_whatever_it_is_it_is_looked_at(words):
 
 @st.composite
 def queries(draw, depth=2):
-    """A SELECT, and the tables in it; ``v`` is none that is known."""
+    """Draw a SELECT, and the tables in it; ``v`` is not a known table."""
     sources, seen = [], set()
     for number in range(draw(st.integers(1, 2))):
         name = f"s{depth}{number}"
@@ -245,7 +245,7 @@ def queries(draw, depth=2):
 
 @st.composite
 def commands(draw):
-    """A statement, the tables in it, and those that it writes."""
+    """Draw a statement, the tables in it, and those that it writes."""
     query, seen = draw(queries())
     table = draw(st.sampled_from("ttuuv"))
     shape = draw(st.sampled_from(["select", "lock", "insert", "update", "delete", "using", "with"]))
@@ -287,5 +287,5 @@ def test_no_table_is_passed_over(command):
     ],
 )  # fmt: skip
 def test_relations(text, names):
-    """What a statement names as a table, in whatever order it is found."""
+    """All names of tables in a statement are found, in any order."""
     assert sorted(token.name for token in sqltext.relations(text)) == sorted(names)

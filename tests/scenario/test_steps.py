@@ -1,4 +1,4 @@
-"""What a step may be besides SQL: calls, roles, agents that rest."""
+"""Tests of steps other than SQL: calls, roles, and paused agents."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ orders: [{name: x, steps: [one, two, three]}]
 
 
 async def test_roles(play):
-    """A step's role is its own; the application may take those that it is a member of, and no other."""
+    """A role holds for its step only; the application may take only roles that it has."""
     played = await play(
         """
 sessions:
@@ -84,7 +84,7 @@ orders:
 
 
 async def test_roles_of_an_administrator(play):
-    """In a transaction, after one that was rolled back, and back to its own."""
+    """A role works in a transaction and after a rollback, and does not hold for the next step."""
     head = "twopc: 1\nname: test\nabout: x\ntopology: {publisher: pub, subscribers: [], distribution: none}\n"
     played = await play(
         """

@@ -1,7 +1,7 @@
-"""The shipped loads, at a small size, on real servers: whatever happens, nothing is lost and nothing in doubt.
+"""Tests of the shipped loads at a small size on servers: nothing is lost or stays in doubt.
 
-How fast a machine is decides how much gets done in a second, and who wins which race; so of that nothing is asked
-but that something was done.
+The speed of the machine decides how much is done in a second, and who wins a race. Therefore tests
+only require that something was done.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from twopc.sim.scenario.run import run
 ROOT = Path(__file__).parents[2]
 SHIPPED = sorted((ROOT / "scenarios" / "stress").glob("*.twopc.yaml"))
 SMALL = sorted((ROOT / "tests" / "workload" / "small").glob("*.yaml"))
-#: What a file may be, so that somebody reads it.
+#: Maximum number of lines of a file, for its readers.
 LINES_MAX = 60
 
 

@@ -1,4 +1,4 @@
-"""What only happens between nodes: waits through links, refusals, deadlocks that no server sees."""
+"""Tests of events between nodes: waits over links, refusals, and cycles that no server detects."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ tables:
 
 
 async def test_a_deadlock_that_no_server_sees_is_named_and_broken(play):
-    """The youngest of the ring is the victim; everybody else goes on."""
+    """The youngest session of a deadlock across servers is the victim; all others continue."""
     played = await play(
         QUARREL
         + """
@@ -144,7 +144,7 @@ orders:
 
 
 async def test_a_savepoint_outlives_a_refusal(play):
-    """What was refused is undone at both ends, and the rest of the transaction commits."""
+    """A rollback to a savepoint undoes a refused change at both nodes; the rest commits."""
     played = await play(
         """
 sessions:
@@ -188,7 +188,7 @@ async def test_a_session_that_never_ends_is_rolled_back_everywhere(play):
 
 
 async def test_what_is_expected_wrongly_fails(play):
-    """Each kind of expectation, all wrong, against a run in which all goes well."""
+    """Every kind of expectation that is wrong fails an order in which all goes well."""
     played = await play(
         QUARREL
         + """

@@ -1,4 +1,4 @@
-"""YAML 1.2 with positions."""
+"""Tests of the YAML 1.2 parser, and of its positions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_values_are_of_yaml_1_2_and_numbers_are_as_written(document):
         (("deep", 0), False, Mark(4, 5)),
         (("deep", 0, "b c"), True, Mark(4, 12)),
         (("deep", 0, "b c", 0), False, Mark(4, 20)),
-        (("deep", 0, "missing", "b c"), False, Mark(4, 19)),  # what is not there is passed over
+        (("deep", 0, "missing", "b c"), False, Mark(4, 19)),  # missing keys are skipped
         (("deep", 7), False, Mark(4, 3)),
     ],
 )
@@ -117,7 +117,7 @@ same: *rows
         (("tables", "account", "more"), False, "- id: 2\n        sql: |\n          select 1\n\n          from t"),
         (("tables", "account", "nothing"), False, ""),
         (("again", 1), False, "2"),
-        (("about", 0), False, ">\n  folded\n  text"),  # as if in a list
+        (("about", 0), False, ">\n  folded\n  text"),  # a text instead of a list
         (("same",), False, None),
         (("same", 0), False, None),
         (("tables", "order"), False, None),

@@ -1,4 +1,4 @@
-"""A twin passes where exactly the named check fails, and fails where none does, or another, or more."""
+"""Tests of twins: one passes if exactly the named check fails, and fails in all other cases."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ twin: {protections: {version_check: off}, %s}
 
 
 class Made:
-    """A twin's history in which everything is right, unless told otherwise."""
+    """A twin's history in which everything is right, unless it is changed."""
 
     def __init__(self, twin: str) -> None:
         self.loaded = parse(SCENARIO % twin)
@@ -117,7 +117,7 @@ def test_what_is_taken_out_is_not_judged(out):
 
 
 def test_what_the_order_expects_is_not_judged():
-    """Its steps, sessions, counts and rows are those of the order with the protection."""
+    """Expectations of the order are not judged, since they describe it with the protection."""
     made = Made("must_fail: converged")
     made.sub1 = [ROW]
     assert made.said() == []

@@ -1,4 +1,4 @@
-"""Who waits for whom, on real servers: locally, through a link, for a prepared branch, in a cycle."""
+"""Tests of waits on servers: local ones, over a link, for a prepared branch, and in a cycle."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOOKS_MAX = 2000
 
 
 class Watch:
-    """Looks until something is so, a bounded number of times."""
+    """Looks at the waits until a condition holds, a limited number of times."""
 
     def __init__(self, observer: Observer) -> None:
         self.observer = observer
@@ -76,7 +76,7 @@ async def test_a_local_wait_and_the_queue_behind_it(make_pair):
         assert not waits.cyclic
         c_waits = asyncio.create_task(c.execute("begin; update t set n = 3 where id = 1"))
         waits = await watch.until(lambda w: "c" in w.waits)
-        assert waits.waits["c"].on == "b"  # it stands behind b in the queue for the row
+        assert waits.waits["c"].on == "b"  # c is behind b in the queue for the row
         await a.execute("rollback")
         await b_waits
         await watch.until(lambda w: "b" not in w.waits)
@@ -108,11 +108,11 @@ async def _wait_through_the_link(pair):
         watch.clients = [client("office", "pub", office), client("app", "sub1", pair.app, gid)]
         writing = asyncio.create_task(pair.execute("update t set n = 2 where id = 1"))
         waits = await watch.until(lambda w: w.waits)
-        wait = waits.waits["app"]  # its own server only knows that it waits for its link
+        wait = waits.waits["app"]  # its own server shows only a wait for the link
         assert (wait.on, wait.node, wait.pid) == ("office", "pub", office.info.backend_pid)
         await office.execute("rollback")
         await writing
-        # and the other way round: for whoever waits, the link's process is the Subscriber's session
+        # conversely, a wait for the link's process is a wait for the Subscriber's session
         waiting = asyncio.create_task(office.execute("update t set n = 3 where id = 1"))
         waits = await watch.until(lambda w: "office" in w.waits)
         assert waits.waits["office"].on == "app"
@@ -122,7 +122,7 @@ async def _wait_through_the_link(pair):
 
 
 async def test_a_wait_for_a_prepared_branch(make_pair):
-    """`pg_blocking_pids` calls the holder 0; it is named by its gid."""
+    """`pg_blocking_pids` returns 0 for the holder; it is identified by its gid."""
     pair = await make_pair(*TABLE, publish=["t"])
     async with watching(pair.topology, "pub", "sub1") as watch, at_publisher(pair) as office:
         gid = await pair.begin()
@@ -133,7 +133,7 @@ async def test_a_wait_for_a_prepared_branch(make_pair):
         waits = await watch.until(lambda w: w.waits)
         wait = waits.waits["office"]
         assert (wait.on, wait.pid, wait.gid) == ("app", 0, f"{gid}:pub")
-        # without its session the branch still has its name
+        # without its session the branch is still identified by its gid
         waits = await watch.observer.look([client("office", "pub", office)])
         assert (waits.waits["office"].on, waits.waits["office"].gid) == ("", f"{gid}:pub")
         await pair.finish(calls)
@@ -141,7 +141,7 @@ async def test_a_wait_for_a_prepared_branch(make_pair):
 
 
 async def begun(pair, node, event, application):
-    """Wait until the server says that somebody waits, by other words than those of the wait graph."""
+    """Wait until the server shows that a session waits, by a query other than the wait graph's."""
     query = (
         "select pid from pg_stat_activity where application_name = %s and wait_event_type = %s"
         " and (wait_event_type <> 'Lock' or exists (select from pg_locks as l"
@@ -155,7 +155,7 @@ async def begun(pair, node, event, application):
 
 @pytest.mark.parametrize("kind", ["at home", "through the link", "for a prepared branch"])
 async def test_the_first_look_after_a_wait_began_names_it(make_pair, kind):
-    """Nothing is guessed from time: how soon a wait is known is how often one looks."""
+    """The first look after a wait has begun shows it: detection does not depend on elapsed time."""
     pair = await make_pair(*TABLE, publish=["t"])
     async with watching(pair.topology, "pub", "sub1") as watch, at_publisher(pair) as office:
         await office.execute("set application_name = 'office'")

@@ -1,4 +1,4 @@
-"""Load as it is written, and orders that are generated."""
+"""Tests of the notation of loads, of generated orders, and of their expectations."""
 
 from __future__ import annotations
 

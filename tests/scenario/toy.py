@@ -1,4 +1,4 @@
-"""A toy of a stage: no server, one row to a table, locks until the end of the transaction, a clock of its own."""
+"""A toy stage: no server, one row per table, locks until a transaction ends, and virtual time."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from twopc.sim.sessions.results import Result
 from twopc.sim.sessions.waits import Wait, Waits
 
 TOOK_S = 60.0
-"""How long each statement takes, in virtual time."""
+"""Duration of each statement, in virtual time."""
 
 
 class _NoWaiting(selectors.DefaultSelector):
-    """Nothing comes from outside, so nothing is waited for."""
+    """Selects without waiting, since no event comes from outside."""
 
     def select(self, timeout=None):
         return super().select(0)
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Time goes on to whatever is due next, at once."""
+    """An event loop whose time jumps to the next scheduled call."""
 
     def __init__(self):
         super().__init__(_NoWaiting())
@@ -44,7 +44,7 @@ def in_virtual_time(play):
 
 
 class ToySession:
-    """Its SQL is ``lock NAME``, or anything."""
+    """A session whose SQL is ``lock NAME``, or arbitrary."""
 
     gid = ""
     messages = ()
@@ -57,7 +57,7 @@ class ToySession:
         self._cancelled = False
 
     def collect(self) -> None:
-        """Nothing ever arrives."""
+        """Do nothing, since no message arrives."""
 
     async def begin(self, level, role=""):
         self.is_open = True
@@ -109,7 +109,7 @@ class ToySession:
 
 
 class ToyStage:
-    """See `twopc.sim.scenario.stage.Stage`; what it was asked to do stands in `happened`."""
+    """A `twopc.sim.scenario.stage.Stage`, which records in `happened` what it was asked to do."""
 
     def __init__(self):
         self.about: dict[str, str] = {}
@@ -120,7 +120,7 @@ class ToyStage:
         self._armed: list[str] = []
 
     def wake(self):
-        """Have everybody who waits look again."""
+        """Wake all waiting sessions, so that they look again."""
         self.freed.set()
         self.freed = asyncio.Event()
 
@@ -178,7 +178,7 @@ class ToyStage:
 
 
 class ToyTheatre:
-    """Makes toys."""
+    """Opens toy stages."""
 
     capabilities = Capabilities(
         name="toy",
@@ -202,7 +202,7 @@ class ToyTheatre:
 
 
 async def _passed(seconds):
-    """Let virtual time pass: nobody sets the event."""
+    """Let virtual time pass, by waiting for an event that is never set."""
     try:
         await asyncio.wait_for(asyncio.Event().wait(), seconds)
     except TimeoutError:

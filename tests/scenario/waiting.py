@@ -1,7 +1,7 @@
-"""How long waits last before they are told, in histories of runs: ``python -m tests.scenario.waiting DIR``.
+"""Report the ages of waits when they were recorded: ``python -m tests.scenario.waiting DIR``.
 
-DIR holds runs, as ``.twopc/runs``; play the catalogue on an idle machine first. Exit code 1: more than 5 %
-of the waits were told later than 20 ms after they had begun.
+DIR holds runs, as ``.twopc/runs`` does; play the catalogue on an idle machine first. Exit code 1:
+more than 5 % of the waits were recorded later than 20 ms after they had begun.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from pathlib import Path
 from twopc.sim.report.history import HistoryRecord, read
 
 LATE_US = 20_000
-"""At most so long after its beginning 95 % of all waits shall be told."""
+"""Maximum age at which 95 % of all waits must be recorded."""
 
 
 def told_after_us(records: Iterable[HistoryRecord]) -> list[int]:
-    """How old each wait was when it was told, the youngest first."""
+    """Return the age of each wait when it was recorded, in ascending order."""
     found = [
         (record.data or {}).get("seen_after_us") for record in records if record.kind == "blocked"
     ]
@@ -25,12 +25,12 @@ def told_after_us(records: Iterable[HistoryRecord]) -> list[int]:
 
 
 def percentile(values: list[int], percent: int) -> int:
-    """The smallest of sorted values that so many of them do not exceed."""
+    """Return the smallest of sorted values that `percent` % of them do not exceed."""
     return values[max(0, -(-len(values) * percent // 100) - 1)]
 
 
 def main(directory: str) -> int:
-    """Print median, 95th percentile and the longest."""
+    """Print the median, the 95th percentile and the maximum; return the exit code."""
     every = sorted(
         value
         for path in Path(directory).rglob("history.jsonl")

@@ -1,4 +1,4 @@
-"""What the examples' tests find in their databases."""
+"""The initial data of the examples' databases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same on the test's own event loop."""
+"""Tests of the till on the test's own event loop."""
 
 from __future__ import annotations
 

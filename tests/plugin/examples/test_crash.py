@@ -1,4 +1,4 @@
-"""What becomes of a payment whose coordinator dies?"""
+"""Tests of payments whose coordinator crashes, or whose answer is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Customers whose rows are changed at home and on the road, and merged."""
+"""Tests of customers whose rows are changed at several nodes, and merged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to two purchases at the same time?"""
+"""Tests of two purchases at the same time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_one_charge_is_lost(twopc, engine):
         {"a": [first.load, first.charge], "b": [second.load, second.charge]}, check=check
     )
     assert found["a0 a1 b0 b1"] == 20
-    assert found["a0 b0 a1 b1"] == 10  # the second wrote over what the first had written
+    assert found["a0 b0 a1 b1"] == 10  # the second overwrites the first
 
 
 def test_no_charge_is_lost(twopc, engine):

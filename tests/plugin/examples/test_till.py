@@ -1,4 +1,4 @@
-"""Does the till pay out more than there is?"""
+"""Tests of tills that might pay out more than there is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An ordinary application on psycopg: it reads, thinks, and writes what it thought."""
+"""An ordinary application on psycopg: it reads a balance, and later writes the new one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Three ways to make the same table, each as its application does it anyway."""
+"""Topologies whose tables are created by an application's own migrations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twopc.sim.testing import AlembicMigrations, DjangoMigrations, topology
 
 HERE = Path(__file__).parent
 os.environ["DJANGO_SETTINGS_MODULE"] = "settings"
-django.setup()  # pytest-django does so by itself
+django.setup()  # pytest-django does this itself
 
 migrated = topology(any_client=True, load=[AlembicMigrations(HERE / "alembic.ini")])
 django_shop = topology(any_client=True, load=[DjangoMigrations(folder=HERE)])

@@ -1,4 +1,4 @@
-"""An ordinary application on SQLAlchemy's ORM, awaited or not."""
+"""An ordinary application on SQLAlchemy's ORM, with and without asyncio."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 
 class Base(DeclarativeBase):
-    """Of this application."""
+    """Base class of this application's models."""
 
 
 class Account(Base):
-    """A row of `account`; its key comes from the Publisher."""
+    """A row of `account`, whose key the Publisher generates."""
 
     __tablename__ = "account"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -19,13 +19,13 @@ class Account(Base):
 
 
 def sell(engine, price):
-    """One unit of work."""
+    """Sell in one unit of work."""
     with Session(engine) as session, session.begin():
         account = session.get_one(Account, 1)
         account.balance -= price
 
 
 async def sell_async(engine, price):
-    """The same, awaited."""
+    """Sell in one transaction, with asyncio."""
     async with engine.begin() as connection:
         await connection.execute(update(Account).values(balance=Account.balance - price))

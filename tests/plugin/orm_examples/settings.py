@@ -1,4 +1,4 @@
-"""Of a small Django project."""
+"""Settings of a small Django project."""
 
 from __future__ import annotations
 

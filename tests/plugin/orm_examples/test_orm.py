@@ -1,4 +1,4 @@
-"""Applications that write at a Subscriber with their ORMs, and know nothing of us."""
+"""Tests of unmodified applications that write at a Subscriber with their ORMs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_sale_arrives(migrated, engine, price):
 def test_a_sale_is_refused(migrated, engine):
     office = migrated.session("pub")
     office.execute("update account set balance = 50")
-    office.commit()  # the store has not heard of it yet
+    office.commit()  # not yet delivered to the Subscriber
     with pytest.raises(exc.OperationalError) as caught:
         sell(engine, 10)
     assert caught.value.orig.sqlstate == "40001"
@@ -79,7 +79,7 @@ def test_django_shops_in_every_order(shop):
         try:
             pay(10)
         finally:
-            connections.close_all()  # Django has one for each thread
+            connections.close_all()  # Django has a connection for each thread
 
     def office_pays(twopc):
         office = twopc.session("pub")

@@ -1,4 +1,4 @@
-"""As `alembic init` writes it, in short."""
+"""A short form of the file that `alembic init` writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Its models."""
+"""Models of the store."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from django.db import models
 
 
 class Account(models.Model):
-    """A row of `store_account`; its key comes from the Publisher."""
+    """A row of `store_account`, whose key the Publisher generates."""
 
     balance = models.IntegerField()

@@ -1,4 +1,4 @@
-"""The table, and one row."""
+"""Create the table with one row."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ down_revision = None
 
 
 def upgrade():
-    """To this revision."""
+    """Upgrade to this revision."""
     op.create_table(
         "account",
         sa.Column("id", sa.Integer, sa.Identity(), primary_key=True),

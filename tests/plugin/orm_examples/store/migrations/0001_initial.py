@@ -1,4 +1,4 @@
-"""The table, and one row."""
+"""Create the table with one row."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from django.db import migrations, models
 
 
 def fill(apps, _):
-    """An account."""
+    """Insert an account."""
     apps.get_model("store", "Account").objects.create(balance=100)
 
 
 class Migration(migrations.Migration):
-    """The first."""
+    """The first migration."""
 
     operations = [  # noqa: RUF012
         migrations.CreateModel(

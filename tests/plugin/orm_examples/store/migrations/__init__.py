@@ -1,1 +1,1 @@
-"""Its migrations."""
+"""Migrations of the store."""
