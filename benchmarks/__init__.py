@@ -1,1 +1,1 @@
-"""Measurements; every figure is a ratio or a duration with a target."""
+"""Benchmarks; every figure is a ratio or a duration with a target."""

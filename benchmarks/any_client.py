@@ -1,14 +1,14 @@
-"""Any client against a plain local commit, and against a coordinator's transaction: ``python -m benchmarks.any_client``.
+"""Any client against a plain local commit and a coordinator's transaction: ``python -m benchmarks.any_client``.
 
 Two durable servers (fsync on), one for the Publisher and the distribution database, one for the Subscriber. Every
 round runs each contender for the same time on the same servers, in changing order; a figure is the median over the
-rounds of a ratio within a round. Each client keeps to its own rows. At the end nothing may be prepared, both ends
-must hold the same rows, and as many updates as were counted, or the run is void.
+rounds of a ratio within a round. Each client updates its own rows only. At the end nothing may be prepared, and both
+ends must hold the same rows and as many updates as were counted, or the run is void.
 
-``vs_local_1``: how much longer a one-row transaction takes than a plain local commit of the same row on the same
-server; ``lazy_vs_local_1``: the same of a client that has said ``msrepl.shipping = 'lazy'``, for which nobody has
-set a target. ``vs_coordinated_n``: transactions per second against presumed abort, n clients. ``publisher_lag_p99``: from
-the Subscriber's commit to the Publisher's, by their commit timestamps, of the last change of each row.
+``vs_local_1``: the duration of a one-row transaction over that of a plain local commit of the same row on the same
+server; ``lazy_vs_local_1``: the same for a client with ``msrepl.shipping = 'lazy'``, for which there is no target.
+``vs_coordinated_n``: transactions per second of n clients over those with presumed abort. ``publisher_lag_p99``: the
+time from the Subscriber's commit to the Publisher's, by their commit timestamps, for the last change of each row.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TARGETS = {1: 1.2, 16: 1.1}
 
 
 def by_clients(dsn: str, name: str, table: str, stack: AsyncExitStack) -> Contender:
-    """Ordinary connections, a statement a transaction."""
+    """Return a contender with ordinary connections and one statement per transaction."""
     pool: list[AsyncConnection[Any]] = []
     statement = UPDATE.replace("account", table).replace("$1", "%s")
 
@@ -59,7 +59,7 @@ def by_clients(dsn: str, name: str, table: str, stack: AsyncExitStack) -> Conten
 
 
 def coordinated(topology: Topology) -> Contender:
-    """The other way in."""
+    """Return a contender whose transactions a coordinator commits."""
 
     async def updates(clients: int) -> list[Update]:
         async def update(key: int) -> None:
@@ -72,8 +72,8 @@ def coordinated(topology: Topology) -> Contender:
 
 @contextmanager
 def resolver(topology: Topology) -> Iterator[subprocess.Popen[str]]:
-    """`twopc resolver`, a process of its own as where clients know nothing of us."""
-    words = [  # the Publisher's database is the distribution database, too
+    """Run `twopc resolver` as a separate process, as for clients that do not know of the product."""
+    words = [  # the Publisher's database is also the distribution database
         f"--node={name}={topology.node(name).dsn}"
         for name in (topology.publisher, *topology.subscribers)
     ]
@@ -90,7 +90,7 @@ def resolver(topology: Topology) -> Iterator[subprocess.Popen[str]]:
 
 
 async def check(topology: Topology, contenders: list[Contender]) -> None:
-    """The run is void unless both ends agree with each other and with what was counted."""
+    """Check that both ends agree with each other and with the updates counted; otherwise the run is void."""
     await topology.settle()
     query = "select md5(string_agg(t::text, ' ' order by id)), sum(balance) from account as t"
     there, here = await topology.execute("pub", query), await topology.execute("sub1", query)
@@ -100,14 +100,14 @@ async def check(topology: Topology, contenders: list[Contender]) -> None:
 
 
 async def lags_ms(topology: Topology) -> list[float]:
-    """How much later each row's last change was committed at the Publisher."""
+    """Return by how much later each row's last change was committed at the Publisher."""
     here = dict(await topology.execute("sub1", LAG))
     there = dict(await topology.execute("pub", LAG))
     return sorted((there[key] - at) * 1000 for key, at in here.items())
 
 
 async def contest(clients: int, rounds: int, seconds: float) -> tuple[list[Contender], list[float]]:
-    """All contenders at one number of clients, and the Publisher's lags."""
+    """Run all contenders with one number of clients; return them and the Publisher's lags."""
     async with AsyncExitStack() as stack:
         servers = {
             name: stack.enter_context(EmbeddedServer.start(durable=True, settings=SETTINGS))
@@ -143,7 +143,7 @@ async def contest(clients: int, rounds: int, seconds: float) -> tuple[list[Conte
         for seed in range(1, rounds + 1):
             for contender in next(orders):
                 await measure(contender, clients, seconds, seed)
-                # what a contender leaves to be finished is not the next one's
+                # finish what a contender has left before the next one runs
                 await topology.settle()
         await measure(contenders[1], clients, seconds, seed=rounds + 1)
         await topology.settle()
@@ -153,7 +153,7 @@ async def contest(clients: int, rounds: int, seconds: float) -> tuple[list[Conte
 
 
 def figures(contenders: list[Contender], lags: list[float], clients: int) -> list[Figure]:
-    """Ratios within rounds, and the lag."""
+    """Return the ratios within rounds, and the lag."""
     local, any_client, other, *lazy = contenders
     rounds = range(len(local.per_second))
 
@@ -211,7 +211,7 @@ def figures(contenders: list[Contender], lags: list[float], clients: int) -> lis
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=2.0, help="per contender and round")

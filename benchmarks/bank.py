@@ -1,7 +1,7 @@
-"""A bank in virtual time: clients at Subscribers, each update at both ends in one global transaction.
+"""A bank in virtual time: clients at Subscribers, with each update made at both ends in one global transaction.
 
-Everything is the model's own: coordinator, driver, machines, nodes, connections; the history is written. The link
-between the nodes is the least that there can be, so that what is measured is two-phase commit.
+Everything is the model's: coordinator, driver, machines, nodes, connections; the history is written. The link between
+the nodes is minimal, so that the benchmark measures two-phase commit.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from twopc.sim.model.values import Cause, Delay, Label, ModelTiming, RowChange, 
 from twopc.sim.model.wiring import Wiring
 
 PUBLISHER = "pub"
-#: What an account has at the beginning.
+#: Initial balance of an account.
 BALANCE = 1000
-#: Accounts of each client's Subscriber, by client: few enough that some wait for each other.
+#: Accounts of a Subscriber per client: so few that some clients wait for each other.
 ACCOUNTS = 20
 TIMING = ModelTiming(message=Delay(a=0.0002), flush=Delay(a=0.0005))
 TABLE = "create table account (id int primary key, balance int not null check (balance >= 0))"
@@ -37,48 +37,48 @@ _UPDATE, _COMMIT = json.dumps(UPDATE), json.dumps("commit")
 
 
 class Counts:
-    """What a run has cost, from its own trace."""
+    """The cost of a run, counted from the run's trace."""
 
     def __init__(self) -> None:
         self.messages = 0
         self.decisions = 0
-        """Records that were forced in the decision log."""
+        """Forced records in the decision log."""
         self.writes = 0
-        """Forced writes everywhere."""
+        """All forced writes."""
         self.transactions = 0
 
     @property
     def messages_each(self) -> float:
-        """Of a transaction."""
+        """Messages per transaction."""
         return self.messages / self.transactions
 
     @property
     def writes_each(self) -> float:
-        """Of a transaction."""
+        """Forced writes per transaction."""
         return self.writes / self.transactions
 
     def saw(self, _: str, what: Any) -> None:
-        """An effect or event of a driver."""
+        """Count an effect or event of a driver."""
         self.decisions += isinstance(what, Log) and what.forced
 
 
 class CountingKernel(SimpyKernel):
-    """Counts messages."""
+    """A kernel that counts messages."""
 
     def __init__(self, seed: int, counts: Counts) -> None:
         super().__init__(seed)
         self._counts = counts
 
     def delay(self, duration: Delay | float, label: Label) -> Any:
-        """As `SimpyKernel.delay`."""
+        """Count the delay if it is that of a message; see `SimpyKernel.delay`."""
         self._counts.messages += label.cause in (Cause.MESSAGE, Cause.REPLY)
         return super().delay(duration, label)
 
 
 class Link:
-    """What Subscribers' sessions have open at the Publisher: one connection each, opened at first use.
+    """The connections of Subscribers' sessions to the Publisher: one each, opened at first use.
 
-    It is the trigger of the Subscribers' accounts: an update here, and the same at the Publisher.
+    It is also the trigger of the Subscribers' accounts: an update here is repeated at the Publisher.
     """
 
     name = "pay"
@@ -91,7 +91,7 @@ class Link:
         self._of: dict[NodeSession, ModelConnection] = {}
 
     def fire(self, tx: Any, table: str, changes: Sequence[RowChange]) -> Steps[None]:
-        """The same at the Publisher, in one global transaction."""
+        """Make the same update at the Publisher, in one global transaction."""
         ((_, _, old, new),) = changes
         assert old is not None and new is not None
         params = {"amount": new[1] - old[1], "id": new[0]}  # type: ignore[operator] # numbers
@@ -122,7 +122,7 @@ class Link:
         yield from tx.insert("msrepl.branch_marker", row)
 
     def prepare(self, tx: Any, gid: str, _: Any, proof: str) -> Steps[int]:
-        """``call msrepl.prepare_publisher(gid, null, proof)``: how many branches are prepared there."""
+        """Perform ``call msrepl.prepare_publisher(gid, null, proof)``; return the number of branches prepared there."""
         there = self._of[tx.top.session]
         text = f"prepare transaction '{branch_gid(gid, PUBLISHER)}'"
         yield from there.execute(text)
@@ -130,13 +130,13 @@ class Link:
 
 
 class Bank:
-    """The system.
+    """The simulated system.
 
     Args:
-        nodes: how many, the Publisher among them.
-        history: where its lines are written.
-        counted: count what it costs; that costs, too.
-        timing: how long things take.
+        nodes: number of nodes, including the Publisher.
+        history: the file to which the history is written.
+        counted: count the cost of the run, which itself takes time.
+        timing: the durations of the model.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class Bank:
             for name in (PUBLISHER, *self.subscribers)
         }  # fmt: skip
         self._kept_s = 10 / clients
-        """For how long what is over is kept: whatever the number of clients, some thousand transactions."""
+        """Time for which ended transactions are kept: some thousand of them, whatever the number of clients."""
         self._accounts = ACCOUNTS * -(-clients // len(self.subscribers))
         link = Link(self)
         last = self._accounts * len(self.subscribers)
@@ -190,12 +190,12 @@ class Bank:
         self.process.spawn(self.process.keep_recovering(), "recovery")
         self._clients = clients
         self.paid = 0
-        """What clients have paid in, less what they have taken out, by what they were told."""
+        """Deposits less withdrawals of the clients, by the outcomes that were reported to them."""
         self._left = 0
         self._lines = 0
 
     def run(self, transactions: int) -> None:
-        """So many more transactions, by whichever clients come to it; until the last has ended."""
+        """Run this number of transactions, distributed over the clients, until the last one has ended."""
         self._left = transactions
         counts, forced = self.counts, self._forced()
         clients = [
@@ -210,7 +210,7 @@ class Bank:
         return self.counts.decisions + sum(node.wal.forces for node in self.nodes.values())
 
     def _trim(self) -> Steps[None]:
-        """Nobody reads these logs."""
+        """Trim the logs of the nodes at intervals, since nothing reads them."""
         label = Label(actor="bank", cause=Cause.POLL, what="trim")
         while True:
             yield self.kernel.delay(self._kept_s, label)
@@ -237,7 +237,7 @@ class Bank:
             amount = -amount
 
     def _line(self, client: int, node: str, gid: str, kind: str, sql: str, params: Any) -> None:
-        """A record of `twopc.sim.report.history`, in the order of its fields."""
+        """Write a record of `twopc.sim.report.history`, in the order of its fields."""
         said = (
             f', "params": {{"amount": {params["amount"]}, "id": {params["id"]}}}' if params else ""
         )
@@ -248,7 +248,11 @@ class Bank:
         self._lines += 1
 
     def check(self) -> None:
-        """Money is where it was paid, both ends are equal, and nothing is left. RuntimeError: the run is void"""
+        """Check that balances match the payments, that both ends are equal, and that nothing is left prepared.
+
+        Raises:
+            RuntimeError: the run is void.
+        """
         columns = ["id", "balance"]
         there = self.nodes[PUBLISHER].rows("account", columns)
         here = [

@@ -1,5 +1,6 @@
-"""A bare simpy loop, to measure against: a process per node and client, a Store per node, one timeout per message
-and forced write, and nothing else."""
+"""A bare simpy loop as a yardstick: one process per node and client, one Store per node, one timeout per message
+and forced write, and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +14,11 @@ FLUSH_S = 0.0005
 
 
 class BareLoop:
-    """As many clients, nodes, messages and forced writes as a run of the model had.
+    """A loop with the numbers of clients, nodes, messages and forced writes of a run of the model.
 
     Args:
-        messages: of a transaction, there and back; they go to the nodes in turn.
-        writes: forced, of a transaction; each delays the answer to a message.
+        messages: messages per transaction, in both directions; they go to the nodes in turn.
+        writes: forced writes per transaction; each delays the answer to a message.
     """
 
     def __init__(self, *, clients: int, nodes: int, messages: int, writes: int) -> None:
@@ -31,7 +32,7 @@ class BareLoop:
             self._env.process(self._node(store))
 
     def run(self, transactions: int) -> None:
-        """So many more transactions."""
+        """Run this number of transactions."""
         self._left = transactions
         running = [self._env.process(self._client(number)) for number in range(self._clients)]
         self._env.run(self._env.all_of(running))

@@ -1,16 +1,16 @@
 """Distribution against PostgreSQL's own logical replication: ``python -m benchmarks.distribution``.
 
-One durable server for the Publisher, with the distribution database, and one for all Subscribers; both
-contenders on both. Each has its own copy of the same tables (`benchmarks.loads`): ours is published with
-procedures, an exact call per row wherever the load is not one transaction of 500,000 rows; native has default
-replica identity. Both apply with ``synchronous_commit = off``, native by its default.
+One durable server for the Publisher, with the distribution database, and one for all Subscribers; both contenders
+use both. Each has its own copy of the same tables (`benchmarks.loads`): ours are published with procedures, with one
+call per row unless the load is one transaction of 500,000 rows; native's have default replica identity. Both apply
+with ``synchronous_commit = off``, native by its default.
 
-A figure is a ratio of rates. Per round and contender: all processes of the contender are stopped (SIGSTOP), a
-backlog is made at the Publisher, the processes go on, and the time is taken until the last change is
-visible at every Subscriber. The order changes from round to round. At the end every Subscriber must hold
-what the Publisher holds, for both, or the run is void.
+A figure is a ratio of rates. In each round, for each contender, all its processes are stopped (SIGSTOP), a backlog is
+made at the Publisher, the processes continue, and the time is measured until the last change is visible at every
+Subscriber. The order changes from round to round. At the end every Subscriber must hold the Publisher's rows, for
+both contenders, or the run is void.
 
-Latency is that of ours alone: commit timestamps of the same row at both ends, 200 transactions a second.
+Latency is measured for ours only: commit timestamps of the same row at both ends, at 200 transactions per second.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from twopc.server import EmbeddedServer
 
 SETTINGS = {
     "track_commit_timestamp": "on",
-    "max_wal_size": "4GB",  # no checkpoint in the middle of a measurement
-    "wal_sender_timeout": "0",  # a stopped process is not a dead one
+    "max_wal_size": "4GB",  # no checkpoint during a measurement
+    "wal_sender_timeout": "0",  # a stopped process must not count as dead
     "autovacuum": "off",
 }
-#: name: (load, Subscribers, target)
+#: Load, number of Subscribers and target of each figure.
 FIGURES = {
     "one_row_1": ("one_row", 1, 1.5),
     "one_row_4": ("one_row", 4, 2.2),
@@ -50,7 +50,7 @@ LATENCY = {"latency_p50": (0.50, 3.0), "latency_p99": (0.99, 10.0)}
 
 
 class Pipeline(Protocol):
-    """What carries changes; held while a backlog is made."""
+    """A pipeline that replicates changes; it is stopped while a backlog is made."""
 
     def settings(self) -> dict[str, object]: ...
     def hold(self) -> None: ...
@@ -64,12 +64,12 @@ class Contender:
     prefix: str
     pipeline: Pipeline
     rates: dict[str, list[float]] = field(default_factory=dict)
-    """Changes per second, by load."""
+    """Changes per second in each round, by load."""
     ends: int = 0
 
 
 class Arena:
-    """Both servers, and both contenders on them."""
+    """Both servers, with both contenders."""
 
     def __init__(self, subscribers: int) -> None:
         self.names = [f"sub{n}" for n in range(1, subscribers + 1)]
@@ -118,21 +118,21 @@ class Arena:
         self.publisher.execute(f"update {contender.prefix}_end set n = {contender.ends}".encode())
 
     def arrived(self, contender: Contender) -> bool:
-        """The end mark is at every Subscriber."""
+        """Return whether the end mark is at every Subscriber."""
         query = f"select n from {contender.prefix}_end".encode()
         return all(
             s.execute(query).fetchone() == (contender.ends,) for s in self.subscribers.values()
         )
 
     def catch_up(self) -> None:
-        """Let both come to the end."""
+        """Wait until both contenders have delivered everything."""
         for contender in self.contenders:
             self.mark(contender)
         for contender in self.contenders:
             wait(lambda c=contender: self.arrived(c), f"{contender.prefix} to catch up")
 
     def play(self, contender: Contender, load: Load) -> None:
-        """One backlog of one contender, measured."""
+        """Measure one backlog of one contender."""
         if load.before:
             self.publisher.execute(load.before.format(p=contender.prefix).encode())
         self.catch_up()
@@ -146,7 +146,7 @@ class Arena:
         contender.rates.setdefault(load.name, []).append(load.changes / seconds)
 
     def check(self) -> None:
-        """The run is void unless every Subscriber holds what the Publisher holds."""
+        """Check that every Subscriber holds the Publisher's rows; otherwise the run is void."""
         self.catch_up()
         for contender in self.contenders:
             for table in tables(contender.prefix):
@@ -160,7 +160,7 @@ class Arena:
                         raise SystemExit(f"VOID: {table} is {there} at pub and {here} at {name}")
 
     def latencies_ms(self, seconds: float, per_second: int) -> list[float]:
-        """Commit to commit, of single-row transactions at an even pace."""
+        """Return the times from commit to commit of single-row transactions at an even rate."""
         self.catch_up()
         first = 10_000_000
         began = time.perf_counter()
@@ -183,13 +183,13 @@ class Arena:
 async def contest(
     subscribers: int, loads: Sequence[str], rounds: int, *, latency_s: float
 ) -> tuple[dict[str, Contender], list[float]]:
-    """All loads at one number of Subscribers."""
+    """Run all loads with one number of Subscribers."""
     async with Arena(subscribers).open() as arena:
         for number in range(rounds + 1):
             for name in loads:
                 for contender in arena.contenders[:: 1 if number % 2 else -1]:
                     await asyncio.to_thread(arena.play, contender, LOADS[name])
-            if number == 0:  # to warm up
+            if number == 0:  # warm-up
                 for contender in arena.contenders:
                     contender.rates.clear()
         latencies = await asyncio.to_thread(arena.latencies_ms, latency_s, 200) if latency_s else []
@@ -202,7 +202,7 @@ async def contest(
 def figures_of(
     subscribers: int, contenders: dict[str, Contender], wanted: Sequence[str]
 ) -> list[Figure]:
-    """Ratios by round."""
+    """Return the figures: ratios within each round."""
     made = []
     for name in wanted:
         load, count, target = FIGURES[name]
@@ -230,7 +230,7 @@ def figures_of(
 
 
 async def main() -> None:
-    """Measure and print."""
+    """Measure, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", nargs="*", default=[], metavar="FIGURE")

@@ -1,11 +1,11 @@
-"""How quickly the explorer answers: ``python -m benchmarks.explore``.
+"""Response times of the explorer: ``python -m benchmarks.explore``.
 
-``replay_p95`` is the time in ms from a step that was moved to the new picture's data, over HTTP, at the 95th percentile:
-of every shipped scenario with an order of at most 20 steps, each step of that order is moved one place on, and the
-order is played. ``open_s`` is the time from the command to the first picture's data, with warm caches. ``all_orders``
-is the time in s for all orders of the lost update, on the model.
+``replay_p95`` is the 95th percentile of the time in ms from moving a step to the data of the new picture, over HTTP:
+for every shipped scenario with an order of at most 20 steps, each step of that order is moved one place on, and the
+order is played. ``open_s`` is the time in s from the command to the data of the first picture, with warm caches.
+``all_orders`` is the time in s for all orders of the lost update, on the model.
 
-A run is void if a play is refused, or if the counts of all orders are not those of `twopc run`.
+A run is void if a request to play is refused, or if the counts of all orders differ from those of `twopc run`.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from benchmarks.figures import Figure, median, report, spread
 
 STEPS_MAX = 20
 LOST_UPDATE = "immediate/lost_update.twopc.yaml"
-#: Orders of its steps, whatever comes of them.
+#: Number of orders of its steps, whatever their outcome.
 LOST_UPDATE_ORDERS = 70
 _WAIT_S = 120
 
 
 class Link:
-    """A server, by its link."""
+    """A client of the server that a link names."""
 
     def __init__(self, link: str) -> None:
         host = link.split("/")[2]
@@ -40,7 +40,11 @@ class Link:
         self._connection = http.client.HTTPConnection(host, timeout=_WAIT_S)
 
     def ask(self, method: str, path: str, body: Any = None) -> bytes:
-        """RuntimeError: it is refused."""
+        """Return the content of an answer.
+
+        Raises:
+            RuntimeError: the request is refused.
+        """
         headers = {"X-Twopc-Token": self._token, "Content-Type": "application/json"}
         raw = None if body is None else json.dumps(body)
         self._connection.request(method, path, raw, headers)
@@ -51,17 +55,17 @@ class Link:
         return content
 
     def json(self, method: str, path: str, body: Any = None) -> Any:
-        """The same, as values."""
+        """Return the content of an answer in JSON as values."""
         return json.loads(self.ask(method, path, body))
 
     def close(self) -> None:
-        """Nothing more is asked."""
+        """Close the connection."""
         self._connection.close()
 
 
 @contextmanager
 def serving() -> Iterator[Link]:
-    """The installed scenarios, served until the end of the block."""
+    """Serve the installed scenarios until the end of the block."""
     command = [sys.executable, "-m", "twopc.sim", "explore", "--no-open"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -75,7 +79,7 @@ def serving() -> Iterator[Link]:
 
 
 def opened() -> float:
-    """Seconds from the command to the first picture's data."""
+    """Return the seconds from the command to the data of the first picture."""
     began = time.perf_counter()
     with serving() as link:
         link.ask("GET", "/")
@@ -87,14 +91,14 @@ def opened() -> float:
 
 
 def moves(order: list[Any]) -> Iterator[list[Any]]:
-    """The order, and with each of its entries one place on."""
+    """Yield the order, and the order with each of its entries moved one place on."""
     yield order
     for at in range(len(order) - 1):
         yield [*order[:at], order[at + 1], order[at], *order[at + 2 :]]
 
 
 def replays(link: Link) -> dict[str, list[float]]:
-    """By scenario, the ms of each play."""
+    """Return the duration of each play in ms, by scenario."""
     results: dict[str, list[float]] = {}
     for file in link.json("GET", "/api/files?checked=1")["files"]:
         if file["why_not"] or file["error"]:
@@ -114,7 +118,11 @@ def replays(link: Link) -> dict[str, list[float]]:
 
 
 def all_orders(link: Link) -> float:
-    """Seconds; RuntimeError: they are not as many as there are."""
+    """Return the seconds that all orders take.
+
+    Raises:
+        RuntimeError: there are not as many orders as expected.
+    """
     began = time.perf_counter()
     raw = link.ask("POST", "/api/orders", {"path": LOST_UPDATE}).decode()
     took = time.perf_counter() - began
@@ -129,13 +137,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     rounds = parser.parse_args().rounds
-    opened()  # compiles, and fills the caches
+    opened()  # compile, and fill the caches
     opens = [opened() for _ in range(rounds)]
     p95s: list[float] = []
     orders: list[float] = []
     worst: dict[str, float] = {}
     with serving() as link:
-        replays(link)  # reads every file once
+        replays(link)  # read every file once
         for _ in range(rounds):
             times = replays(link)
             every = [each for of in times.values() for each in of]

@@ -1,4 +1,4 @@
-"""How every benchmark reports: a table for people, then one line of JSON per figure."""
+"""The report of a benchmark: a table for readers, then one line of JSON per figure."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ class Figure:
     value: float
     unit: str
     target: float | None
-    """None: it is only told."""
+    """None: the value is reported without a target."""
     better: str
     """``higher`` or ``lower``."""
     detail: dict[str, Any] = field(default_factory=dict)
 
     @property
     def met(self) -> bool:
-        """Whether the target is reached; where there is none, it is."""
+        """Whether the target is reached; True if there is none."""
         if self.target is None:
             return True
         return self.value >= self.target if self.better == "higher" else self.value <= self.target
 
 
 def report(title: str, figures: Sequence[Figure]) -> None:
-    """Print the table, then the lines."""
+    """Print the table, then the lines of JSON."""
     table = Table(title=f"{title} ({os.cpu_count()} cores)", title_justify="left")
     for heading in ("figure", "value", "target", "", "detail"):
         table.add_column(heading)
@@ -65,10 +65,10 @@ def report(title: str, figures: Sequence[Figure]) -> None:
 
 
 def spread(values: Sequence[float]) -> str:
-    """Lowest to highest, for the detail column."""
+    """Return the lowest and the highest value, for the detail column."""
     return f"{min(values):.2f}-{max(values):.2f}"
 
 
 def median(values: Sequence[float]) -> float:
-    """The middle value."""
+    """Return the median."""
     return statistics.median(values)

@@ -1,14 +1,14 @@
 """An immediate update against a hand-written two-phase commit: ``python -m benchmarks.immediate``.
 
 Two durable servers (fsync on), one for the Publisher and the distribution database, one for the Subscriber.
-Every round runs the hand-written loop and each of ours for the same time on the same servers, in changing
+Every round runs the hand-written loop and each of our variants for the same time on the same servers, in changing
 order; a figure is the median over the rounds of the ratio of transactions per second within a round. Each
-client keeps to its own rows. At the end both ends must hold the same rows, and as many updates as were
+client updates its own rows only. At the end both ends must hold the same rows and as many updates as were
 counted, or the run is void.
 
 Ours: ``topology.run("sub1", "update … where id = $1", (key,))``, with triggers, conflict check, branch markers
 and decision log. The hand-written loop has none of these (`benchmarks.hand_written`); a second one checks
-versions and logs decisions (`benchmarks.same_job`): what we are beside it is told, without a target.
+versions and logs decisions (`benchmarks.same_job`): the ratio to it is reported without a target.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ Update = Callable[[int], Awaitable[Any]]
 
 @dataclass(slots=True)
 class Contender:
-    """One way to update, and what it did per round."""
+    """One way to update, with its results per round."""
 
     name: str
     updates: Callable[[int], Awaitable[list[Update]]]
-    """Makes one update function per client."""
+    """Returns one update function per client."""
     per_second: list[float] = field(default_factory=list)
     latencies_ms: list[float] = field(default_factory=list)
     done: int = 0
 
 
 async def measure(contender: Contender, clients: int, seconds: float, seed: int) -> None:
-    """One round of one contender."""
+    """Run one round of one contender."""
     updates = await contender.updates(clients)
     share = ROWS // clients
-    for number, update in enumerate(updates):  # connections and plans, not measured
+    for number, update in enumerate(updates):  # opens connections and caches plans; not measured
         await update(number * share + 1)
     contender.done += clients
     latencies: list[float] = []
@@ -74,7 +74,7 @@ async def measure(contender: Contender, clients: int, seconds: float, seed: int)
 
 
 async def prepare(topology: Topology) -> None:
-    """The same rows twice: published for us, plain for the hand-written loop."""
+    """Create the same rows twice: published for ours, and plain for the hand-written loop."""
     await topology.execute("pub", f"create table account ({COLUMNS})")
     await topology.execute("pub", f"insert into account {FILL}", (ROWS,))
     await topology.publish("account")
@@ -90,7 +90,7 @@ async def prepare(topology: Topology) -> None:
 
 
 def ours(topology: Topology, name: str, **options: str) -> Contender:
-    """Our own way, with options."""
+    """Return our contender with these options."""
 
     async def updates(clients: int) -> list[Update]:
         async def update(key: int) -> None:
@@ -102,7 +102,7 @@ def ours(topology: Topology, name: str, **options: str) -> Contender:
 
 
 def hand_written(topology: Topology) -> Contender:
-    """The yardstick, with connections that are kept."""
+    """Return the yardstick, which keeps its connections."""
     pool: list[HandWritten] = []
 
     async def updates(clients: int) -> list[Update]:
@@ -116,7 +116,7 @@ def hand_written(topology: Topology) -> Contender:
 
 
 def same_job(topology: Topology) -> Contender:
-    """What we do, by hand, with connections that are kept."""
+    """Return the loop that does the same job by hand and keeps its connections."""
     pool: list[SameJob] = []
     names = ("pub", "sub1", topology.distribution)
 
@@ -129,7 +129,7 @@ def same_job(topology: Topology) -> Contender:
 
 
 async def check(topology: Topology, contenders: list[Contender]) -> None:
-    """The run is void unless both ends agree with each other and with what was counted."""
+    """Check that both ends agree with each other and with the updates counted; otherwise the run is void."""
     tables = {"hand": "plain", "same_job": "checked"}
     counted = dict.fromkeys(("account", *tables.values()), 0)
     for contender in contenders:
@@ -142,7 +142,7 @@ async def check(topology: Topology, contenders: list[Contender]) -> None:
 
 
 async def contest(clients: int, rounds: int, seconds: float) -> list[Contender]:
-    """All contenders at one number of clients."""
+    """Run all contenders with one number of clients."""
     async with Topology(subscribers=("sub1",), servers="each", durable=True) as topology:
         await prepare(topology)
         contenders = [
@@ -172,7 +172,7 @@ TARGETS = {
 
 
 def figures(contenders: list[Contender], clients: int) -> list[Figure]:
-    """Ratios to the hand-written loop; of the eager way to the loop that does the same job, too."""
+    """Return the ratios to the hand-written loop, and that of eager shipping to the loop that does the same job."""
     hand, same, eager, *rest = contenders
     found = [
         _ratio(each.name, each, hand, clients, TARGETS[each.name][clients])
@@ -184,7 +184,7 @@ def figures(contenders: list[Contender], clients: int) -> list[Figure]:
 def _ratio(
     name: str, contender: Contender, other: Contender, clients: int, target: float | None
 ) -> Figure:
-    """How much faster one is than another, round by round."""
+    """Return the ratio of the rates of two contenders, within each round."""
     ratios = [
         mine / their for mine, their in zip(contender.per_second, other.per_second, strict=True)
     ]
@@ -205,7 +205,7 @@ def _ratio(
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=2.0, help="per contender and round")

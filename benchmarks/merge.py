@@ -1,9 +1,9 @@
-"""What merge replication costs, and how fast a session is: ``python -m benchmarks.merge``.
+"""The cost of merge replication, and the speed of a session: ``python -m benchmarks.merge``.
 
-Tracking is compared with the same table with its column `rowguid` and nothing else, and with a row trigger as people
-write it; sessions with PostgreSQL's logical replication, and with two loops as people write them: what was updated
-since the last time by a column `updated_at`, written with executemany, or by COPY into a temporary table. The loops
-decide about nothing, and miss deletions and what commits late. Contents are compared, or the run is void.
+Tracking is compared with the same table with only its column `rowguid`, and with a usual row trigger; sessions are
+compared with PostgreSQL's logical replication, and with two usual loops: rows updated since the last time, by a
+column `updated_at`, are written with executemany, or by COPY into a temporary table. The loops resolve no conflicts,
+and miss deletions and late commits. Contents must be equal at the end, or the run is void.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The figures of `benchmarks.merge` that are about filtered publications: sessions, closing, and a partition that is new."""
+"""The figures of `benchmarks.merge` for filtered publications: sessions, closing, and a new partition."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twopc.together import together
 
 PARTITIONS = 10
 WRITERS = 16
-#: So many commits come before the partition.
+#: Number of commits before the partition is added.
 COMMITS_BEFORE = 2_000
 TABLE = """
 create table customer (id int primary key, region text not null, a int not null, b text not null);
@@ -24,7 +24,7 @@ CHANGE = "update customer set a = a + 1"
 
 
 async def sessions(rows: int, rounds: int) -> list[Figure]:
-    """All rows are changed: a session of one of ten partitions against one of all, in turns, who closes likewise."""
+    """Change all rows; compare a session of one of ten partitions with one of all, which close in turns."""
     seconds: dict[str, list[float]] = {"one": [], "all": []}
     async with MergeTopology(subscribers=("one", "all")) as topology:
         await topology.execute("pub", TABLE.format(partitions=PARTITIONS, rows=rows))
@@ -61,7 +61,7 @@ async def sessions(rows: int, rounds: int) -> list[Figure]:
 
 
 async def closing(rows: int, rounds: int) -> list[Figure]:
-    """A close after every row was changed, but not where it belongs; then a partition that is added under writers."""
+    """Measure a close after every row was changed within its partition, then adding a partition under writers."""
     times = []
     async with MergeTopology(subscribers=("sub",)) as topology:
         await topology.execute("pub", TABLE.format(partitions=PARTITIONS, rows=rows))
@@ -100,7 +100,7 @@ async def closing(rows: int, rounds: int) -> list[Figure]:
 
 
 async def _waits(topology: MergeTopology, rows: int) -> dict[str, float]:
-    """The longest commit of one of many writers: at first, and while all rows come into a new partition."""
+    """Return the longest commit of many writers: at first, and while rows come into a new partition."""
     await topology.execute("pub", f"update customer set region = 'new' where id <= {rows // 2}")
     longest = {"before": 0.0, "during": 0.0}
     phase = "before"

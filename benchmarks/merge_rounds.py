@@ -1,4 +1,4 @@
-"""How many rounds of sessions it takes until drawn histories are quiet, in memory."""
+"""The number of rounds of sessions until random histories have converged, in memory."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ PLACES = [name.partition("(")[0] for name in MERGE_POINTS]
 
 
 class CutError(Exception):
-    """The agent is gone."""
+    """The end of an agent at a protocol point."""
 
 
 class _Rounds:
-    """One drawn history: changes at any node, and sessions, a third of them cut off somewhere."""
+    """One random history: changes at any node, and sessions, of which about a third are interrupted."""
 
     def __init__(self, tree: Mapping[str, str], seed: str) -> None:
         self._tree = tree
@@ -67,7 +67,7 @@ class _Rounds:
         return await MergeSession(above, below, self._points).run()
 
     async def play(self) -> int:
-        """Forty steps; then how many rounds brought something, each in an order of its own."""
+        """Play forty steps; return how many rounds, each in a random order, then still transferred something."""
         names = [*self._tree]
         for _ in range(40):
             if self._chance.random() < 0.65:
@@ -97,7 +97,7 @@ def _cut(_: str) -> None:
 
 
 async def rounds(histories: int) -> list[Figure]:
-    """The most rounds of so many histories, of three Subscribers and of a tree with a republisher."""
+    """Return the most rounds in this number of histories, with three Subscribers and with a republisher."""
     figures = []
     for name, tree, target in (("star", STAR, 2), ("tree", TREE, 3)):
         counts = Counter(

@@ -1,4 +1,4 @@
-"""The figures of `benchmarks.merge` that are about sessions: how fast they are, and what one costs that has nothing to do."""
+"""The figures of `benchmarks.merge` for sessions: their speed, and the cost of a session without changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FROM_STAGE = "update copied as t set a = s.a, b = s.b, c = s.c, updated_at = s.u
 
 
 async def speed(rows: int, rounds: int) -> list[Figure]:
-    """`rows` changed rows: down, up, by native replication, and by the two loops, in turns."""
+    """Transfer `rows` changed rows: by download, upload, native replication and the two loops, in turns."""
     rates: dict[str, list[float]] = {}
     async with MergeTopology(subscribers=("sub",), servers="each") as topology:
         await topology.execute("pub", TABLE.format(name="item"))
@@ -44,7 +44,7 @@ async def speed(rows: int, rounds: int) -> list[Figure]:
             native.close()
         await topology.assert_converged()
         for name in ("looped", "copied"):
-            # the loops have not seen what went up last
+            # the loops have not read the rows uploaded last
             query = (
                 f"select count(*) from item as i join {name} as l using (id) where i.a = l.a + 1"
             )
@@ -58,7 +58,7 @@ async def speed(rows: int, rounds: int) -> list[Figure]:
 
 
 async def _round(topology: MergeTopology, native: Native, rows: int) -> dict[str, float]:
-    """Seconds of each."""
+    """Return the seconds of each."""
     seconds = {}
     [(last,)] = await topology.execute("pub", "select clock_timestamp()")
     await topology.execute("pub", CHANGE.format("item"))
@@ -107,7 +107,7 @@ def _sum(connection: psycopg.Connection[Any]) -> Any:
 
 
 async def idle() -> list[Figure]:
-    """A session that finds nothing to do: the median of 50."""
+    """Return the median of 50 sessions without changes."""
     times = []
     async with MergeTopology(subscribers=("sub",)) as topology:
         await topology.execute("pub", TABLE.format(name="item"))

@@ -1,4 +1,4 @@
-"""The figures of `benchmarks.merge` that are about snapshots in files: how fast one is applied, and what is sent again."""
+"""The figures of `benchmarks.merge` for snapshots in files: the speed of applying one, and files sent again."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ select n, 'r' || n % {partitions}, n, repeat('x', 20) from generate_series(1, {r
 
 
 class CutError(Exception):
-    """The process is gone."""
+    """The end of the delivering process at a protocol point."""
 
 
 async def apply(rows: int, rounds: int) -> list[Figure]:
-    """A first initialisation from files, in text and in binary, against native table synchronisation, in turns."""
+    """Compare initialisation from files, in text and binary, with native table synchronisation, in turns."""
     rates: dict[str, list[float]] = {}
     async with MergeTopology(subscribers=("sub",), servers="each") as topology:
         for name in ("item", "native"):
@@ -66,7 +66,7 @@ async def apply(rows: int, rounds: int) -> list[Figure]:
 
 
 async def resume(rows: int) -> list[Figure]:
-    """A delivery that is cut off after each of its files: how many come twice."""
+    """Interrupt a delivery after each of its files; return how many are sent twice."""
     sent = 0
 
     def cut(_: str) -> None:
@@ -102,7 +102,7 @@ async def resume(rows: int) -> list[Figure]:
 
 
 async def on_demand(rows: int, rounds: int) -> list[Figure]:
-    """One of ten partitions, by the statements of SELECT and INSERT row by row, and from files that are there."""
+    """Compare the initialisation of one of ten partitions from existing files with SELECT and INSERT row by row."""
     seconds: dict[str, list[float]] = {"select": [], "files": [], "made": [], "rows": []}
     async with MergeTopology(subscribers=("sub",)) as topology:
         await topology.execute("pub", SHOP.format(partitions=PARTITIONS, rows=rows))
@@ -140,7 +140,7 @@ async def on_demand(rows: int, rounds: int) -> list[Figure]:
 
 
 async def _row_by_row(topology: MergeTopology) -> float:
-    """The same rows by SELECT, and an INSERT for each, in one transaction: seconds."""
+    """Return the seconds to copy the same rows by SELECT and one INSERT each, in one transaction."""
     below = await topology.admin("sub")
     began = time.perf_counter()
     await topology.execute("sub", SHOP.partition(";")[0])

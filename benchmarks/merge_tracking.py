@@ -1,4 +1,4 @@
-"""The figures of `benchmarks.merge` that are about one node: what tracking costs, and what a generation costs."""
+"""The figures of `benchmarks.merge` for one node: the cost of tracking, and of a generation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Connection = psycopg.Connection[Any]
 TABLE = "create table {name} (id int primary key, a int, b text, c numeric, updated_at timestamptz default now())"
 FILL = "insert into {name} (id, a, b, c) select i, i, 'text ' || i, i * 1.5 from generate_series({low}, {high}) as i"
 GUID = "alter table {name} add rowguid uuid not null unique default uuidv7()"
-#: As people write it: a trigger for each row, and a table of what has changed.
+#: The usual solution: a row trigger, and a table of the rows that have changed.
 ROW_TRIGGER = """
 create table changed (rowguid uuid primary key, xid xid8 not null, version int not null);
 create index on changed (xid);
@@ -36,13 +36,13 @@ begin
 end $$;
 create trigger note after insert or update on by_row_trigger for each row execute function note();
 """
-#: As an agent does, in one round trip.
+#: Closes a generation as an agent does, in one round trip.
 CLOSE = (
     "begin isolation level repeatable read;"
     " lock table msrepl.msmerge_genhistory in share row exclusive mode;"
     " select * from msrepl.merge_close()"
 )
-#: What the Subscriber has, and what is there.
+#: The last generation that the Subscriber has, and the last one that exists.
 RANGE = """
 select s.sentgen, (select max(g.generation) from msrepl.msmerge_genhistory as g)
 from msrepl.sysmergesubscriptions as s where not s.is_self
@@ -56,13 +56,13 @@ TABLES: Mapping[str, str | None] = {
 
 
 def cpu_s(connection: Connection) -> float:
-    """CPU seconds that a connection's server process has used."""
+    """Return the CPU seconds that a connection's server process has used."""
     stat = Path(f"/proc/{connection.info.backend_pid}/schedstat")
     return int(stat.read_text(encoding="ascii").split()[0]) / 1e9
 
 
 def used_s(connection: Connection, statement: str) -> float:
-    """CPU seconds of a statement at its server."""
+    """Return the CPU seconds of a statement at the server."""
     before = cpu_s(connection)
     connection.execute(statement.encode())
     return cpu_s(connection) - before
@@ -79,7 +79,7 @@ async def _make_tables(topology: MergeTopology) -> None:
 
 
 async def tracking(rows: int, rounds: int) -> list[Figure]:
-    """The same statements on each table: CPU of the session that executes them."""
+    """Execute the same statements on each table; compare the CPU time of their session."""
     spent: dict[tuple[str, str], list[float]] = {}
     async with MergeTopology(subscribers=()) as topology:
         await _make_tables(topology)
@@ -124,7 +124,7 @@ def _ratio(
 
 
 async def one_row(rounds: int) -> list[Figure]:
-    """Updates of one row, each a durable commit of its own: the time of 500, the tables in turns."""
+    """Compare the time of 500 updates of one row, each in a durable commit, the tables in turns."""
     spent: dict[str, list[float]] = {"plain": [], "by_row": []}
     with ExitStack() as stack:
         server = EmbeddedServer.start(durable=True)
@@ -145,7 +145,7 @@ async def one_row(rounds: int) -> list[Figure]:
 
 
 async def closing(rows: int, rounds: int) -> list[Figure]:
-    """To close a generation against giving its rows a number; to find 1 % of a table against comparing checksums."""
+    """Compare closing a generation with numbering its rows, and finding 1 % of a table with comparing checksums."""
     async with MergeTopology(subscribers=("sub",)) as topology:
         await topology.execute("pub", TABLE.format(name="item"))
         await topology.execute("pub", FILL.format(name="item", low=1, high=rows))
@@ -187,7 +187,7 @@ async def closing(rows: int, rounds: int) -> list[Figure]:
 
 
 async def _finding(topology: MergeTopology, artid: UUID, rows: int) -> tuple[float, float]:
-    """Seconds that checksums of both nodes take after 1 % was changed, and to find these rows by their metadata."""
+    """Change 1 %; return the seconds for checksums at both nodes, and for finding these rows by their metadata."""
     connection = await topology.admin("pub")
     await connection.execute("update item set a = a + 1 where id % 100 = 0")
     await connection.execute("select msrepl.merge_close()")
@@ -217,7 +217,7 @@ async def _time_s(
 
 
 async def missed(commits: int, writers: int = 16, rows: int = 2000) -> list[Figure]:
-    """Rows whose last version is missed beside `writers`: by sessions, and by the loop with `updated_at`."""
+    """Count rows whose last version is missed beside `writers`: by sessions, and by the `updated_at` loop."""
     with ExitStack() as stack:
         server = EmbeddedServer.start(settings={"max_connections": "100"})
         stack.callback(server.stop)
@@ -257,7 +257,7 @@ async def missed(commits: int, writers: int = 16, rows: int = 2000) -> list[Figu
 
 
 async def _poll(topology: MergeTopology, copies: dict[int, int], last: Any) -> Any:
-    """What the loop reads, and where it goes on."""
+    """Read what the loop reads; return where it continues."""
     found = await topology.execute(
         "pub", "select id, a, updated_at from item where %(t)s::timestamptz is null or updated_at > %(t)s", {"t": last}
     )  # fmt: skip
@@ -266,7 +266,7 @@ async def _poll(topology: MergeTopology, copies: dict[int, int], last: Any) -> A
 
 
 def _write(dsn: str, number: int, rows: int, left: threading.Semaphore) -> None:
-    """Transactions of one writer, some of which take their time."""
+    """Execute the transactions of one writer, some of which are slow."""
     chance = random.Random(number)
     change = b"update item set a = a + 1, updated_at = now() where id = %s"
     with psycopg.connect(dsn, autocommit=True) as connection:

@@ -1,12 +1,12 @@
 """Two-phase commit in virtual time against a bare loop: ``python -m benchmarks.model``.
 
-``model_ratio`` is simulated transactions per second of CPU, by real coordinators, drivers, machines and nodes and
-with the history written, over those of a bare simpy loop that has as many clients, nodes, messages and forced
-writes (`benchmarks.bare`; the counts are taken from the trace of our own run). ``growth_1000`` is CPU per
-transaction with 1,000 clients and 100 nodes over that with 10 clients and 2 nodes. ``memory_growth`` is what the
-process holds after 40,000 transactions over what it holds after 20,000.
+``model_ratio`` is simulated transactions per CPU second, by real coordinators, drivers, machines and nodes and with
+the history written, over those of a bare simpy loop with the same numbers of clients, nodes, messages and forced
+writes (`benchmarks.bare`; the numbers come from the trace of our own run). ``growth_1000`` is CPU time per
+transaction with 1,000 clients and 100 nodes over that with 10 clients and 2 nodes. ``memory_growth`` is the memory of
+the process after 40,000 transactions over that after 20,000.
 
-The sides run in turns. A run is void unless money is conserved and both ends are equal.
+Both sides run in turns. A run is void unless money is conserved and both ends are equal.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MEMORY_STEP = 20_000
 
 
 def counted(clients: int, nodes: int, transactions: int, folder: Path) -> Counts:
-    """What a run costs in messages and forced writes; the same run as the measured ones, but counted."""
+    """Return the messages and forced writes of a run; it is the same run as the measured ones, but counted."""
     with (folder / "counted.jsonl").open("w") as history:
         bank = Bank(clients=clients, nodes=nodes, history=history, counted=True)
         bank.run(transactions)
@@ -40,7 +40,7 @@ def counted(clients: int, nodes: int, transactions: int, folder: Path) -> Counts
 
 
 def seconds(run: Callable[[int], None], transactions: int) -> float:
-    """Of CPU, for one transaction."""
+    """Return the CPU seconds per transaction."""
     gc.collect()
     began = time.process_time()
     run(transactions)
@@ -48,7 +48,7 @@ def seconds(run: Callable[[int], None], transactions: int) -> float:
 
 
 class Side:
-    """A size that is measured, ours and bare in turns."""
+    """One size of the system, measured in turns with the model and the bare loop."""
 
     def __init__(self, clients: int, nodes: int, folder: Path) -> None:
         self.counts = counted(clients, nodes, max(400, 4 * clients), folder)
@@ -64,23 +64,27 @@ class Side:
         self._bare.run(2 * clients)
 
     def round(self, transactions: int) -> None:
-        """Once each."""
+        """Measure each once."""
         self.bare.append(seconds(self._bare.run, transactions))
         self.ours.append(seconds(self._bank.run, transactions))
 
     def end(self) -> None:
-        """RuntimeError: it is void."""
+        """Check the result.
+
+        Raises:
+            RuntimeError: the run is void.
+        """
         self._bank.check()
         self._file.close()
 
     @property
     def ratios(self) -> list[float]:
-        """Of each round."""
+        """The ratio of each round."""
         return [bare / ours for bare, ours in zip(self.bare, self.ours, strict=True)]
 
 
 def _memory(folder: str, step: int) -> list[int]:
-    """Bytes that a process of its own holds after one step and after two."""
+    """Return the bytes that this process holds after one step and after two."""
     found = []
     with (Path(folder) / "memory.jsonl").open("w") as history:
         bank = Bank(clients=SMALL[0], nodes=SMALL[1], history=history)
@@ -93,13 +97,13 @@ def _memory(folder: str, step: int) -> list[int]:
 
 
 def memory(folder: Path, step: int) -> list[int]:
-    """As `_memory`, in a new process."""
+    """Return the result of `_memory` in a new process."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(_memory, (str(folder), step))
 
 
 def figures(small: Side, large: Side, held: list[int]) -> list[Figure]:
-    """What was measured."""
+    """Return the figures."""
     ours, many = median(small.ours), median(large.ours)
     return [
         Figure(
@@ -121,7 +125,7 @@ def figures(small: Side, large: Side, held: list[int]) -> list[Figure]:
 
 
 def main() -> None:
-    """Measure and report."""
+    """Measure, and report the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--transactions", type=int, default=4_000, help="of each round")

@@ -1,7 +1,7 @@
 """The yardstick of `benchmarks.distribution`: PostgreSQL's own logical replication, on the same servers.
 
 One publication, a subscription per Subscriber, defaults throughout (``streaming = parallel``, apply with
-``synchronous_commit = off``), tables with default replica identity. Held and let go by stopping its processes.
+``synchronous_commit = off``), tables with default replica identity. It is paused by stopping its processes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ select pid from pg_stat_replication where application_name like 'native%'
 
 
 def wait(done: object, what: str, timeout_s: float = 300.0, *, pause_s: float = 0.002) -> None:
-    """Look until something is so."""
+    """Poll until a condition holds."""
     assert callable(done)
     end = time.monotonic() + timeout_s
     while not done():
@@ -55,23 +55,23 @@ class Native:
             )
 
     def copied(self) -> bool:
-        """The initial copies are done."""
+        """Return whether the initial copies are complete."""
         query = "select count(*) from pg_subscription_rel where srsubstate <> 'r'"
         return all(s.execute(query).fetchone() == (0,) for s in self.subscribers)
 
     def settings(self) -> dict[str, object]:
-        """How the first subscription applies, as its catalog says."""
+        """Return how the first subscription applies, from the catalog."""
         query = """select subsynccommit as synchronous_commit, substream as streaming, subbinary as "binary",
             subdisableonerr as disable_on_error from pg_subscription limit 1"""
         with self.subscribers[0].cursor(row_factory=dict_row) as cursor:
             return cursor.execute(query).fetchone() or {}
 
     def hold(self) -> None:
-        """Stop its processes where they are."""
+        """Stop the processes where they are."""
         self._signal(signal.SIGSTOP)
 
     def let_go(self) -> None:
-        """Let them go on."""
+        """Let the processes continue."""
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> None:

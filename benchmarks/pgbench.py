@@ -1,11 +1,11 @@
-"""pgbench's own TPC-B script, unchanged, at a Subscriber; and kill -9 of every process: ``python -m benchmarks.pgbench``.
+"""pgbench's TPC-B script, unchanged, at a Subscriber, and kill -9 of every process: ``python -m benchmarks.pgbench``.
 
-Servers of their own for the Publisher and the Subscribers, flushing to disk; log reader, agents and resolver are
+The Publisher and the Subscribers have separate servers, which flush to disk; log reader, agents and resolver are
 processes (`twopc up`). At the end nothing may be prepared, all sites must hold the same rows, and the sums must be
-those that TPC-B demands: balances of accounts, tellers and branches are each the sum of the history's deltas.
+those that TPC-B requires: the balances of accounts, tellers and branches each equal the sum of the history's deltas.
 
 ``--kill`` kills each process in turn (pgbench, resolver, agent, log reader, the Subscriber's server, the Publisher's)
-under the traffic of pgbench, psql and SQLAlchemy, starts what is missing, and checks the same each time.
+under the load of pgbench, psql and SQLAlchemy, restarts what is missing, and makes the same checks each time.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ select (select coalesce(sum(abalance), 0) from pgbench_accounts), (select coales
        (select coalesce(sum(bbalance), 0) from pgbench_branches), (select coalesce(sum(delta), 0) from pgbench_history)
 """
 _CONVERGE_TIMEOUT_S = 300
-#: pgbench is ended before.
+#: Duration of a run of pgbench that is terminated earlier.
 _LONG_S = 3600
 
 
 @contextmanager
 def topology(scale: int) -> Iterator[State]:
-    """Servers and processes, in a folder that goes with them.
+    """Start servers and processes, in a folder that is removed with them.
 
     Args:
-        scale: as pgbench's: branches, each with 10 tellers and 100,000 accounts.
+        scale: pgbench's scale: the number of branches, each with 10 tellers and 100,000 accounts.
     """
     place = Path(tempfile.mkdtemp(prefix="twopc-pgbench-"))
     place.chmod(0o755)
@@ -68,11 +68,11 @@ def topology(scale: int) -> Iterator[State]:
 
 
 def start_pgbench(state: State, clients: int, seconds: int) -> subprocess.Popen[str]:
-    """The program, with its own script."""
+    """Start pgbench with its built-in script."""
     program = shutil.which("pgbench")
     if program is None:
         raise SystemExit("no program pgbench here (Debian: apt-get install postgresql-contrib)")
-    # a client that loses its server gives up, as it always does
+    # as usual, a client that loses its server gives up
     words = ["-n", "-c", str(clients), "-T", str(seconds), state.nodes["sub1"].app_dsn]
     return subprocess.Popen(
         [program, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -80,7 +80,7 @@ def start_pgbench(state: State, clients: int, seconds: int) -> subprocess.Popen[
 
 
 class Traffic:
-    """psql and an ORM beside pgbench, each on rows of its own; what fails is tried again."""
+    """Load by psql and an ORM in addition to pgbench, each on separate rows; failed updates are repeated."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -123,7 +123,7 @@ class Traffic:
 
 
 def ask(state: State, node: str, query: str) -> tuple[object, ...]:
-    """One row, by the administrator."""
+    """Return one row, read by the administrator."""
     with psycopg.connect(state.nodes[node].dsn) as connection:
         row = connection.execute(query.encode()).fetchone()
     assert row is not None
@@ -131,11 +131,11 @@ def ask(state: State, node: str, query: str) -> tuple[object, ...]:
 
 
 def check(state: State) -> int:
-    """Wait until all sites are equal; returns how many transactions of pgbench there are.
+    """Wait until all sites are equal; return the number of pgbench's transactions.
 
     Raises:
         SystemExit: the sums are wrong.
-        TimeoutError: something stays prepared, or the sites differ.
+        TimeoutError: a branch stays prepared, or the sites differ.
     """
     nodes = (state.publisher, *state.subscribers)
 
@@ -158,7 +158,7 @@ def check(state: State) -> int:
 
 
 def run(state: State, clients: int, seconds: int) -> float:
-    """pgbench to its end; returns its transactions per second."""
+    """Run pgbench to its end; return its transactions per second."""
     before = check(state)
     process = start_pgbench(state, clients, seconds)
     said, _ = process.communicate()
@@ -174,7 +174,7 @@ def run(state: State, clients: int, seconds: int) -> float:
 
 
 def kill(state: State, victim: str, clients: int) -> int:
-    """Kill one under traffic, have everything run again, and check; returns pgbench's transactions so far."""
+    """Kill one process under load, restart it, and check; return the number of pgbench's transactions so far."""
     before = ask(state, state.publisher, "select count(*) from pgbench_history")
     with Traffic(state) as traffic:
         process = start_pgbench(state, clients, _LONG_S)
@@ -197,7 +197,7 @@ def kill(state: State, victim: str, clients: int) -> int:
                     found.wait()
         up(state.folder)
         done = dict(traffic.done)
-        # psql and the ORM go on; pgbench gives up when it loses its server, or a transaction
+        # psql and the ORM continue; pgbench gives up when it loses its server or a transaction
         wait_for(
             lambda: all(traffic.done[who] > done[who] for who in done),
             what="traffic after the kill",
@@ -209,7 +209,7 @@ def kill(state: State, victim: str, clients: int) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run, and print."""
+    """Run, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--clients", type=int, default=8)

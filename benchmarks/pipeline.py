@@ -1,13 +1,13 @@
 """The Spark pipeline: ``python -m benchmarks.pipeline``.
 
 ``source_ratio`` is rows per second of ``format("twopc")`` on two cores over those of one ADBC connection that reads
-the same statement into an Arrow table, Spark's start-up left out. ``fold_ratio`` is the fold against the same fold
-by DuckDB's ``arg_max`` over the same Parquet. ``sweep_ratio`` is trials per second of a sweep on two
-cores over those of a plain loop in one process. ``memory_growth`` is the peak of all processes of accumulating and
-folding over that with a tenth of the commands, both with the same heap. ``whole_rate`` is commands per second of
-accumulating, folding and auditing, one after the other; it is measured if it is asked for, or with ``--size huge``.
+the same statement into an Arrow table, without Spark's start-up. ``fold_ratio`` is the speed of the fold over that of
+the same fold by DuckDB's ``arg_max`` from the same Parquet files. ``sweep_ratio`` is trials per second of a sweep on
+two cores over those of a plain loop in one process. ``memory_growth`` is the peak memory of all processes during
+accumulating and folding over that with a tenth of the commands, both with the same heap. ``whole_rate`` is commands
+per second of accumulating, folding and auditing in succession; it is measured on request, or with ``--size huge``.
 
-The sides run in turns. A run is void unless both sides have read, or come to, the same.
+Both sides run in turns. A run is void unless both sides have read the same rows, or have the same result.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from twopc.sim.spark.sweep.trial import trial
 
 
 class BenchmarkSize(NamedTuple):
-    """How much is measured."""
+    """The amount of data and the figures of a size."""
 
     commands: int
     trials: int
@@ -66,14 +66,18 @@ OPTIONS = SparkOptions(master="local[2]", conf={"spark.sql.shuffle.partitions": 
 
 
 def timed(work: Callable[[], object]) -> float:
-    """Seconds."""
+    """Return the seconds that the work takes."""
     began = time.perf_counter()
     work()
     return time.perf_counter() - began
 
 
 def same(one: object, other: object, what: str) -> None:
-    """RuntimeError: the run is void."""
+    """Check that two results are equal.
+
+    Raises:
+        RuntimeError: they differ, and the run is void.
+    """
     if one != other:
         raise RuntimeError(f"void: {what}: {one} and {other}")
 
@@ -82,7 +86,7 @@ def same(one: object, other: object, what: str) -> None:
 
 
 def source(spark: SparkSession, dsn: str, commands: int, rounds: int, started_s: float) -> Figure:
-    """The data source against one ADBC connection."""
+    """Compare the data source with one ADBC connection."""
     import pyarrow.compute as pc
     from adbc_driver_postgresql import dbapi
 
@@ -138,7 +142,7 @@ group by key
 
 
 def fold(spark: SparkSession, dsn: str, commands: int, rounds: int, folder: Path) -> Figure:
-    """The fold against DuckDB's, both of what the archive has decoded; decoding, and all of a fold, in the detail."""
+    """Compare the fold with DuckDB's, both of the archive's decoded commands; decoding and whole fold in the detail."""
     import duckdb
 
     archive = accumulated(spark, dsn, folder / "archive")
@@ -147,7 +151,7 @@ def fold(spark: SparkSession, dsn: str, commands: int, rounds: int, folder: Path
     widths = {1: 3}
 
     def ours() -> DataFrame:
-        from twopc.sim.spark.fold.state import _by_key  # the fold itself, without what is around it
+        from twopc.sim.spark.fold.state import _by_key  # only the fold itself
 
         return _by_key(archive.decoded(spark), widths)
 
@@ -170,7 +174,7 @@ def fold(spark: SparkSession, dsn: str, commands: int, rounds: int, folder: Path
         mine.append(timed(lambda: ours().write.format("noop").mode("overwrite").save()))
         made = decoded(archive.commands(spark), archive.manifest.articles)
         decoding.append(timed(partial(_to_nothing, made)))
-        with ExitStack() as until:  # what is kept of one round is not there in the next
+        with ExitStack() as until:  # nothing persisted in one round remains for the next
             state = state_of(archive, spark, until=until)
             whole.append(timed(partial(_to_nothing, state)))
     there.close()
@@ -190,11 +194,11 @@ def fold(spark: SparkSession, dsn: str, commands: int, rounds: int, folder: Path
 
 
 def sweeping(spark: SparkSession, trials: int, rounds: int, folder: Path) -> Figure:
-    """A sweep over seeds against a plain loop over the same."""
+    """Compare a sweep over seeds with a plain loop over the same seeds."""
     document = grid.read(SCENARIO)
     (point,) = grid.parse_grid(SETTINGS)
     loaded = grid.with_settings(document, point.settings)
-    trial(loaded, 0)  # both sides warm
+    trial(loaded, 0)  # warms both sides up
     ratios, mine, theirs = [], [], []
     warm = Results(folder / "warm", asked(document, [point], ""), resume=False)
     sweep(spark, document, [point], range(1, 5), warm)
@@ -222,7 +226,7 @@ def sweeping(spark: SparkSession, trials: int, rounds: int, folder: Path) -> Fig
 
 
 def peak(process: subprocess.Popen[str]) -> int:
-    """Bytes of a process and all below it, at most, until it ends."""
+    """Return the peak memory in bytes of a process and its descendants until it ends."""
     most, over = 0, threading.Event()
     root = psutil.Process(process.pid)
     while process.poll() is None:
@@ -241,12 +245,12 @@ def peak(process: subprocess.Popen[str]) -> int:
 
 
 def _to_nothing(frame: DataFrame) -> None:
-    """Work it out."""
+    """Compute a frame and discard the result."""
     frame.write.format("noop").mode("overwrite").save()
 
 
 def _child(dsn: str, times: int) -> None:
-    """Accumulate and fold, so often: the heap takes its usual size."""
+    """Accumulate and fold this number of times, so that the heap reaches its usual size."""
     options = SparkOptions(master="local[2]", conf={**OPTIONS.conf, "spark.driver.memory": "1g"})
     with session(options) as spark, tempfile.TemporaryDirectory() as directory:
         for number in range(times):
@@ -256,7 +260,7 @@ def _child(dsn: str, times: int) -> None:
 
 
 def memory(dsns: Mapping[int, str]) -> Figure:
-    """The peak with all commands over that with a tenth of them."""
+    """Return the ratio of the peak memory with all commands to that with a tenth of them."""
     peaks = {}
     for size, dsn in dsns.items():
         times = 3 if size == min(dsns) else 1
@@ -277,12 +281,12 @@ def memory(dsns: Mapping[int, str]) -> Figure:
 
 
 def measured(only: Sequence[str], commands: int, trials: int, rounds: int) -> list[Figure]:
-    """Those figures that are asked for."""
+    """Return the figures requested."""
     found = []
     sizes = (commands // 10, commands) if "memory_growth" in only else (commands,)
     with filled(*sizes) as dsns, tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
-        if "memory_growth" in only:  # before there is a JVM here
+        if "memory_growth" in only:  # before this process starts a JVM
             found.append(memory(dsns))
         if "whole_rate" in only:
             found.append(whole(dsns[commands], commands))
@@ -301,7 +305,7 @@ def measured(only: Sequence[str], commands: int, trials: int, rounds: int) -> li
 
 
 def main() -> None:
-    """Measure and report."""
+    """Measure, and report the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--size",

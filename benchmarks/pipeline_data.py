@@ -1,6 +1,6 @@
-"""A distribution database full of commands, made inside PostgreSQL: 1,000 in a block, ten in a transaction.
+"""A distribution database full of commands, generated in PostgreSQL: 1,000 in a block, ten in a transaction.
 
-The first commands insert rows, one a key; the rest update them by SCALL, each key as often as any other.
+The first commands insert rows, one per key; the rest update them by SCALL, each key equally often.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from twopc.server import EmbeddedServer
 KEYS_MAX = 1_000_000
 BLOCK = 1_000
 IN_TRANSACTION = 10
-#: So far apart transactions are.
+#: Distance of the LSNs of two transactions.
 STEP = 256
 ARTICLE = 1
 _COLUMNS = [{"name": "id", "type": "bigint"}, {"name": "note", "type": "text"}, {"name": "n", "type": "integer"}]  # fmt: skip
 
-# the texts are as twopc.propagation.record_text makes them: every value quoted, a backslash doubled
+# texts as twopc.propagation.record_text makes them: every value quoted, backslashes doubled
 _FILL = r"""
 insert into msrepl.msrepl_blocks
 select 1, (min(lsn)), (max(lsn)), 0, count(distinct lsn), count(*), %(each)s,
@@ -42,7 +42,7 @@ from (
 ) as c
 group by block
 """
-# of transactions what one block needs, from its own positions
+# the transactions of a block, derived from its positions
 _TRANSACTIONS = """
 update msrepl.msrepl_blocks set
     xids = array(select ((s - '0/0'::pg_lsn)::bigint / %(step)s)::text::xid8 from unnest(seqnos) as s),
@@ -54,7 +54,7 @@ update msrepl.msrepl_blocks set
 
 @contextmanager
 def filled(*sizes: int) -> Iterator[dict[int, str]]:
-    """Databases with so many commands each, on one server that flushes nothing: size to connection string."""
+    """Yield connection strings of databases with these numbers of commands, by number, on one server without fsync."""
     with EmbeddedServer.start(durable=False) as server:
         found = {}
         for size in sizes:
@@ -66,7 +66,7 @@ def filled(*sizes: int) -> Iterator[dict[int, str]]:
 
 
 def fill(dsn: str, commands: int) -> None:
-    """Make the tables and the commands; a multiple of a block."""
+    """Create the tables and the commands, whose number is a multiple of a block."""
     assert commands % BLOCK == 0, "whole blocks"
     keys = key_count(commands)
     with psycopg.connect(dsn, autocommit=True) as connection:
@@ -83,7 +83,7 @@ def fill(dsn: str, commands: int) -> None:
             " key, propagation, procedures) values (1, %s, 'public', 'account', %s, '{id}', %s, '{}')",
             (ARTICLE, json.dumps(_COLUMNS), json.dumps({"ins": "CALL", "upd": "SCALL", "del": "CALL"})),
         )  # fmt: skip
-        # arrays of transactions come in a second step: the first aggregates commands only
+        # the arrays of transactions are filled in a second step: the first aggregates commands only
         connection.execute(_nullable(drop=True))
         step = 100 * BLOCK
         for first in range(0, commands, step):
@@ -102,11 +102,11 @@ def fill(dsn: str, commands: int) -> None:
 
 
 def key_count(commands: int) -> int:
-    """How many rows so many commands come to: those that the first of them insert."""
+    """Return the number of rows that result from this number of commands: those that the first ones insert."""
     return min(KEYS_MAX, commands // 2)
 
 
-# of each key the last command; a factor without a divisor in common with their number reaches all of them
+# the last command of each key; a factor coprime to their number reaches all keys
 _ROWS = """
 insert into account
 select id, repeat(md5(last::text), 2) || last, id
@@ -118,10 +118,10 @@ from (
 
 
 def nodes(dsn: str, commands: int) -> dict[str, str]:
-    """Make a Publisher and a Subscriber on the server of a distribution database, which gets the subscription.
+    """Create a Publisher and a Subscriber on the server of a distribution database, and the subscription in it.
 
     Returns:
-        Connection strings by node, that of the distribution database among them.
+        Connection strings by node, including that of the distribution database.
     """
     found = {"distribution": dsn}
     with psycopg.connect(dsn, autocommit=True) as connection:
@@ -142,7 +142,7 @@ def nodes(dsn: str, commands: int) -> dict[str, str]:
 
 
 def fill_node(dsn: str, commands: int) -> None:
-    """Make the table, with the rows that so many commands of `fill` come to."""
+    """Create the table, with the rows that result from this number of commands of `fill`."""
     values = {"keys": key_count(commands), "commands": commands}
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("create table account (id bigint primary key, note text, n integer)")

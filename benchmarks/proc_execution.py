@@ -1,16 +1,16 @@
 """One call of a routine against the rows that it changes: ``python -m benchmarks.proc_execution``.
 
-Two tables with the same 10,000 employees, and the same raise for both. The routine that gives it to
-``called_employees`` is an article: its call is sent. The one for ``rowed_employees`` is not: its rows are, as
-by default. Of the former the log need not hold old rows, since its updates and deletes would travel without
-them (``CALL``), and no column is stored out of line. Everything else is alike: one durable server for the
-Publisher, with the distribution database, one for a Subscriber that reads only, the log reader and the agent
-in processes of their own, and room for a second version of each row in its page.
+Two tables have the same 10,000 employees, who all get the same raise. The routine for ``called_employees`` is an
+article: its call is sent. The one for ``rowed_employees`` is not: its rows are sent, as by default. For the former
+table the log need not contain old rows, since its updates and deletes would be sent without them (``CALL``), and no
+column is stored out of line. Everything else is the same: one durable server for the Publisher, with the distribution
+database, one for a read-only Subscriber, the log reader and the agent in separate processes, and space for a second
+version of each row in its page.
 
-``bytes_ratio``: what the distribution database holds of the transaction, the rows' by the call's.
-``time_ratio``: from the return of COMMIT at the Publisher until the last row is seen changed at the Subscriber,
-likewise. Rounds are interleaved. The run is void unless both tables are equal at both ends, row versions left
-out: nobody compares those of a Subscriber that reads only.
+``bytes_ratio``: size of the transaction in the distribution database, as rows over as a call. ``time_ratio``: time from
+the return of COMMIT at the Publisher until the last row is seen changed at the Subscriber, as rows over as a call.
+Rounds are interleaved. The run is void unless both tables are equal at both ends, without row versions, which are not
+compared for a read-only Subscriber.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ create procedure raise_{who}() language plpgsql as $$ begin
 end $$
 """
 CONTENT = "id, name, street, city, phone, born, hired, department, grade, salary"
-#: Of the blocks of one transaction; what is stored out of line counts as it is stored.
+#: Size of the blocks of one transaction; values stored out of line count as they are stored.
 BYTES = """
 select sum(pg_column_size(seqnos) + pg_column_size(xids) + pg_column_size(entry_times)
     + pg_column_size(originators) + pg_column_size(marks) + pg_column_size(counts) + pg_column_size(lengths)
@@ -66,21 +66,21 @@ from msrepl.msrepl_blocks where last_seqno > %s
 
 @dataclass(slots=True)
 class Contender:
-    """One of the tables, and what was measured of its routine."""
+    """One of the tables, with the measurements of its routine."""
 
     who: str
     arrived_ms: list[float] = field(default_factory=list)
-    """From COMMIT to the last row at the Subscriber."""
+    """Time from COMMIT to the last row at the Subscriber."""
     stored_ms: list[float] = field(default_factory=list)
-    """From COMMIT to the distribution database."""
+    """Time from COMMIT to the distribution database."""
     body_ms: list[float] = field(default_factory=list)
-    """The call itself, at the Publisher."""
+    """Time of the call itself, at the Publisher."""
     bytes: list[int] = field(default_factory=list)
     commands: int = 0
 
     @property
     def table(self) -> str:
-        """Where its routine gives the raise."""
+        """The table in which the routine raises the salaries."""
         return TABLES[self.who]
 
 
@@ -127,7 +127,7 @@ class Arena:
                 yield self
 
     def play(self, contender: Contender) -> None:
-        """One call, measured."""
+        """Measure one call."""
         self.publisher.execute(f"vacuum {contender.table}".encode())
         self.subscriber.execute(f"vacuum {contender.table}".encode())
         last = f"select salary from {contender.table} where id = {self.rows}".encode()
@@ -163,7 +163,7 @@ class Arena:
         return row[0]
 
     def check(self) -> None:
-        """The run is void unless both ends hold the same, and one contender was called and the other not."""
+        """Check that both ends are equal, and that only one contender was sent as a call; otherwise the run is void."""
         for contender in self.contenders:
             query = (
                 f"select count(*), sum(hashtextextended(row({CONTENT})::text, 0)) from {contender.table}"
@@ -179,7 +179,7 @@ class Arena:
 
 
 async def contest(rounds: int, rows: int) -> tuple[Contender, Contender]:
-    """All rounds, after one to warm up."""
+    """Run all rounds, after one to warm up."""
     async with Arena(rows).open() as arena:
         for number in range(rounds + 1):
             for contender in arena.contenders[:: 1 if number % 2 else -1]:
@@ -192,7 +192,7 @@ async def contest(rounds: int, rows: int) -> tuple[Contender, Contender]:
 
 
 def figures(called: Contender, rowed: Contender) -> list[Figure]:
-    """Ratios by round."""
+    """Return the figures: ratios within each round."""
     times = [b / a for a, b in zip(called.arrived_ms, rowed.arrived_ms, strict=True)]
     sizes = [b / a for a, b in zip(called.bytes, rowed.bytes, strict=True)]
     split: dict[str, Any] = {"rounds": spread(times)}
@@ -224,7 +224,7 @@ def figures(called: Contender, rowed: Contender) -> list[Figure]:
 
 
 async def main() -> None:
-    """Measure and print."""
+    """Measure, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--rows", type=int, default=10_000)

@@ -1,7 +1,7 @@
-"""Our side of `benchmarks.distribution`: a topology whose log reader and agents are processes of their own.
+"""Our side of `benchmarks.distribution`: a topology whose log reader and agents are separate processes.
 
-``python -m benchmarks.processes`` is such a process: its configuration comes on standard input, and it ends
-with it.
+``python -m benchmarks.processes`` is such a process: it reads its configuration from standard input, and ends when
+that is closed.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class Ours:
         routines: Mapping[str, str] | None = None,
         update_mode: UpdateMode = "sync tran",
     ) -> AsyncIterator[Ours]:
-        """Publish tables of databases that are there, subscribe, and start the processes.
+        """Publish tables of existing databases, subscribe, and start the processes.
 
         Args:
-            propagate: by table, how its changes travel, where not as they do by default.
-            routines: to publish too: the table that each one reads and writes.
+            propagate: formats of changes by table, where they are not the default.
+            routines: routines to publish, each with the table that it reads and writes.
         """
         async with Topology(
             name="bench", subscribers=tuple(dsns), dsns={"pub": publisher_dsn, **dsns}
@@ -96,11 +96,11 @@ class Ours:
                     process.wait()
 
     def settings(self) -> dict[str, object]:
-        """The profile of the agents."""
+        """Return the profile of the agents."""
         return asdict(PROFILE)
 
     def hold(self) -> None:
-        """Stop the processes where they are, and the server's that decodes for the log reader, as for native."""
+        """Stop the processes where they are, and the walsender that decodes for the log reader, as for native."""
         for process in self._processes:
             os.kill(process.pid, signal.SIGSTOP)
         with psycopg.connect(self._publisher_dsn) as connection:
@@ -109,13 +109,13 @@ class Ours:
             os.kill(pid, signal.SIGSTOP)
 
     def let_go(self) -> None:
-        """Let them go on."""
+        """Let the processes continue."""
         held, self._held = self._held, []
         for pid in (*held, *(process.pid for process in self._processes)):
             os.kill(pid, signal.SIGCONT)
 
     def cpu_s(self) -> list[float]:
-        """What each process has used so far."""
+        """Return the CPU seconds that each process has used so far."""
         ticks = os.sysconf("SC_CLK_TCK")
         used = []
         for process in self._processes:
@@ -140,7 +140,7 @@ def _start(role: Mapping[str, Any]) -> subprocess.Popen[bytes]:
 
 
 async def main() -> None:
-    """Run what standard input describes until it ends."""
+    """Run the process that standard input describes until the input is closed."""
     role = json.loads(sys.stdin.readline())
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

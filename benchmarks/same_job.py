@@ -1,14 +1,14 @@
 """A second yardstick: the job of an immediate update, by hand and without a trigger.
 
 Ten round trips per transaction; the Publisher refuses a row whose version the Subscriber does not have, and the
-decision is a row of the distribution database before anybody commits:
+decision is a row of the distribution database before either branch commits:
 
 1. Subscriber: BEGIN        4. Publisher: BEGIN                  7. distribution database: decision
 2. Subscriber: UPDATE       5. Publisher: UPDATE by version      8. Publisher: COMMIT PREPARED
 3. Subscriber: PREPARE      6. Publisher: PREPARE                9. Subscriber: COMMIT PREPARED
                                                                 10. distribution database: forget
 
-The Subscriber sends what its row has become, and which version it had. No recovery, no roles, no loopback marker.
+The Subscriber sends its new row and the version of its old one. No recovery, no roles, no loopback marker.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ class SameJob:
 
     @classmethod
     async def connect(cls, publisher: str, subscriber: str, distribution: str) -> SameJob:
-        """Connect to all three."""
+        """Connect to all three databases."""
         dsns = (publisher, subscriber, distribution)
         return cls(*[await AsyncConnection.connect(dsn, autocommit=True) for dsn in dsns])
 
     async def update(self, key: int) -> None:
-        """One global transaction that changes one row at both sites.
+        """Execute one global transaction that changes one row at both sites.
 
         Raises:
-            RuntimeError: the Publisher has another version of the row; both branches are left as they are.
+            RuntimeError: the Publisher has another version of the row; both branches remain as they are.
         """
         gid = f"same:{next(_sequence)}"
         await self._subscriber.execute("begin")

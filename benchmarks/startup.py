@@ -1,13 +1,13 @@
-"""How long a newcomer waits: ``python -m benchmarks.startup``.
+"""Start-up times: ``python -m benchmarks.startup``.
 
-``run_warm`` is the wall time of ``twopc run`` on the small scenario, server start included, with the
-cluster cached. ``topology_fresh`` is a topology of three databases on a running server.
+``run_warm`` is the wall time of ``twopc run`` on the small scenario, including the start of the server, with the
+cluster cached. ``topology_fresh`` is the time for a topology of three databases on a running server.
 
-``topology_mean`` is what a test costs that gets databases nobody has used: 50 trivial tests with the fixture
-``twopc``, less the same 50 without it, each a pytest process of its own, started in turn; server start, making
-ahead and dropping are in it. ``topology_rewound`` is the same with databases that are put back, the default.
-``topology_pooled`` is how long it takes to get a topology from a pool that is full. ``check_file`` is the median
-time to examine a scenario file in a process that is warm, of the file that takes longest.
+``topology_mean`` is the cost of a test that gets unused databases: 50 trivial tests with the fixture ``twopc``, less
+the same 50 without it, in separate pytest processes started in turn; it includes the start of the server, and creating
+databases ahead and dropping them. ``topology_rewound`` is the same with databases that are restored, the default.
+``topology_pooled`` is the time to get a topology from a full pool. ``check_file`` is the median time to examine a
+scenario file in a warm process, for the slowest file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ROUNDS = 7
 TESTS = 50
 TEST_ROUNDS = 5
 
-#: A test module: what it asks for, and what a mark says of it.
+#: A test module, with a fixture and a mark to be filled in.
 _MODULE = """
 import pytest
 
@@ -50,7 +50,7 @@ _KINDS = {
 
 
 def run_warm() -> list[float]:
-    """Seconds per `twopc run`, after one that fills the caches."""
+    """Return the seconds of each `twopc run`, after one that fills the caches."""
     command = [sys.executable, "-m", "twopc.sim", "run", str(SCENARIO)]
     seconds = []
     for _ in range(ROUNDS + 1):
@@ -61,7 +61,7 @@ def run_warm() -> list[float]:
 
 
 async def topology_fresh() -> list[float]:
-    """Seconds until a Publisher and two Subscribers are there."""
+    """Return the seconds until a Publisher and two Subscribers exist."""
     seconds = []
     with EmbeddedServer.start() as server:
         for _ in range(ROUNDS + 1):
@@ -72,7 +72,7 @@ async def topology_fresh() -> list[float]:
 
 
 def test_costs() -> dict[str, list[float]]:
-    """Extra seconds per test, with new databases and with those that are put back."""
+    """Return the extra seconds per test, with new databases and with restored ones."""
     plugin = (
         [] if entry_points(group="pytest11", name="twopc") else ["-p", "twopc.sim.pytest_plugin"]
     )
@@ -87,7 +87,7 @@ def test_costs() -> dict[str, list[float]]:
                 command = [sys.executable, "-m", "pytest", *plugin, "-q", "-p", "no:cacheprovider"]
                 command += ["--rootdir", directory, str(folder / f"test_{kind}.py")]
                 began = time.perf_counter()
-                # the project need not be installed: this is its folder, and `-m` looks there
+                # the project need not be installed: `-m` finds it in its folder
                 subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
                 seconds[kind].append(time.perf_counter() - began)
     base = median(seconds["without"])
@@ -97,7 +97,7 @@ def test_costs() -> dict[str, list[float]]:
 
 
 async def topology_pooled() -> list[float]:
-    """Seconds until a topology is taken from a pool that has one ready."""
+    """Return the seconds to take a topology from a pool that has one ready."""
     seconds = []
     with EmbeddedServer.start() as server:
         pool = TopologyPool(server, prefix="bench", size=1)
@@ -114,7 +114,7 @@ async def topology_pooled() -> list[float]:
 
 
 def check_file() -> dict[str, float]:
-    """Median seconds to examine each shipped scenario."""
+    """Return the median seconds to examine each shipped scenario."""
     from twopc.sim.scenario.check import examine
 
     found = {}
@@ -130,7 +130,7 @@ def check_file() -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure, and print the figures."""
     warm = run_warm()
     fresh = asyncio.run(topology_fresh())
     costs = test_costs()

@@ -1,4 +1,4 @@
--- What a distribution agent's role may do in the distribution database: read, and say how far it is.
+-- Rights of a distribution agent's role in the distribution database: to read, and to report its progress.
 -- called by: twopc.publisher.distribution
 -- tables:    those of the distribution database
 -- holes:     agent

@@ -1,10 +1,10 @@
--- msrepl.article_shaped: notes what an article is like, whenever that is another thing than before.
+-- msrepl.article_shaped: records the shape of an article whenever it changes.
 -- called by: its trigger on msarticles
 -- tables:    msrepl.mspublisher_databases, msrepl.msarticle_shapes
 -- holes:     none
 --
--- The log reader's store locks the same row and fails if an article has changed since: what is stored up to
--- read_to was made of the article as it was, and everything later of what it is now.
+-- The log reader's store locks the same row of mspublisher_databases, and fails if an article has changed
+-- in the meantime: everything stored up to read_to has the previous shape, everything later the new one.
 create or replace function msrepl.article_shaped() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -19,7 +19,7 @@ begin
     where s.publisher_database_id = new.publisher_database_id and s.article_id = new.article_id
     order by s.shape desc limit 1;
     if last.shape is null and tg_op = 'UPDATE' then
-        -- entered before shapes were noted: it has been like this from the beginning
+        -- entered before shapes were recorded: the article has had this shape from the beginning
         insert into msrepl.msarticle_shapes
         values (old.publisher_database_id, old.article_id, 1, '0/0', old.source_schema, old.source_object,
                 old.columns, old.key, old.filter_clause, old.propagation)

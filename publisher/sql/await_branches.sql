@@ -1,12 +1,12 @@
--- msrepl.await_branches: waits until branches of the same Subscriber that are prepared here have ended.
+-- msrepl.await_branches: waits until the branches of the same Subscriber that are prepared here have ended.
 -- called by: sync procedures and defer_keys, when something is missing
 -- tables:    msrepl.branch_marker; pg_prepared_xacts, pg_locks
 -- holes:     owner
 --
--- Such a branch may be committed at the Subscriber already, and the next transaction there builds on it: on
--- rows that are invisible here until the branch is finished, and that no lock can wait for. Each branch has
--- inserted its marker, so inserting the same one waits for it; that insert never stays. Callers try once more
--- even if there was nothing to wait for: it may have ended since their last look.
+-- Such a branch may already be committed at the Subscriber, where the next transaction depends on it: on rows
+-- that are invisible here until the branch is finished, and that no lock can wait for. Each branch has inserted
+-- its marker, so inserting the same marker waits for the branch; that insert is always rolled back. Callers
+-- retry once even if there was no branch to wait for, since one may have ended after their last attempt.
 create or replace function msrepl.await_branches(tables oid[]) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -19,7 +19,7 @@ begin
         from pg_prepared_xacts as p
         where p.owner = session_user and p.database = current_database()
           and exists (
-              -- a prepared transaction keeps the virtual id of its session, or gets another at a restart
+              -- a prepared transaction keeps the virtual id of its session, and gets another one at a restart
               select from pg_locks as x
               join pg_locks as l on l.virtualtransaction = x.virtualtransaction and l.pid is null
               where x.locktype = 'transactionid' and x.transactionid = p.transaction and x.pid is null

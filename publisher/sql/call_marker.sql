@@ -1,12 +1,12 @@
--- msrepl.call_marker: where in the log the call of a published routine begins and where it ends.
+-- msrepl.call_marker: marks in the log where a call of a published routine begins and where it ends.
 -- called by: open_bracket, close_bracket; the log reader reads the inserts from the log
 -- tables:    itself
 -- holes:     owner
 --
--- Rows are inserted and never looked up: a serializable caller must not depend on another one here.
+-- Rows are inserted and never read here, so that serializable callers do not depend on each other.
 --
--- opened    the row that began the call; NULL: this one does
--- snapshot  the caller's when it began
+-- opened    id of the row that began the call; NULL: this row begins it
+-- snapshot  the caller's snapshot at the beginning
 -- call      arguments and settings (twopc.proc_execution.ProcCall.as_text)
 -- failure   SQLSTATE of the error that ended the call
 set local role {owner};

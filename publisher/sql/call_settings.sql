@@ -1,10 +1,10 @@
--- msrepl_call.settings: the caller's settings under which a body must run at a Subscriber too.
+-- msrepl_call.settings: the caller's settings under which a body must also run at a Subscriber.
 -- called by: msrepl_call.run_<n>
 -- tables:    none
 -- holes:     owner
 --
--- search_path with the schemas that are there: "$user" is another at a Subscriber. The others are left out
--- where they are what agents set.
+-- search_path lists the schemas that exist, since "$user" differs at a Subscriber. Settings that equal
+-- those of agents are left out.
 create or replace function msrepl_call.settings() returns jsonb
 language sql stable
 as $msrepl$

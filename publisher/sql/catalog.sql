@@ -1,13 +1,13 @@
--- msrepl.sysarticles, msrepl.syssubscriptions: what this database publishes, and to whom.
+-- msrepl.sysarticles, msrepl.syssubscriptions: what this database publishes, and to which Subscribers.
 -- called by: twopc.publisher.publication, twopc.publisher.subscriptions, ddl_guard
 -- tables:    themselves
 -- holes:     owner
 --
--- columns are the numbers of those chosen, which a rename leaves alone; NULL means all. structure is empty
--- while the procedures are being made. fingerprints are those of msrepl.fingerprints, NULL while we change them.
--- propagation says how changes travel, destination_procedures how the
--- default procedures at Subscribers are called. replica_identities holds what was there before publishing, for
--- the table and its partitions where that was changed. parts of a subscription: the numbers of
+-- columns holds the numbers of the chosen columns, which a rename does not change; NULL means all. structure is
+-- empty while the procedures are being created. fingerprints are those of msrepl.fingerprints, and NULL while
+-- our own code changes them. propagation says how changes travel; destination_procedures, how the default
+-- procedures at Subscribers are called. replica_identities holds the replica identities before publishing, of
+-- the table and of the partitions where they were changed. parts of a subscription are the numbers of the
 -- sysfilteredarticles that it has in place of their base.
 set local role {owner};
 create table if not exists msrepl.sysarticles (

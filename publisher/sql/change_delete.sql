@@ -1,13 +1,13 @@
--- mssync_change_del_<table>: applies a Subscriber's DELETE if every published value is still the same.
+-- mssync_change_del_<table>: applies a Subscriber's DELETE if no published value has changed.
 -- called by: sp_mssync_del_<table>
 -- tables:    the published table
 -- holes:     function, signature, rows, runs_as, before, opened, closed, table, old_names, key_match,
 --            same, tables, denied, article, only_key, key_json, old_version, held_version, row_json, held,
 --            inside, held_match, owner, caller, comment
 --
--- "A WHERE clause that qualifies the current row with values from the deleted table" (seed 002). A
--- mismatch locks by key and tries once more, as in mssync_change_upd_<table>. Parameters have no
--- names, as in mssync_change_ins_<table>.
+-- "A WHERE clause that qualifies the current row with values from the deleted table" (seed 002). On a
+-- mismatch, the rows are locked by key and the DELETE is retried once, as in mssync_change_upd_<table>.
+-- Parameters have no names, for the reason given in mssync_change_ins_<table>.
 create or replace function {function}({signature}) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -63,8 +63,8 @@ begin
         end;
     end loop;
     if done <> sent then
-        -- a row still there is stale; without one, and with several rows sent, which one was missing
-        -- cannot be told from those that this call deleted
+        -- a row that still exists is stale; if none does and several rows were sent, the missing row
+        -- cannot be distinguished from those that this call deleted
         select {key_json} as key, r.{old_version}::text as sent_version,
                t.{held_version}::text as held_version, {row_json} as image
         into bad

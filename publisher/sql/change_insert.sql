@@ -4,8 +4,8 @@
 -- holes:     function, signature, rows, runs_as, before, opened, closed, table, columns, new_values,
 --            new_names, clashes, article, only_key, denied, tables, after, owner, caller, comment
 --
--- A plain INSERT, which waits for a row in doubt and takes deferrable constraints too (ON CONFLICT takes
--- none). What it clashed with is looked up only after it failed. Parameters have no names: PL/pgSQL may be set to
+-- A plain INSERT, which waits for a row in doubt and, unlike ON CONFLICT, supports deferrable constraints. The
+-- rows with which it clashed are looked up only after it failed. Parameters have no names: PL/pgSQL can be set to
 -- refuse variables that shadow them.
 create or replace function {function}({signature}) returns void
 language plpgsql security definer

@@ -1,4 +1,4 @@
--- mssync_change_upd_<table>: applies a Subscriber's UPDATE if no row changed since it was received.
+-- mssync_change_upd_<table>: applies a Subscriber's UPDATE if no row has changed since the Subscriber received it.
 -- called by: sp_mssync_upd_<table>
 -- tables:    the published table
 -- holes:     function, signature, rows, runs_as, before, opened, closed, table, assignments, old_names,
@@ -6,11 +6,11 @@
 --            held_version, row_json, held, inside, held_match, new_key_match, new_version, after, salt,
 --            owner, caller, comment
 --
--- The old and the new rows pair by position. Behind a branch that is committed at the Subscriber but still
--- prepared here the first UPDATE does not wait: the version in its snapshot is filtered out before any
--- lock is met. So a mismatch locks the rows by key, which does wait, and tries once more. What such a branch
--- has inserted cannot even be locked: then the branch itself is waited for (msrepl.await_branches). Parameters
--- have no names, as in mssync_change_ins_<table>.
+-- Old and new rows are paired by position. The first UPDATE does not wait for a branch that is committed at the
+-- Subscriber but still prepared here: the row in its snapshot fails the condition on the row version before any
+-- lock is requested. On a mismatch, the rows are therefore locked by key, which does wait, and the UPDATE is
+-- retried once. Rows that such a branch has inserted cannot be locked at all; then the branch itself is waited
+-- for (msrepl.await_branches). Parameters have no names, for the reason given in mssync_change_ins_<table>.
 create or replace function {function}({signature}) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

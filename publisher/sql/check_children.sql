@@ -1,10 +1,10 @@
--- fragment: refuses what a referential action would change here and the Subscriber did not send.
+-- fragment: refuses a referential action that would change rows here which the Subscriber did not send.
 -- called by: rendered into sp_mssync_upd_<table> and sp_mssync_del_<table>, once per key that acts
 -- tables:    the published table and one that refers to it
 -- holes:     source, table, parent, child, joined, changed, not_sent, article, child_name, constraint
 --
--- The Subscriber sends children first, so what still refers to the row is unknown to it. The rows are locked
--- first: whoever is adding a child has finished then, and nobody adds another.
+-- The Subscriber sends child rows first, so rows that still refer to the parent are unknown to it. The parent
+-- rows are locked first: transactions that were adding children have ended then, and no other can add any.
     perform 1
     from {source} join {table} as t on {parent}
     where {changed}

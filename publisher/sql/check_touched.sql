@@ -1,4 +1,4 @@
--- msrepl.check_touched: refuses that a trigger changed rows of the same table which were not sent.
+-- msrepl.check_touched: refuses a change if a trigger changed rows of the same table that were not sent.
 -- called by: sp_mssync_ins_<table>, sp_mssync_upd_<table> of tables with triggers
 -- tables:    msrepl.touched_row
 -- holes:     owner

@@ -1,10 +1,10 @@
 -- msrepl_call.close_bracket: marks where a call of a published routine ends.
--- called by: msrepl_call.run_<n>, by assignment as open_bracket
+-- called by: msrepl_call.run_<n>, by assignment, like open_bracket
 -- tables:    msrepl.call_marker
 -- holes:     owner
 --
--- opened   what open_bracket returned
--- failure  the SQLSTATE that ended the call; NULL: none did
+-- opened   the result of open_bracket
+-- failure  SQLSTATE of the error that ended the call; NULL: none
 create or replace function msrepl_call.close_bracket(article integer, opened bigint, failure text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -1,4 +1,4 @@
--- msrepl.commands_between: the commands after a position up to another, from as few blocks as can be.
+-- msrepl.commands_between: the commands after one position up to another, from as few blocks as possible.
 -- called by: twopc.publisher.distribution; agents; twopc.sim.topology
 -- tables:    msrepl.msrepl_blocks
 -- holes:     none
@@ -15,7 +15,7 @@ begin atomic
         b.command_seqnos, b.command_ids, b.codes, b.command_originators, b.hashkeys, b.texts)
         as c (seqno, command_id, code, originator, hashkey, command)
     where b.publisher_database_id = publisher and b.last_seqno > after and b.first_seqno <= upto
-        -- said of the index's column too, which does not know that both rise together
+        -- the same bound for the indexed column: the planner does not know that both columns increase together
         and b.last_seqno <= coalesce(
             (select min(n.last_seqno) from msrepl.msrepl_blocks n
              where n.publisher_database_id = publisher and n.last_seqno >= upto),

@@ -1,15 +1,16 @@
--- msrepl.ddl_guard: after DDL, or before it rewrites a table, replaces the sync procedures of an article that no
--- longer fits its table by ones that say so, and refuses DDL that takes row versions away.
+-- msrepl.ddl_guard: after DDL, or before DDL rewrites a table, replaces the sync procedures of an article that no
+-- longer fits its table with ones that report this, and refuses DDL that removes row versions.
 -- called by: event triggers of this database (ddl_guard_triggers.sql)
 -- tables:    msrepl.sysarticles; catalogs
 -- holes:     owner
 --
--- The check costs nothing at run time: a stale article simply has other procedures, in the transaction of
--- the DDL itself, so they come and go with it. An article without a structure is being worked on.
+-- The check costs nothing at run time: a stale article has other procedures. They are replaced in the transaction of
+-- the DDL, and are rolled back with it. While its structure is empty, an article is being changed by our own code.
 --
--- A rewrite may give rows other values under the versions that they have (ALTER COLUMN … TYPE … USING, a volatile
--- default): the article is stale even if its structure is what it was. Each command that touches a stale article
--- leaves another xmin: whoever has compared rows (twopc.sim.topology.regeneration) sees that they may have changed since.
+-- A rewrite may give rows other values under their present row versions (ALTER COLUMN … TYPE … USING, a volatile
+-- default), so the article becomes stale even if its structure is unchanged. Each command that concerns a stale article
+-- updates its row and so its xmin, by which code that has compared rows (twopc.sim.topology.regeneration) sees that
+-- they may have changed since.
 create or replace function msrepl.ddl_guard() returns event_trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -23,10 +24,10 @@ begin
     if to_regclass('msrepl.sysarticles') is null then
         return;
     end if;
-    -- a snapshot does not show what was published since; the index does, by a failure (40001)
+    -- the snapshot does not show articles published after it; the unique index does, by an error (40001)
     if current_setting('transaction_isolation') in ('repeatable read', 'serializable') then
         begin
-            -- under a number of no article: those of the sequence would be gone
+            -- with numbers that no article has: numbers from the sequence would be used up
             insert into msrepl.sysarticles (article_id, objid, source_schema, source_object, added_version, propagation, structure)
             overriding system value
             select (t::int8 - 2147483648)::int4, t, '', t, false, '{{}}', ''
@@ -37,12 +38,12 @@ begin
         exception when raise_exception then null;
         end;
     end if;
-    -- nothing is left to guard, or the DDL is our own
+    -- no article is left to guard, or the DDL is our own
     if (select bool_and(a.structure <> '') from msrepl.sysarticles as a) is not true
     then
         return;
     end if;
-    -- neither a default nor a type: rows stay as they are
+    -- a rewrite for neither a default nor a type leaves the values of rows unchanged
     if tg_event = 'table_rewrite' and pg_event_trigger_table_rewrite_reason() & 6 = 0 then
         return;
     end if;

@@ -3,9 +3,9 @@
 -- tables:    msrepl.sysarticles; catalogs
 -- holes:     owner
 --
--- A statement at a Subscriber changes parents and children at once. Its calls come one after the other, so
--- the keys are checked after the last. Keys that their owner has made initially deferred stay so. A row that
--- is missing may be that of a branch which is finished at the Subscriber and not yet here.
+-- A statement at a Subscriber changes parents and children at once, but its calls come one after the other,
+-- so the keys are checked after the last call. Keys that their owner has made initially deferred stay
+-- deferred. A missing row may belong to a branch that is finished at the Subscriber but not yet here.
 create or replace procedure msrepl.defer_keys(defer boolean)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

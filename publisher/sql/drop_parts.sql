@@ -1,5 +1,5 @@
--- msrepl.drop_parts: removes the parts of a transaction whose last one a log reader has not stored, before another
---                     one begins; where the log was read to.
+-- msrepl.drop_parts: removes the parts of a transaction whose last part was not stored, before a log reader
+-- begins; returns the position up to which the log was read.
 -- called by: twopc.publisher.log_reader
 -- tables:    msrepl.mspublisher_databases, msrepl.msrepl_blocks
 -- holes:     none
@@ -10,7 +10,7 @@ as $msrepl$
 declare
     mark pg_lsn;
 begin
-    -- a store that another session has begun is either seen or refused from now on
+    -- a store that another session has begun is either visible here or refused from now on
     update msrepl.mspublisher_databases d
     set (open_seqno, open_pid, open_count) = (null, null, d.open_count + (d.open_seqno is not null)::integer)
     where d.id = drop_parts.publisher

@@ -1,10 +1,10 @@
--- msrepl.filter_rows: which images of rows belong to a filtered article.
+-- msrepl.filter_rows: tells which row images belong to a filtered article.
 -- called by: twopc.publisher.filters, for the log reader
 -- tables:    none
 -- holes:     path_is_kept, owner
 --
--- The one door of the log reader's role to the filters, which run with the rights of their table's role. What
--- they call may be a user's, and may alter the functions of that role.
+-- The only access of the log reader's role to row filters, which run with the rights of their table's role.
+-- Filters may call functions of users, and these may alter functions of that role.
 create or replace function msrepl.filter_rows(article integer, images text[]) returns boolean[]
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -1,10 +1,10 @@
--- msrepl.sysfilteredarticles: articles that hold part of another's rows, for some Subscribers.
+-- msrepl.sysfilteredarticles: articles that hold a part of another article's rows, for some Subscribers.
 -- called by: twopc.publisher.distribution_setup, twopc.publisher.publication
 -- tables:    itself
 -- holes:     owner
 --
--- A row belongs if it fulfils the base's filter and this one. The number is of the same sequence as those of
--- sysarticles.
+-- A row belongs to such an article if it satisfies the base's filter and this one. Its number comes from the
+-- same sequence as those of sysarticles.
 set local role {owner};
 create table if not exists msrepl.sysfilteredarticles (
     article_id integer primary key,

@@ -1,4 +1,4 @@
--- msrepl.forget_calls: removes marks of calls that the log has had for long.
+-- msrepl.forget_calls: removes call markers that were written to the log more than an hour ago.
 -- called by: the log reader
 -- tables:    msrepl.call_marker
 -- holes:     owner

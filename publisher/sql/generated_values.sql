@@ -3,8 +3,8 @@
 -- tables:    none here; see mssync_make_<table>
 -- holes:     function, make, path_is_kept, owner, comment
 --
--- One round trip fetches values for many rows; INSERT … RETURNING at the Subscriber then shows them, and
--- the rows still travel in the statement's one call. A block that is not used up leaves a gap.
+-- One round trip fetches values for many rows, so INSERT … RETURNING at the Subscriber shows them, and
+-- the rows still travel in the statement's single call. A block that is not used up leaves a gap.
 create or replace function {function}(rows integer) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

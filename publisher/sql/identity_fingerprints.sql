@@ -1,4 +1,5 @@
--- fragment: how much of old rows the log holds must stay as it was made, too.
+-- fragment: includes replica identities in the fingerprints, since the log must hold as much of old
+-- rows as before.
 -- called by: rendered into msrepl.fingerprints
 -- tables:    catalogs
 -- holes:     none

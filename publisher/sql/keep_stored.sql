@@ -1,9 +1,9 @@
--- msrepl.keep_stored: nobody but clean-up removes what is stored, and the mark of a log reader moves forward only.
+-- msrepl.keep_stored: only clean-up removes what is stored, and the position of a log reader only moves forward.
 -- called by: its triggers on msrepl_blocks and mspublisher_databases
 -- tables:    msrepl.mspublisher_databases
 -- holes:     none
 --
--- A log reader may delete, for the parts of a transaction whose last one was not stored: see msrepl.drop_parts. Whoever
+-- A log reader may delete the parts of a transaction whose last part was not stored: see msrepl.drop_parts. A role that
 -- may truncate the table may remove everything.
 create or replace function msrepl.keep_stored() returns trigger
 language plpgsql

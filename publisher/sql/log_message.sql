@@ -1,10 +1,10 @@
--- msrepl.log_message: what is posted into the log for every Subscriber: tracer tokens, validation requests.
--- called by: whoever posts; the log reader reads the inserts from the log
+-- msrepl.log_message: messages posted into the log for every Subscriber: tracer tokens, validation requests.
+-- called by: the code that posts messages; the log reader reads the inserts from the log
 -- tables:    itself
 -- holes:     owner
 --
--- kind  tracer_token, validation, or procedure: a routine was defined anew, or its calls mean another thing now
--- body  what the command will hold
+-- kind  tracer_token, validation, or procedure: a routine was redefined, or its calls have other effects from now on
+-- body  content of the command
 set local role {owner};
 create table if not exists msrepl.log_message (
     id bigint generated always as identity primary key,
@@ -14,7 +14,7 @@ create table if not exists msrepl.log_message (
 );
 do $msrepl$
 begin
-    -- one of an earlier version
+    -- a table of an earlier version
     if not exists (select from pg_constraint where conrelid = 'msrepl.log_message'::regclass and contype = 'c'
                    and pg_get_constraintdef(oid) like '%procedure%') then
         alter table msrepl.log_message drop constraint log_message_kind_check;

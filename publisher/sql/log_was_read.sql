@@ -1,12 +1,12 @@
--- msrepl.log_was_read: moves the log reader's mark at the end of each store, and wakes the agents.
+-- msrepl.log_was_read: advances the log reader's position at the end of each store, and wakes the agents.
 -- called by: twopc.publisher.log_reader
 -- tables:    msrepl.mspublisher_databases
 -- holes:     none
 --
--- was, version  what the store was made for; if either is another one meanwhile, the store must not happen
--- read_to       commit LSN of the last transaction stored
--- horizon       the highest id of a transaction that was stored
--- ends_parts    parts of the first transaction were stored before
+-- was, version  the position and the registry version that the store assumes; if either has changed, it must fail
+-- read_to       commit LSN of the last stored transaction
+-- horizon       the highest id of a stored transaction
+-- ends_parts    parts of the first transaction have been stored already
 drop function if exists msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timestamptz);
 drop function if exists msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timestamptz, xid8);
 create or replace function msrepl.log_was_read(

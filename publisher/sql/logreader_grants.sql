@@ -1,5 +1,5 @@
--- What the log reader's role may do in the distribution database: append, move its own mark, and remove parts of a
--- transaction that it begins anew: see msrepl.keep_stored.
+-- Rights of the log reader's role in the distribution database: to append, to advance its own position, and to
+-- remove parts of a transaction that it stores again (see msrepl.keep_stored).
 -- called by: twopc.publisher.distribution
 -- tables:    those of the distribution database
 -- holes:     logreader

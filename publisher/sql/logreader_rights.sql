@@ -1,4 +1,4 @@
--- What the log reader's role may do at the Publisher, besides reading the log.
+-- Rights of the log reader's role at the Publisher, besides reading the log.
 -- called by: twopc.publisher.publication
 -- tables:    msrepl.sysarticles
 -- holes:     logreader

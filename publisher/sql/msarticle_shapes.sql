@@ -1,11 +1,11 @@
--- msrepl.msarticle_shapes: what each article was like, and from where on: by it stored commands can be read
---                          after the article has changed.
+-- msrepl.msarticle_shapes: the shapes of each article and where each begins, by which stored commands can
+-- be read after the article has changed.
 -- called by: article_shaped; twopc.sim.spark
 -- tables:    itself
 -- holes:     none
 --
--- shape  counts from 1; of two with the same `after` the later one holds
--- after  commands of transactions behind it have this shape, until the next one's
+-- shape  counts from 1; of two shapes with the same `after`, the later one applies
+-- after  commands of later transactions have this shape, up to the next shape's `after`
 -- source_schema … propagation  as in msarticles
 create table if not exists msrepl.msarticle_shapes (
     publisher_database_id integer not null references msrepl.mspublisher_databases on delete cascade,

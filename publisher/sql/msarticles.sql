@@ -1,16 +1,16 @@
--- msrepl.msarticles: the articles of each Publisher database, as their commands are made and read.
+-- msrepl.msarticles: the articles of each Publisher database, with what making and reading their commands requires.
 -- called by: twopc.publisher.distribution
 -- tables:    itself
 -- holes:     none
 --
 -- columns      array of name, type, oid …: the columns that travel, in the order of a command's values
 -- key          names of the key's columns, in the key's order
--- left_out     columns of the table that the log holds and that are not published
--- generated    generated columns of the table, which the log may hold and which do not travel
+-- left_out     columns of the table that are in the log but not published
+-- generated    generated columns of the table, which may be in the log but do not travel
 -- propagation  formats and custom procedures by operation (twopc.propagation.Propagation.as_json)
 -- procedures   names of the default procedures at the Subscribers, by operation: ins, upd, del
--- kind         table; proc: a routine of which calls are stored, and under a second number (10,000,000 higher)
---              definitions
+-- kind         table; proc: a routine whose calls are stored, and under a second number (10,000,000
+--              higher) its definitions
 -- proc         of a routine: twopc.proc_execution.ProcArticle.as_json, without its definition
 -- calls        of a routine: its calls are stored, not only the rows that they change
 create table if not exists msrepl.msarticles (
@@ -32,7 +32,7 @@ create table if not exists msrepl.msarticles (
 );
 do $msrepl$
 begin
-    -- one of an earlier version; the lock is taken only then
+    -- a table of an earlier version; the lock is taken only in this case
     if not exists (select from pg_attribute
                    where attrelid = 'msrepl.msarticles'::regclass and attname = 'kind') then
         alter table msrepl.msarticles

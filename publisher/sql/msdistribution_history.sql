@@ -1,13 +1,13 @@
--- msrepl.msdistribution_history: what the log reader and the agents did, a row per event.
+-- msrepl.msdistribution_history: what the log reader and the agents did, one row per event.
 -- called by: the log reader, agents, twopc.publisher.distribution
 -- tables:    itself
 -- holes:     none
 --
--- subscriber   whose agent it is; NULL: the log reader, or clean-up
+-- subscriber   the agent's Subscriber; NULL: the log reader, or clean-up
 -- event        started, progress, succeeded, retry, failed, skipped, net, serial, rows, validated, repaired,
 --              removed, deactivated
--- error        the original's number, or a SQLSTATE
--- xact_seqno   the transaction it is about, or the last one of those counted
+-- error        an error number of SQL Server, or an SQLSTATE
+-- xact_seqno   the transaction that the event concerns, or the last of those counted
 create table if not exists msrepl.msdistribution_history (
     id bigint generated always as identity primary key,
     publisher_database_id integer not null references msrepl.mspublisher_databases on delete cascade,

@@ -4,17 +4,17 @@
 -- holes:     none
 --
 -- publisher    the Publisher's node name
--- read_to      commit LSN of the last stored transaction: what is read again up to here is dropped
+-- read_to      commit LSN of the last stored transaction; what is read again up to here is discarded
 -- last_commit  when that transaction was committed
--- read_at      when something was stored last
--- horizon      the highest id of a transaction whose changes are stored, or may be; 0: not known
+-- read_at      when something was last stored
+-- horizon      the highest id of a transaction whose changes are or may be stored; 0: unknown
 -- removed_to   commit LSN of the last transaction that clean-up has removed
--- identity     made when it was entered here, and never again: what was taken from it is known by that
+-- identity     generated when the database was entered here, and never changed: it identifies data taken from here
 -- registry_version  counts the changes to its articles and originators
--- open_seqno   commit LSN of a large transaction of which parts are stored, and the last one is not; NULL: of none
--- open_xid, open_originator  what msrepl_transactions will have of it; the originator may still change
+-- open_seqno   commit LSN of a large transaction of which parts are stored, but not the last; NULL: none
+-- open_xid, open_originator  its values in msrepl_transactions; the originator may still change
 -- open_pid     the process that stores it
--- open_count   counts how often parts that were stored were removed or changed
+-- open_count   how often stored parts were removed or changed
 create table if not exists msrepl.mspublisher_databases (
     id integer generated always as identity primary key,
     publisher text not null unique,
@@ -36,7 +36,7 @@ create table if not exists msrepl.mspublisher_databases (
 );
 do $msrepl$
 begin
-    -- one of an earlier version; the lock is taken only then
+    -- a table of an earlier version; the lock is taken only in this case
     if not exists (select from pg_attribute
                    where attrelid = 'msrepl.mspublisher_databases'::regclass and attname = 'removed_to') then
         alter table msrepl.mspublisher_databases add column removed_to pg_lsn not null default '0/0';

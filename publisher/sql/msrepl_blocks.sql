@@ -3,14 +3,14 @@
 -- tables:    itself
 -- holes:     none
 --
--- A row for each would cost more than everything else between the log and the Subscribers; so arrays stand for
--- rows, and msrepl_transactions and msrepl_commands show them as such. A block has whole transactions, or a
--- part of one that is too large for one block; that transaction stands in its last part.
+-- One row per transaction or command would cost more than everything else between the log and the Subscribers.
+-- Arrays therefore stand for rows, and msrepl_transactions and msrepl_commands show them as rows. A block holds
+-- whole transactions, or a part of one that is too large for one block; that transaction is listed in its last part.
 --
 -- first_seqno, last_seqno  commit LSNs of its first and last transaction
--- part                     counts the parts of one transaction, from 0
+-- part                     number of the part of a transaction, from 0
 -- transactions, commands   how many there are in its arrays
--- last_command             number of its last command in the last transaction
+-- last_command             number of its last command within the last transaction
 -- seqnos … lengths         of transactions, see msrepl_transactions; originator 0 is NULL there
 -- command_seqnos … texts   of commands, see msrepl_commands; a code is the article's number * 100 + type
 create table if not exists msrepl.msrepl_blocks (
@@ -21,7 +21,7 @@ create table if not exists msrepl.msrepl_blocks (
     transactions integer not null,
     commands integer not null,
     last_command integer not null,
-    -- compressing them would cost more than writing them
+    -- compressing them would cost more than writing them uncompressed
     seqnos pg_lsn[] storage external not null,
     xids xid8[] storage external not null,
     entry_times timestamptz[] storage external not null,

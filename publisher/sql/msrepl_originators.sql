@@ -1,11 +1,11 @@
--- msrepl.msrepl_originators: where a change may come from: the Subscribers with immediate updating.
--- called by: twopc.publisher.distribution; the log reader and agents, which look for themselves
+-- msrepl.msrepl_originators: the possible originators of changes: Subscribers with immediate updating.
+-- called by: twopc.publisher.distribution; the log reader; agents, which look up their own row
 -- tables:    itself
 -- holes:     none
 --
 -- srvname    the Subscriber's node name
 -- dbname     its database
--- link_role  under which its link works at the Publisher: what a branch marker holds as originator
+-- link_role  role of its link at the Publisher, which branch markers hold as originator
 create table if not exists msrepl.msrepl_originators (
     id integer generated always as identity primary key,
     publisher_database_id integer not null references msrepl.mspublisher_databases on delete cascade,

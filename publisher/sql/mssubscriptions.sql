@@ -1,13 +1,14 @@
--- msrepl.mssubscriptions: which article goes to which Subscriber, and from where on.
+-- msrepl.mssubscriptions: which article goes to which Subscriber, and from which position.
 -- called by: twopc.publisher.distribution; agents, which read their own
 -- tables:    itself
 -- holes:     none
 --
 -- status              0 inactive, 1 subscribed (not copied yet), 2 active
 -- subscription_seqno  commands of transactions up to here are not for this subscription; NULL: not known yet
--- copy_snapshot       what the initial copy has seen, and copy_seqno where the log stood after it: of the
--- copy_seqno          transactions between the two positions those that the snapshot sees are in the copy
--- update_mode         sync tran: it changes its copy too (immediate updating); read only: agents alone do
+-- copy_snapshot       the snapshot of the initial copy
+-- copy_seqno          end of the log after the copy: of the transactions between subscription_seqno and
+--                     here, the copy contains those that copy_snapshot sees
+-- update_mode         sync tran: the Subscriber changes its copy too (immediate updating); read only: only agents do
 create table if not exists msrepl.mssubscriptions (
     publisher_database_id integer not null,
     article_id integer not null,
@@ -25,7 +26,7 @@ create table if not exists msrepl.mssubscriptions (
 );
 do $msrepl$
 begin
-    -- one of an earlier version; the lock is taken only then
+    -- a table of an earlier version; the lock is taken only in this case
     if not exists (select from pg_attribute
                    where attrelid = 'msrepl.mssubscriptions'::regclass and attname = 'update_mode') then
         alter table msrepl.mssubscriptions add column update_mode text not null default 'sync tran'

@@ -1,9 +1,9 @@
--- msrepl.mstracer_tokens, msrepl.mstracer_history: when a tracer token passed each station.
--- called by: the log reader, agents; whoever shows latencies
+-- msrepl.mstracer_tokens, msrepl.mstracer_history: when each tracer token was posted, stored and delivered.
+-- called by: the log reader, agents; code that shows latencies
 -- tables:    themselves
 -- holes:     none
 --
--- distributor_commit, subscriber_commit  NULL, or no row: it has not come that far
+-- distributor_commit, subscriber_commit  NULL, or no row: the token has not arrived there yet
 create table if not exists msrepl.mstracer_tokens (
     publisher_database_id integer not null references msrepl.mspublisher_databases on delete cascade,
     tracer_id bigint not null,

@@ -1,15 +1,16 @@
 -- msrepl_call.open_bracket: judges a call of a published routine, and marks where it begins.
--- called by: msrepl_call.run_<n>, by assignment: PERFORM would put a line between in the context
+-- called by: msrepl_call.run_<n>, by assignment: PERFORM would add a line to the context
 -- tables:    msrepl.sysprocarticles, msrepl.branch_marker, msrepl.call_marker
 -- holes:     owner
 --
--- Returns the mark's number; NULL: the call travels as rows. Everybody may execute it, and only the runner
--- gets an answer: the second line of the context says who calls, in one language, and with its schema unless
--- the caller had that in its search_path when the runner was compiled. A session may have every name quoted.
+-- Returns the number of the call marker; NULL: the call travels as rows. Every role may execute this function,
+-- but it answers only the runner: the second line of the context names the caller, in one language, and with its
+-- schema unless that was in the search_path when the runner was compiled. A session may have every name quoted.
 --
--- The lock is shared by calls of the routine and keeps DDL on it away until the caller has ended. Only then
--- is the row read: a definition and the calls that ran it stand in the log in the same order. Any role may take
--- the lock: only one that may change the row is waited for, and rows need no order.
+-- The lock is shared by calls of the routine and keeps DDL on it waiting until the caller's transaction has
+-- ended. The row is read only after it is taken, so a definition and the calls that ran it are in the log in
+-- the same order. Any role can take this lock: a holder is waited for only if it may change the row; otherwise
+-- the call travels as rows, which need no order.
 create or replace function msrepl_call.open_bracket(article integer, call text) returns bigint
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -1,11 +1,11 @@
--- msrepl.part_was_read: says that a part of a large transaction is stored, and wakes the agents, which may begin it.
+-- msrepl.part_was_read: records that a part of a large transaction is stored, and wakes the agents, which may begin it.
 -- called by: twopc.publisher.log_reader
 -- tables:    msrepl.mspublisher_databases
 -- holes:     none
 --
 -- was, version  as for msrepl.log_was_read, which ends the transaction
--- seqno, xid, originator  the transaction's
--- begins        it is the first part
+-- seqno, xid, originator  of the transaction
+-- begins        this is the first part
 create or replace function msrepl.part_was_read(
     publisher integer, was pg_lsn, version bigint, seqno pg_lsn, xid xid8, originator integer,
     begins boolean

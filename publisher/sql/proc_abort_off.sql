@@ -1,11 +1,11 @@
--- Part of msrepl_call.run_<n>: an error ends the call and not the caller.
+-- Part of msrepl_call.run_<n>: an error ends the call but not the caller.
 -- called by: proc_runner, for a routine with xact_abort off
 -- tables:    none
 -- holes:     call, article, nothing
 --
--- Lost connections, a rolled back transaction, a lack of resources, cancellation, system and internal errors
--- go on to the caller, and so does every error in a call within a call: at a Subscriber only the outer one
--- is a call.
+-- Lost connections, rolled back transactions, lack of resources, cancellation, system errors and internal
+-- errors are raised to the caller, and so is every error of a nested call: at a Subscriber only the outer
+-- call is executed as a call.
     begin
         {call}
     exception when others then

@@ -1,9 +1,9 @@
--- msrepl_call.args_<n>: the call of a published routine as it is stored, whatever the caller's settings are.
+-- msrepl_call.args_<n>: the call of a published routine as it is stored, independent of the caller's settings.
 -- called by: msrepl_call.run_<n>
 -- tables:    none
 -- holes:     name, parameters, types, values, signature
 --
--- Values by their types' output functions, which a cast to text may not be.
+-- Values are written by the output functions of their types, which a cast to text may not use.
 create or replace function msrepl_call.{name}({parameters}) returns text
 language sql stable
 set search_path = pg_catalog, pg_temp

@@ -3,6 +3,6 @@
 -- tables:    none
 -- holes:     name
 --
--- The body keeps its name, by which a text may call its own arguments: name.argument.
+-- The body keeps its name, since its text may qualify arguments with it: name.argument.
 create schema {name};
 grant usage on schema {name} to public;

@@ -1,14 +1,15 @@
--- msrepl.proc_ddl_guard: keeps published routines what they are, and carries new definitions on.
+-- msrepl.proc_ddl_guard: refuses DDL that published routines do not allow, and propagates new definitions.
 -- called by: event triggers of this database (proc_guard_triggers.sql)
 -- tables:    msrepl.sysprocarticles, msrepl.log_message; catalogs
 -- holes:     owner, pinned
 --
--- Its owner is the administrator who installs: it defines routines anew that belong to their users. It runs
--- nothing of theirs. While an article is being worked on, the DDL is our own.
+-- Its owner is the administrator who installs it, because it redefines routines that belong to users. It
+-- executes none of their code. While an article has `working` set, the DDL is our own.
 --
--- The lock waits for callers of the routine: a call in the log ran the definition before it, and met the
--- triggers that there were when it began. A caller whose snapshot is older than a new trigger reads the row
--- of before; so the change is posted, and the log reader takes it for a writer whom that snapshot did not see.
+-- The lock waits for callers of the routine: a call in the log ran the definition that precedes it there, and
+-- fired the triggers that existed when it began. A caller whose snapshot is older than a new trigger reads the
+-- previous row; the change is therefore posted as a message, and the log reader treats it as a writer that the
+-- snapshot did not see.
 create or replace function msrepl.proc_ddl_guard() returns event_trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -24,7 +25,7 @@ begin
     if to_regclass('msrepl.sysprocarticles') is null then
         return;
     end if;
-    -- a snapshot does not show what was published since; the index does, by a failure (40001)
+    -- the snapshot does not show routines published after it; the unique index does, by an error (40001)
     if current_setting('transaction_isolation') in ('repeatable read', 'serializable') then
         begin
             insert into msrepl.sysprocarticles (article_id, objid, schema, name, kind, arguments, returns_set, type,
@@ -48,7 +49,7 @@ begin
         where d.classid = 'pg_proc'::regclass
           and (d.objid in (select a.objid from msrepl.sysprocarticles as a)
                or d.schema_name in (select 'msrepl_body_' || a.article_id from msrepl.sysprocarticles as a)
-               -- the identity is printed as the session prints
+               -- object_identity is printed according to the session's settings, so names are compared
                or d.address_names[1] = 'msrepl_call' and d.address_names[2] ~ '^(run|args)_[0-9]+$')
         limit 1;
         tables := exists (

@@ -1,5 +1,5 @@
 -- msrepl.proc_described: the arguments of a routine, as sysprocarticles keeps them.
--- called by: twopc.publisher.proc_execution, proc_ddl_guard
+-- called by: twopc.publisher.proc_execution, proc_redefined
 -- tables:    catalogs
 -- holes:     owner, pinned
 create or replace function msrepl.proc_described(routine oid) returns jsonb

@@ -1,10 +1,10 @@
--- msrepl.proc_fit_body: gives a published routine's body the owner and the rights of the routine.
+-- msrepl.proc_fit_body: gives a published routine's body the owner and the privileges of the routine.
 -- called by: twopc.publisher.proc_execution, proc_ddl_guard
 -- tables:    msrepl.sysprocarticles; catalogs
 -- holes:     owner
 --
--- It runs with the rights of the caller, who must be an administrator. What it does is DDL too, which the guard
--- must not take for somebody else's.
+-- It runs with the rights of the caller, who must be an administrator. Its own commands are DDL too; `working`
+-- prevents the guard from treating them as DDL of others.
 create or replace function msrepl.proc_fit_body(article integer) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp

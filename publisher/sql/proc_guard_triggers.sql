@@ -1,4 +1,4 @@
--- msrepl_proc_ddl_guard, msrepl_proc_drop_guard: watch for DDL on published routines and their tables.
+-- msrepl_proc_ddl_guard, msrepl_proc_drop_guard: event triggers for DDL on published routines and their tables.
 -- called by: DDL in this database, as long as a routine is published
 -- tables:    none
 -- holes:     none

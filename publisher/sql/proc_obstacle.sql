@@ -1,12 +1,13 @@
--- msrepl.proc_obstacle: what at the Publisher would do more to these tables than a call does at a Subscriber.
+-- msrepl.proc_obstacle: finds a trigger, rule or referential action that acts when a call changes these
+-- tables at the Publisher, but not at a Subscriber.
 -- called by: twopc.publisher.proc_execution, proc_ddl_guard
 -- tables:    msrepl.sysarticles; catalogs
 -- holes:     owner, pinned
 --
--- Agents work as replicas: there neither triggers nor referential actions do anything.
+-- Agents work as replicas, so triggers and referential actions do nothing at a Subscriber.
 --
--- writes   names of articles; NULL: all, and all if there is none of such a name any more
--- returns  a sentence that names the first; NULL: there is none
+-- writes   names of articles; NULL: all articles, as also if one of the names no longer exists
+-- returns  a sentence about the first obstacle; NULL: there is none
 create or replace function msrepl.proc_obstacle(writes text[]) returns text
 language sql stable
 set search_path = pg_catalog, pg_temp

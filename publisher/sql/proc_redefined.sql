@@ -1,11 +1,11 @@
--- msrepl.proc_redefined: takes over what a user has defined in the place of a published routine.
+-- msrepl.proc_redefined: adopts a user's new definition of a published routine.
 -- called by: proc_ddl_guard
 -- tables:    msrepl.sysprocarticles, msrepl.log_message; catalogs
 -- holes:     owner, pinned
 --
--- CREATE OR REPLACE keeps names, types and result: what was made of them fits still. The new text becomes the
--- body, what stands in its place is put back, and the definition is posted for the Subscribers. It runs with
--- the rights of the caller, who must be an administrator.
+-- CREATE OR REPLACE keeps names, types and result, so what was generated from them still fits. The new text
+-- becomes the body, the wrapper is put back in the routine's place, and the definition is posted for the
+-- Subscribers. It runs with the rights of the caller, who must be an administrator.
 create or replace function msrepl.proc_redefined(article integer) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp

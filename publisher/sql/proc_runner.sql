@@ -1,10 +1,10 @@
--- msrepl_call.run_<n>: runs a published routine's body between the marks of a call.
--- called by: what stands in the routine's place
+-- msrepl_call.run_<n>: runs a published routine's body between the two call markers.
+-- called by: the wrapper in the routine's place
 -- tables:    none
 -- holes:     kind, name, parameters, returns, article, arguments, variables, body, answer
 --
--- The setting makes it one statement: a COMMIT in the body is refused. msrepl.in_call is the call in which
--- another one is; an error takes it back.
+-- The setting makes the call one statement: a COMMIT in the body is refused. msrepl.in_call names the
+-- article of the running call, so that nested calls are recognised; an error restores it.
 create or replace {kind} msrepl_call.{name}({parameters}){returns}
 language plpgsql
 set msrepl.one_statement = on

@@ -1,10 +1,11 @@
--- msrepl_call: the schema of what is made of published routines; callers find it, nobody puts anything in it.
+-- msrepl_call: the schema of what is generated for published routines; callers may use it, but nobody else
+-- creates objects in it.
 -- called by: twopc.publisher.publication
 -- tables:    pg_parameter_acl
 -- holes:     owner, owner_name
 --
--- The gate has messages in one language, whatever the caller's is: see open_bracket. Who may set a parameter is
--- one row for all databases: see grant_replica.
+-- The gate needs messages in one language, whatever the caller's is: see open_bracket. The privileges on a
+-- parameter are one row for all databases: see grant_replica.
 create schema if not exists msrepl_call;
 revoke all on schema msrepl_call from public;
 grant usage on schema msrepl_call to public;
@@ -19,7 +20,7 @@ begin
             if attempt = 100 or sqlerrm !~ '^tuple concurrently|"pg_parameter_acl_parname_index"$' then
                 raise;
             end if;
-            perform pg_catalog.pg_sleep(0.01); -- caches hear of the other's change a moment after it has let go
+            perform pg_catalog.pg_sleep(0.01); -- caches learn of the change shortly after its lock was released
         end;
     end loop;
 end

@@ -1,9 +1,9 @@
--- msrepl.raise_triggered: refuses what a trigger of the Publisher changes in rows that were not sent.
+-- msrepl.raise_triggered: refuses a change that a trigger of the Publisher made in rows that were not sent.
 -- called by: witness, check_touched
 -- tables:    none
 -- holes:     owner
 --
--- The Subscriber that sent the change is passed over when the transaction is handed on, so it would never
+-- The transaction is not delivered to the Subscriber that sent the change, which would therefore never
 -- see what else the transaction changed.
 create or replace function msrepl.raise_triggered(article text, key jsonb, cause text) returns void
 language plpgsql

@@ -1,4 +1,4 @@
--- msrepl.refuse_store: says why a log reader cannot store what it has read.
+-- msrepl.refuse_store: raises an error that says why a log reader cannot store what it has read.
 -- called by: msrepl.log_was_read, msrepl.part_was_read
 -- tables:    msrepl.mspublisher_databases
 -- holes:     none

@@ -1,12 +1,12 @@
 -- msrepl.registry_changed: counts the changes to a Publisher's articles and originators, so that the log
---                          reader, which keeps them, notices.
+-- reader, which caches them, notices.
 -- called by: its triggers on msarticles, msrepl_originators and mssubscriptions
 -- tables:    msrepl.mspublisher_databases, msrepl.msarticles
 -- holes:     none
 --
--- Whoever changes them and the log reader that stores a batch lock the same row: a batch is stored either
--- before the change, or made of what is there after it. Who subscribes, and from where on, means something
--- to the log reader only where calls of routines are stored.
+-- A transaction that changes them and the log reader that stores a batch lock the same row: a batch is
+-- either stored before the change, or made from what exists after it. Which Subscribers subscribe, and
+-- from which position, matters to the log reader only where calls of routines are stored.
 create or replace function msrepl.registry_changed() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp

@@ -1,11 +1,10 @@
--- msrepl.row_filter_<article>: whether images of rows, as the log holds them, fulfil an article's row filter.
+-- msrepl.row_filter_<article>: tells which row images, as they are in the log, satisfy an article's row filter.
 -- called by: filter_rows
 -- tables:    none
 -- holes:     function, type, sent, image, place, rows, alias, condition, owner, caller, comment
 --
--- An image has the columns that the log holds; generated ones are worked out again. The table goes by its own
--- name, so that the filter means here what it means there; no column of it is called like one of those in
--- sent.
+-- An image has the columns that are in the log; generated columns are computed again. The table has its own
+-- name here, so that the filter means the same as there; no column of it has the name of a column of `sent`.
 create or replace function {function}(text[]) returns boolean[]
 language sql security definer
 set search_path = pg_catalog, pg_temp
@@ -16,7 +15,7 @@ as $msrepl$
     from (
         select u.image::{type}, u.place
         from unnest($1) with ordinality as u(image, place)
-        offset 0 -- each image is read once
+        offset 0 -- so that each image is parsed only once
     ) as {sent}({image}, {place})
     cross join lateral {rows} as {alias}
 $msrepl$;

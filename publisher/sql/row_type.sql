@@ -1,4 +1,4 @@
--- mssync_<what>_row_<table>: the rows of one article on their way from a Subscriber.
+-- mssync_<what>_row_<table>: the type of one article's rows as a Subscriber sends them.
 -- called by: parameters of the sync procedures
 -- tables:    none
 -- holes:     type, attributes, owner, comment

@@ -1,4 +1,4 @@
--- fragment: adds what was stored otherwise than it was sent to what the Subscriber asks for.
+-- fragment: adds rows that were stored differently from how they were sent to those that the Subscriber fetches.
 -- called by: rendered into sp_mssync_ins_<table> and sp_mssync_upd_<table> of tables with triggers or
 --            generated columns
 -- tables:    the published table; msrepl.touched_row

@@ -1,9 +1,10 @@
--- sp_mssync_<operation>_<table>: notes whose transaction it is, and has a Subscriber's rows applied.
+-- sp_mssync_<operation>_<table>: writes the branch marker, and has a Subscriber's rows applied.
 -- called by: a trigger of a Subscriber, over its link
--- tables:    msrepl.branch_marker; the published table is mssync_change_<operation>_<table>'s
+-- tables:    msrepl.branch_marker; the published table, by mssync_change_<operation>_<table>
 -- holes:     procedure, parameters, change, arguments, path_is_kept, signature, owner, comment
 --
--- The rows are text up to there: types may be a user's, too, and what they check is not to run as the link.
+-- The rows remain text until then: types may be a user's too, and their checks must not run with the rights
+-- of the link.
 create or replace procedure {procedure}({parameters})
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

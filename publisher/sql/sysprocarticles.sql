@@ -1,11 +1,11 @@
--- msrepl.sysprocarticles: routines of this database that are published.
+-- msrepl.sysprocarticles: the published routines of this database.
 -- called by: twopc.publisher.proc_execution, open_bracket, proc_ddl_guard
 -- tables:    itself
 -- holes:     owner
 --
--- Numbers are of the same sequence as those of sysarticles. definition is the user's, wrapper_source the body
--- of what stands in its place; NULL: nothing does. reads and writes: names of articles; NULL: not declared.
--- called: somebody takes the calls. working: our own DDL is under way.
+-- Numbers come from the same sequence as those of sysarticles. definition is the user's; wrapper_source is
+-- the body of the wrapper in its place, NULL if there is none. reads and writes are names of articles; NULL:
+-- not declared. called: a Subscriber receives the calls. working: our own DDL is in progress.
 set local role {owner};
 create table if not exists msrepl.sysprocarticles (
     article_id integer primary key default nextval(pg_get_serial_sequence('msrepl.sysarticles', 'article_id'))

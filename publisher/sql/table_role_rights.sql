@@ -1,4 +1,4 @@
--- What the functions of a published table's role call, and read besides the table.
+-- Rights of a published table's role to what its functions call, and read besides the table.
 -- called by: twopc.publisher.rights
 -- tables:    msrepl.syssubscriptions
 -- holes:     role

@@ -3,9 +3,9 @@
 -- tables:    itself
 -- holes:     owner
 --
--- A row lives no longer than the sync procedure that brought it; the table is logged all the same, see
--- docs/crashes.md. The setting msrepl.touched says
--- where the rows are: an index, or a scan, would make unrelated transactions conflict under SERIALIZABLE.
+-- A row exists no longer than the call of the sync procedure in which it was inserted; the table is
+-- logged all the same, see docs/crashes.md. The setting msrepl.touched says where the rows are: an index
+-- or a scan would make unrelated transactions conflict under SERIALIZABLE.
 set local role {owner};
 create table if not exists msrepl.touched_row (
     xid xid8 not null,
@@ -14,7 +14,7 @@ create table if not exists msrepl.touched_row (
 );
 do $msrepl$
 begin
-    -- one of an earlier version
+    -- a table of an earlier version
     if (select relpersistence = 'u' from pg_catalog.pg_class where oid = 'msrepl.touched_row'::pg_catalog.regclass) then
         alter table msrepl.touched_row set logged;
     end if;

@@ -1,4 +1,4 @@
--- msrepl.transactions_between: the transactions after a position up to another, from as few blocks as can be.
+-- msrepl.transactions_between: the transactions after one position up to another, from as few blocks as possible.
 -- called by: twopc.publisher.distribution; agents; twopc.sim.topology
 -- tables:    msrepl.msrepl_blocks
 -- holes:     none
@@ -14,7 +14,7 @@ begin atomic
     cross join lateral unnest(b.seqnos, b.xids, b.entry_times, b.originators, b.marks, b.counts, b.lengths)
         as t (seqno, xid, entry_time, originator, marks, commands, length)
     where b.publisher_database_id = publisher and b.last_seqno > after and b.first_seqno <= upto
-        -- said of the index's column too, which does not know that both rise together
+        -- the same bound for the indexed column: the planner does not know that both columns increase together
         and b.last_seqno <= coalesce(
             (select min(n.last_seqno) from msrepl.msrepl_blocks n
              where n.publisher_database_id = publisher and n.last_seqno >= upto),

@@ -1,4 +1,4 @@
--- fragment: says with whose rights the triggers of a published table run when a Subscriber changes it.
+-- fragment: names the role with whose rights the triggers of a published table run when a Subscriber changes it.
 -- called by: rendered into the sync procedures of tables with triggers
 -- tables:    none
 -- holes:     article

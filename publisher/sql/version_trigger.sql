@@ -3,8 +3,8 @@
 -- tables:    the published table
 -- holes:     trigger, table, role, more
 --
--- Always: a change made under session_replication_role = replica would else keep the version, and a
--- Subscriber's stale copy would pass the check.
+-- ENABLE ALWAYS: a change made under session_replication_role = replica would otherwise keep the row
+-- version, and a Subscriber's stale copy would pass the check.
 create or replace trigger {trigger}
     before insert or update on {table}
     for each row execute function msrepl.sp_mssync_upd_trig({role}{more});

@@ -1,16 +1,16 @@
--- msrepl.sp_mssync_upd_trig: gives a row a version that no row has had, whatever its writer says.
+-- msrepl.sp_mssync_upd_trig: gives a row a version that no row has had, whatever its writer sets.
 -- called by: BEFORE INSERT OR UPDATE row trigger of every published table
--- tables:    the row in hand only
+-- tables:    none but the trigger's row
 -- holes:     owner, owner_name, salt
 --
--- "An update trigger at the Publisher updates the MSrepl_tran_version column for the updated rows when
--- needed" (seed 002). A sync procedure brings the Subscriber's version along, so it stands aside there: for
--- statements in the role of the table (the first argument) or the owner's, which nobody can take, and not for those
--- of triggers that they fire. Nor where the table has BEFORE triggers of the user's, which says a second argument:
--- they might put any version in the place of the one that was sent. The row gets one that is derived from it and the
--- transaction, by which the sync procedure still knows it, and goes back to the Subscriber. (In the replica role the
--- owner's role puts rows back as they were: twopc.sim.topology.checkpoint.)
--- The test is in the body: a WHEN clause would be parsed for every statement.
+-- "An update trigger at the Publisher updates the MSrepl_tran_version column for the updated rows when needed" (seed
+-- 002). A sync procedure sets the Subscriber's version, so the trigger keeps it: for statements in the role of the
+-- table (the first argument) or in the owner's, which no session can take, and not for statements of triggers that
+-- these fire. It does not keep it if the table has BEFORE triggers of users, as a second argument says: they might
+-- replace the version that was sent by any other. The row then gets a version derived from the one that was sent and
+-- from the transaction, by which the sync procedure still recognises it, and goes back to the Subscriber. (Under the
+-- replica role, the owner's role restores rows as they were: twopc.sim.topology.checkpoint.) The test is in the
+-- body: a WHEN clause would be parsed for every statement.
 create or replace function msrepl.sp_mssync_upd_trig() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp

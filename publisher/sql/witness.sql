@@ -1,11 +1,11 @@
--- msrepl.witness: sees what triggers change in published rows while a Subscriber's change is applied.
+-- msrepl.witness: records or refuses what triggers change in published rows while a Subscriber's change is applied.
 -- called by: AFTER ROW triggers of published tables, for rows that another trigger changes
 -- tables:    msrepl.branch_marker, msrepl.touched_row
 -- holes:     owner
 --
--- Arguments: the article, then the key's columns. A change of a row that the Subscriber has just sent goes
--- back to it with the answer (stored_rows); whether it was sent is checked there. Any other change is
--- refused. Transactions that no Subscriber began are none of its business.
+-- Arguments: the article, then the key's columns. A change of a row that the Subscriber has just sent is
+-- returned to it with the answer (stored_rows), where it is checked that the row was sent. Any other
+-- change is refused. Transactions that no Subscriber began are ignored.
 create or replace function msrepl.witness() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

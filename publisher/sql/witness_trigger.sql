@@ -1,5 +1,5 @@
 -- sp_mssync_witness_<table>: watches one published table for changes that triggers make.
--- called by: rows that are changed from within another trigger
+-- called by: changes of rows from within another trigger
 -- tables:    the published table
 -- holes:     trigger, table, arguments
 create or replace trigger {trigger}

@@ -1,10 +1,11 @@
--- msrepl.any_client, msrepl.any_client_sequence: whether any client may change subscribed tables, and what the
--- global transactions are called that its own transactions are made.
+-- msrepl.any_client, msrepl.any_client_sequence: whether any client may change subscribed tables, and the parts
+-- from which the names of its global transactions are made.
 -- called by: begin_any_client, refuse_unprepared, twopc.subscriber.any_client
 -- tables:    itself
 -- holes:     owner
 --
--- No row: only a coordinator's transactions may. The sequence begins with the epoch, which is never used again.
+-- No row: only transactions of a coordinator may change them. The sequence begins with the epoch; an epoch is
+-- never used again.
 set local role {owner};
 create table if not exists msrepl.any_client (
     only_one boolean primary key default true check (only_one),

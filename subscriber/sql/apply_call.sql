@@ -1,10 +1,9 @@
--- msrepl.apply_<article>_<operation>: one command as it is stored, handed to the procedure of its article.
+-- msrepl.apply_<article>_<operation>: passes one command, as it is stored, to the procedure of its article.
 -- called by: the distribution agent, for every row of a block
 -- tables:    none
 -- holes:     function, call_type, article, procedure_text, invocation, runs_as, path_stays, owner, agent, comment
 --
--- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
--- sp_msins_<table>.
+-- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see sp_msins_<table>.
 create function {function}(command text) returns void
 language plpgsql security definer
 as $msrepl$

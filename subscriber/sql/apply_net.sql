@@ -1,13 +1,13 @@
 -- msrepl.apply_net: applies the net effect of a range of commands: deletes, updates, inserts, in that order.
--- called by: the distribution agent, where commands clash with what this Subscriber has done itself since
+-- called by: the distribution agent, where commands collide with what this Subscriber has changed itself since
 -- tables:    subscribed tables
 -- holes:     owner, agent
 --
--- A code is article * 100 + type of command. First everything in the order given. If something is in the way
--- of something else (a unique value that another row gives up later, a row that is still referred to), each
--- command is tried by itself, and again after the others. Updates that are only in each other's way are made
--- at once (msrepl.net_<article>). What is then left fails with its own error. The rights are the caller's,
--- and so is the search path: every name here has its schema.
+-- A code is article * 100 + type of command. All commands are first applied in the order given. If some
+-- block others (a unique value that another row gives up later, a row that is still referred to), each
+-- command is tried individually, and again after the others. Updates that only block each other are made in
+-- one statement (msrepl.net_<article>). A command that then still fails raises its own error. The rights and
+-- the search path are the caller's, so every name here has its schema.
 create or replace function msrepl.apply_net(codes integer[], commands text[]) returns bigint
 language plpgsql
 as $msrepl$
@@ -47,7 +47,7 @@ begin
         end loop;
         exit when pg_catalog.cardinality(later_codes) = 0;
         if pg_catalog.cardinality(later_codes) = pg_catalog.cardinality(left_codes) then
-            -- nothing moved: updates in each other's way, article by article
+            -- no progress: updates that block each other, article by article
             for article in
                 select distinct l.code / 100 from pg_catalog.unnest(left_codes) as l(code) where l.code % 100 = 2
             loop

@@ -1,10 +1,10 @@
--- msrepl.apply_<article>_call: one call of a routine, as it is stored, made here.
+-- msrepl.apply_<article>_call: makes one call of a routine, as it is stored.
 -- called by: the distribution agent
--- tables:    those that the routine touches
+-- tables:    those that the routine uses
 -- holes:     function, invocation, given, identity, runs_as, path_stays, owner, agent, comment
 --
--- The caller's settings hold for the call alone: other commands of the same commit must not see them. The
--- rights are those of the role of calls. No search_path is set: the caller's is.
+-- The caller's settings apply to the call alone: other commands of the same commit must not see them. The
+-- rights are those of the role of calls. No search_path is set: the caller's applies.
 create or replace function {function}(command text) returns void
 language plpgsql security definer
 as $msrepl$

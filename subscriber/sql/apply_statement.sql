@@ -1,9 +1,9 @@
--- msrepl.apply_<article>_<operation>, SQL: one command that is a statement.
+-- msrepl.apply_<article>_<operation>, SQL: executes one command that is a statement.
 -- called by: the distribution agent, for every row of a block
 -- tables:    the subscribed table
 -- holes:     function, operation, article, runs_as, path_stays, owner, agent, comment
 --
--- The statement runs with the rights of the table's role. No search_path is set: it names its table with the schema.
+-- The statement runs with the rights of the table's role. No search_path is set: the statement qualifies its table.
 create function {function}(command text) returns void
 language plpgsql security definer
 as $msrepl$

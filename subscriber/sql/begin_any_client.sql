@@ -1,15 +1,15 @@
--- msrepl.begin_any_client: makes a client's own transaction a global one, at its first captured change.
+-- msrepl.begin_any_client: makes a client's own transaction a global transaction at its first captured change.
 -- called by: name_transaction
 -- tables:    msrepl.any_client
 -- holes:     owner, link
 --
 -- Its name is rolled back with the savepoint in which the change was made, as is the branch marker; the next
--- change then gets another, and the Publisher's transaction begins anew. After RESET ALL the marker of the
--- first name is still there, and a second one in the same transaction is refused by its caller.
+-- change then gets another name, and the Publisher's transaction begins anew. After RESET ALL the marker with the
+-- first name still exists, and the caller refuses a second one in the same transaction.
 --
 -- The resolver ends a link that a rollback has left in a transaction, under the advisory lock (1836282472, pid of
--- this session). Whoever has begun shares it, and keeps the link; whoever cannot, because the link is being ended
--- or a stranger holds the lock, takes a new one.
+-- this session). A transaction that has begun shares the lock and keeps the link. If it cannot get the lock,
+-- because the link is being ended or an unrelated session holds the lock, it opens a new link.
 create or replace function msrepl.begin_any_client(table_name text) returns text
 language plpgsql
 set search_path = pg_catalog, pg_temp

@@ -3,9 +3,9 @@
 -- tables:    transition tables deleted and inserted; msrepl.branch_marker
 -- holes:     function, old_columns, new_columns, salt, variables, before, ship, owner, comment
 --
--- Old and new rows pair by position. Transition tables promise no order, so several rows are sorted: a new
--- row's version was derived from its old one (trg_mssync_ver_<table>), and sorting both by it puts them in
--- the same order even when keys changed. No join: a cached plan of one goes quadratic.
+-- Old and new rows are paired by position. Transition tables guarantee no order, so several rows are sorted:
+-- a new row's version was derived from its old one (trg_mssync_ver_<table>), and sorting both by it puts
+-- them in the same order even if keys changed. There is no join: a cached plan of one becomes quadratic.
 create or replace function {function}() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off

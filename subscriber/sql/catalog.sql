@@ -1,5 +1,4 @@
--- msrepl.mssubscription_agents, msrepl.msreplication_objects: the subscription of this database and the
--- objects it brought in.
+-- msrepl.mssubscription_agents, msrepl.msreplication_objects: the subscription of this database and its tables.
 -- called by: twopc.subscriber.subscription, twopc.subscriber.read_only
 -- tables:    themselves
 -- holes:     owner

@@ -1,10 +1,10 @@
 -- msrepl.change_<table>: changes a subscribed table for an administrator, in the name of the table's role.
--- called by: twopc.subscriber.table_changes, in whose transaction it lives
+-- called by: twopc.subscriber.table_changes, within whose transaction it exists
 -- tables:    the subscribed table
 -- holes:     function, runs_as, path_stays, owner, comment
 --
--- No search_path is set: a user's triggers that fire for agents look for objects as they do for an agent, and the
--- path is that of our caller, who looks after his own.
+-- No search_path is set: users' triggers that fire for agents look up objects as they do for an agent, and the
+-- path is that of our caller, who takes care of it.
 create function {function}(command text) returns bigint
 language plpgsql security definer
 as $msrepl$

@@ -1,4 +1,4 @@
--- A subscribed table must have the row version.
+-- Checks that a subscribed table has the row version.
 -- called by: twopc.subscriber.subscription, the script of a subscription
 -- tables:    catalogs
 -- holes:     table, table_name

@@ -1,10 +1,10 @@
--- msrepl.close_partition: lets nobody but agents write a new partition until the table's triggers are made again.
+-- msrepl.close_partition: lets only agents write a new partition until the table's triggers are created again.
 -- called by: ddl_guard
 -- tables:    the partition
 -- holes:     owner, caller, trigger
 --
--- A statement that names the partition fires the statement triggers of the partition and no others. With the rights
--- of an administrator: the partition may be anybody's.
+-- A statement that names the partition fires the statement triggers of the partition and no others. The function
+-- has the rights of an administrator, because the partition may belong to any role.
 create or replace function msrepl.close_partition(relation regclass, dest_schema text, article text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -1,5 +1,5 @@
 -- msrepl.close_statement: ends a statement whose rows an AFTER ROW trigger has captured.
--- called by: AFTER STATEMENT triggers of tables that may hold and have AFTER ROW triggers of the user's
+-- called by: AFTER STATEMENT triggers of tables that may hold rows and have AFTER ROW triggers of users
 -- tables:    none here; see send_held
 -- holes:     owner
 create or replace function msrepl.close_statement() returns trigger

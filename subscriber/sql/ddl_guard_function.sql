@@ -1,12 +1,12 @@
--- msrepl.ddl_guard: after DDL, or before it rewrites a table, replaces the trigger functions of a table that
--- they no longer fit by ones that say so, and refuses DDL that would let changes pass unseen.
+-- msrepl.ddl_guard: after DDL, or before DDL rewrites a table, replaces the trigger functions of a table that
+-- they no longer fit with ones that report this, and refuses DDL that would let changes pass unseen.
 -- called by: event triggers of this database (ddl_guard_triggers.sql)
 -- tables:    msrepl.msreplication_objects; catalogs
 -- holes:     owner
 --
--- The check costs nothing at run time: stale triggers simply have other functions, in the transaction of the
--- DDL itself, so they come and go with it. An article without a structure is being worked on. A rewrite may give
--- rows other values under the versions that they have; see the Publisher's.
+-- The check costs nothing at run time: stale triggers have other functions. These are replaced in the transaction of
+-- the DDL, and are rolled back with it. While its structure is empty, an article is being changed by our own code. A
+-- rewrite may give rows other values under their present row versions: see publisher/sql/ddl_guard_function.sql.
 create or replace function msrepl.ddl_guard() returns event_trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -19,7 +19,7 @@ begin
     if to_regclass('msrepl.msreplication_objects') is null then
         return;
     end if;
-    -- a snapshot does not show what was subscribed since; the index does, by a failure (40001)
+    -- the snapshot does not show tables subscribed after it; the unique index does, by an error (40001)
     if current_setting('transaction_isolation') in ('repeatable read', 'serializable') then
         begin
             insert into msrepl.msreplication_objects (objid, dest_schema, article, created_table, added_version, sync_calls)
@@ -31,16 +31,16 @@ begin
         exception when raise_exception then null;
         end;
     end if;
-    -- nothing is left to guard, or the DDL is our own
+    -- no table is left to guard, or the DDL is our own
     if (select bool_and(o.structure <> '') from msrepl.msreplication_objects as o) is not true
     then
         return;
     end if;
-    -- neither a default nor a type: rows stay as they are
+    -- a rewrite for neither a default nor a type leaves the values of rows unchanged
     if tg_event = 'table_rewrite' and pg_event_trigger_table_rewrite_reason() & 6 = 0 then
         return;
     end if;
-    -- what is written to a table in its place would stay here
+    -- changes of another table that has taken its name would not be sent
     select o.dest_schema, o.article into article
     from msrepl.msreplication_objects as o
     join pg_namespace as n on n.nspname = o.dest_schema
@@ -71,7 +71,7 @@ begin
                 article.dest_schema, article.article
                 using errcode = 'dependent_objects_still_exist', hint = 'Unsubscribe first: twopc unsubscribe.';
         end if;
-        -- a partition may go with its triggers
+        -- a partition may be dropped together with its triggers
         missing := msrepl.missing_fingerprint(article.objid, article.fingerprints);
         if not article.dropped and missing is not null then
             raise exception '% cannot be altered, disabled or dropped: changes of subscribed table %.% would pass unseen',

@@ -1,10 +1,10 @@
 -- msrepl.deactivate: makes the subscription inactive: its tables refuse changes until it is activated.
--- called by: twopc.subscriber.subscription, the guard that watches DDL
+-- called by: twopc.subscriber.subscription, register_article
 -- tables:    msrepl.mssubscription_agents, msrepl.msreplication_objects
 -- holes:     owner
 --
--- Without a reason: puts what was made meanwhile into the state of the subscription. The state costs nothing
--- at run time: an inactive subscription simply has other trigger functions.
+-- Without a reason: brings objects made in the meantime into the state of the subscription. The state costs
+-- nothing at run time: an inactive subscription has other trigger functions.
 create or replace function msrepl.deactivate(reason text) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp

@@ -3,9 +3,9 @@
 -- tables:    msrepl.msreplication_proc_articles
 -- holes:     owner
 --
--- A definition of anything else is refused. It runs with its caller's rights here, an agent's as a rule: the
--- owner has none on tables. Names in its body are looked up when it is called, so a table that is not here
--- matters then at the earliest.
+-- A definition of anything else is refused. The routine runs with its caller's rights here, usually an
+-- agent's, because the owner has none on tables. Names in its body are looked up when it is called, so a
+-- missing table matters only then.
 create or replace function msrepl.define_routine(article integer, definition text) returns void
 language plpgsql
 security definer
@@ -31,7 +31,7 @@ begin
         execute definition;
     exception
         when invalid_function_definition then
-            -- its result is another one
+            -- the type of its result has changed
             execute format('drop %s %s', word, known.identity);
             execute definition;
     end;

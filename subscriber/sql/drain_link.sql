@@ -1,18 +1,17 @@
 -- msrepl.drain_link: after a message that was cancelled or has failed, stops the statement at the Publisher and
--- empties the link; the victim of a deadlock across servers is told so.
--- called by: whoever sends over the link
+-- empties the link; reports a deadlock across servers to its victim.
+-- called by: functions that send over the link
 -- tables:    pg_locks, pg_stat_activity
 -- holes:     owner, link
 --
--- A cancel does not travel: the statement would run on at the Publisher, and the link would answer
--- "another command is already in progress". The wait is bounded, because the cancel that brought us here
--- does not come twice: half a second for a Publisher that takes the cancel but whose backend does not react,
--- 30 s (dblink's own bound) for one that does not answer at all. Then the link is dropped, and the
--- transaction at its other end with it.
+-- A cancel is not passed on: the statement would continue at the Publisher, and the link would answer "another
+-- command is already in progress". The wait is bounded, because the cancel that led here does not come twice: half
+-- a second for a Publisher that takes the cancel but whose backend does not react, 30 s (dblink's own limit) for
+-- one that does not answer at all. Then the link is dropped, and with it the transaction at its other end.
 --
--- Whoever breaks a deadlock holds an advisory lock meanwhile and for a while after: (1836282473, a hash of this
--- transaction's beginning and pid). It tells why a statement was cancelled, and nothing of other failures. Any role
--- may take it: those count only that may settle branches.
+-- The process that breaks a deadlock holds an advisory lock during that and for a while after it: (1836282473, a
+-- hash of this transaction's start and pid). The lock shows why a statement was cancelled, and says nothing about
+-- other failures. Any role can take it; only holders that may settle branches count.
 drop function if exists msrepl.drain_link();
 create or replace function msrepl.drain_link(was_cancelled boolean default true) returns void
 language plpgsql
@@ -29,7 +28,7 @@ begin
             if msrepl_link.dblink_is_busy({link}) = 1 then
                 perform pg_sleep(0.01);
             else
-                -- an error counts as no row too, so only a second empty answer says that nothing is left
+                -- an error also counts as no row, so only a second empty answer shows that nothing is left
                 is_empty := not exists (select from msrepl_link.dblink_get_result({link}, false) as t(tag text));
                 exit when is_empty and was_empty;
                 was_empty := is_empty;
@@ -39,7 +38,7 @@ begin
             perform msrepl_link.dblink_disconnect({link});
         end if;
     exception when others then
-        -- the link is gone altogether: the next message opens it
+        -- the link is lost altogether: the next message opens it
         if {link} = any (msrepl_link.dblink_get_connections()) then
             perform msrepl_link.dblink_disconnect({link});
         end if;

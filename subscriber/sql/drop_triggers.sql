@@ -3,7 +3,7 @@
 -- tables:    catalogs; msrepl.msreplication_objects
 -- holes:     owner
 --
--- And those of tables that belong to no subscribed table any more: a partition keeps them when it is detached.
+-- It also drops those of tables that no longer belong to a subscribed table: a detached partition keeps its triggers.
 create or replace function msrepl.drop_triggers(relation regclass) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp

@@ -1,13 +1,13 @@
--- msrepl.enter_statement: notes a statement that begins on a table that may hold.
+-- msrepl.enter_statement: records the beginning of a statement on a table that may hold rows.
 -- called by: BEFORE STATEMENT triggers of those tables
 -- tables:    none
 -- holes:     owner
 --
--- msrepl.open_statements: how many have begun, then a semicolon, relation, operation and number of each that
--- is still open. A referential action opens its statement before the statement that caused it fires its AFTER
--- STATEMENT trigger, so the list is empty exactly when a statement is done with all its actions and nested
--- triggers. A user who tampers with it makes calls go too early, which the Publisher refuses, or too late,
--- which prepare_branch makes up for; nothing is lost.
+-- msrepl.open_statements: how many statements have begun, then a semicolon, relation, operation and number of
+-- each that is still open. A referential action opens its statement before the statement that caused it fires
+-- its AFTER STATEMENT trigger, so the list is empty exactly when a statement has ended with all its actions
+-- and nested triggers. If a user changes the setting, calls are sent too early, which the Publisher refuses,
+-- or too late, for which prepare_branch compensates; nothing is lost.
 create or replace function msrepl.enter_statement() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp

@@ -1,9 +1,9 @@
--- msrepl.explain_failure: says what the failure of a message means, where the Publisher's own words do not.
+-- msrepl.explain_failure: explains the failure of a message where the Publisher's own error does not.
 -- called by: ship_again, prepare_branch, prepare_again, fetch_generated
 -- tables:    at the Publisher: pg_locks, pg_prepared_xacts
 -- holes:     owner
 --
--- Raises an error in better words, or returns, and the caller raises its own.
+-- Raises a clearer error, or returns, and the caller raises its own.
 create or replace function msrepl.explain_failure(
     state text, message text, detail text, context text, command text, hint text default null
 ) returns void
@@ -11,8 +11,8 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare
-    -- back to where the message began, so that the link can be asked; code of the Publisher's tables may have set
-    -- its path with the commit of before
+    -- returns to where the message began, so that the link can be queried; code of the Publisher's tables may
+    -- have changed the search path at the previous commit
     retreat constant text := substring(command from '^rollback(?: to s[0-9]+)?');
     relation constant text := substring(context from E'in relation "([^\n]+)"');
     held json;
@@ -31,7 +31,7 @@ begin
     elsif state = '23505' and not starts_with(coalesce(detail, ''), chr(123)) then
         perform msrepl.raise_conflict('update_exists', '23505', 20515, null, null, null, null, null, message);
     elsif state = '22P02' and message ~ E'enum msrepl\\.\\S*mssync_shape_|^malformed record literal' then
-        -- the Publisher's procedures were made for other rows than the triggers here send
+        -- the Publisher's procedures expect other rows than those that the triggers here send
         perform msrepl.raise_stale(o.dest_schema, o.article, 'Publisher')
         from msrepl.msreplication_objects as o, jsonb_each_text(o.sync_calls) as c
         where strpos(command, c.value) > 0;
@@ -42,7 +42,7 @@ begin
                   hint = 'Its branch was prepared already, or reset_link was called: roll back and try again.';
     elsif state = '55P03' and relation is not null then
         begin
-            -- a prepared branch has no pid, and shows its transaction in a lock of its own
+            -- a prepared branch has no pid; its transaction is shown by another lock
             held := msrepl.query_link(retreat || format($query$;
                 set search_path = pg_catalog, pg_temp;
                 select json_build_object(
@@ -69,7 +69,7 @@ begin
                     where c.relname = %1$L and c.relkind in ('r', 'p', 'i', 'I')
                 ) as h(article, holder)$query$, relation))::json;
         exception when others then
-            return; -- the Publisher's own words then
+            return; -- the Publisher's own error is raised then
         end;
         raise exception 'a lock on % at the Publisher was not granted within %: %', held ->> 'article', held ->> 'waited',
                 coalesce((select string_agg(h, ', ') || ' holds locks on it'

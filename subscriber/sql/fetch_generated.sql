@@ -1,10 +1,10 @@
--- msrepl.fetch_generated: a block of generated values from the Publisher, larger than the last one.
+-- msrepl.fetch_generated: fetches a block of generated values from the Publisher, larger than the last one.
 -- called by: trg_mssync_gen_<table>
 -- tables:    msrepl.branch_marker
 -- holes:     owner
 --
--- Sizes 1, 3, 7 ... 64. The message first brings the remote transaction to where it should be, because an
--- error that was caught leaves it failed.
+-- Sizes 1, 3, 7 ... 64. The message first returns the remote transaction to its last savepoint, because
+-- an error that was caught leaves it failed.
 create or replace function msrepl.fetch_generated(generator text, size_before integer) returns jsonb
 language plpgsql
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
@@ -30,7 +30,7 @@ begin
             made := msrepl.query_link(command);
             exit;
         exception when others then
-            -- as in ship_again: only what nothing depends on yet is asked for again
+            -- as in ship_again: repeated only while nothing depends on it
             if sent > 0 or attempt = 2 or not msrepl.link_is_lost(sqlstate) then
                 get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context, hint = pg_exception_hint;
                 perform msrepl.explain_failure(sqlstate, sqlerrm, detail, context, command, hint);

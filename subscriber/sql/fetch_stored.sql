@@ -1,4 +1,5 @@
--- msrepl.fetch_stored: what the Publisher stored otherwise than it was sent, asked for on its own.
+-- msrepl.fetch_stored: fetches, in a separate message, what the Publisher stored differently from
+-- how it was sent.
 -- called by: capture triggers after a call was repeated, send_held
 -- tables:    none
 -- holes:     owner

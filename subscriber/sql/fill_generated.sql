@@ -3,8 +3,9 @@
 -- tables:    none here; sequences at the Publisher
 -- holes:     function, missing, take, setting, generator, owner, comment
 --
--- So INSERT ... RETURNING shows the Publisher's values, and the rows still travel in one call. Values come
--- in growing blocks, which the transaction keeps in a setting; what it does not use is a gap in a sequence.
+-- INSERT ... RETURNING thus shows the Publisher's values, and the rows still travel in one call. Values
+-- come in growing blocks, which the transaction keeps in a setting; values that it does not use are a gap
+-- in a sequence.
 create or replace function {function}() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

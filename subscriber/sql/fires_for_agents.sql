@@ -1,4 +1,5 @@
--- msrepl.fires_for_agents: something runs for the rows that an agent changes in a table.
+-- msrepl.fires_for_agents: tells whether a trigger or rule fires for the rows that an agent changes
+-- in a table.
 -- called by: msrepl.set_<article>_upd
 -- tables:    catalogs
 -- holes:     owner, agent

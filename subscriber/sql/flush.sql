@@ -1,4 +1,4 @@
--- msrepl.flush: sends the calls that wait in the branch marker.
+-- msrepl.flush: sends the calls that are queued in the branch marker.
 -- called by: capture triggers (lazy shipping, referential actions)
 -- tables:    msrepl.branch_marker
 -- holes:     owner, link

@@ -1,9 +1,10 @@
--- msrepl.flush_log: returns when every commit that could be seen here is durable, at a synchronous standby too.
--- called by: the coordinator, behind a last agent's COMMIT; the resolver
+-- msrepl.flush_log: returns when every commit that is visible here is durable, at a synchronous standby too.
+-- called by: the coordinator, after a last agent's COMMIT; the resolver
 -- tables:    none
 -- holes:     owner
 --
--- Whatever the COMMIT itself has waited for: an application's own trigger may weaken it behind our last word.
+-- It does not rely on what the COMMIT itself waited for: a trigger of the application may have lowered
+-- synchronous_commit after our own functions ran.
 create or replace function msrepl.flush_log() returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp

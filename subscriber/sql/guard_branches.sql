@@ -1,12 +1,12 @@
--- trg_mssync_guard_branches: at the end of a transaction that has sent something, asks refuse_unprepared.
+-- trg_mssync_guard_branches: calls refuse_unprepared at the end of a transaction that has sent something.
 -- called by: PostgreSQL, at PREPARE TRANSACTION or COMMIT
 -- tables:    msrepl.branch_marker
 -- holes:     owner
 --
--- It is for the function to leave alone who has sent nothing: a WHEN clause would be parsed for every transaction.
--- ENABLE ALWAYS: a session that goes over to the replica role behind its changes is asked too, and a turn that the
--- guard puts off comes back.
--- Made once: CREATE TRIGGER waits for whoever has a branch here, whenever a topology is opened again.
+-- The function itself ignores transactions that have sent nothing: a WHEN clause would be parsed for every
+-- transaction. ENABLE ALWAYS: the trigger also fires if a session switches to the replica role after its changes,
+-- and for a turn that the guard has deferred. It is created once: CREATE TRIGGER would wait for every transaction
+-- with a branch here whenever a topology is opened again.
 do $msrepl$
 begin
     if not exists (

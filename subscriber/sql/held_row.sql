@@ -1,26 +1,27 @@
--- msrepl.held_row: rows of statements that wait until no statement is open any more, a set for each statement.
--- called by: capture triggers of tables that may hold, send_held
+-- msrepl.held_row: rows of statements that are held until no statement is open any more, one set per statement.
+-- called by: capture triggers of tables that may hold rows, send_held
 -- tables:    itself
 -- holes:     owner
 --
 -- place      number of the statement that changed the rows, among those that were open together
 -- relid      the subscribed table
--- old_links  identify the rows as they were (table, key and version); null if they were inserted
--- new_links  identify the rows as they are; null if they were deleted
--- old_keys   key and version of the rows as they were, for an update
--- old_rows   the rows as they were
--- new_rows   the rows as they are
--- moved      by an update, whether values changed that foreign keys with actions refer to
+-- old_links  identify the old rows (table, key and version); null if the rows were inserted
+-- new_links  identify the new rows; null if the rows were deleted
+-- old_keys   key and version of the old rows, for an update
+-- old_rows   the rows before the statement
+-- new_rows   the rows after the statement
+-- moved      for an update, whether values changed to which foreign keys with actions refer
 --
--- A table may hold if a foreign key leads to it or from it, or if a unique key of it is checked at the end of
--- a statement: what one statement does must then arrive in another order than its AFTER triggers fire in.
+-- A table may hold rows if a foreign key refers to it or belongs to it, or if one of its unique keys is checked
+-- at the end of a statement: the changes of one statement must then arrive in another order than that in which
+-- its AFTER triggers fire.
 --
--- A set lives no longer than the statement that brought it; the table is logged all the same, see
--- docs/crashes.md. No index: the setting msrepl.held_rows
--- says where a transaction's sets are, and under SERIALIZABLE the pages of an index would make unrelated
--- transactions conflict. The settings are anybody's to change: a set that was held and not sent would be at this
--- site only. So each refers to a row that is never there, which PostgreSQL looks for at the transaction's end and
--- only for sets that are left: neither index nor set is read for it.
+-- A set exists no longer than the statement that inserted it; the table is logged all the same, see
+-- docs/crashes.md. There is no index: the setting msrepl.held_rows says where a transaction's sets are, and under
+-- SERIALIZABLE the pages of an index would make unrelated transactions conflict. Any role may change the
+-- settings, and a set that was held and not sent would be at this site only. Each set therefore refers to a row
+-- that never exists: PostgreSQL looks for it at the end of the transaction, only for sets that are left, and
+-- without reading an index or the set.
 create table if not exists msrepl.never (never boolean primary key check (not never));
 create table if not exists msrepl.held_row (
     xid xid8 not null,
@@ -37,7 +38,7 @@ create table if not exists msrepl.held_row (
 );
 do $msrepl$
 begin
-    -- one of an earlier version
+    -- a table of an earlier version
     if (select relpersistence = 'u' from pg_catalog.pg_class where oid = 'msrepl.held_row'::pg_catalog.regclass) then
         alter table msrepl.held_row set logged;
     end if;

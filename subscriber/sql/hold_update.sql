@@ -1,9 +1,9 @@
 -- fragment: holds updated rows, old and new, while other statements are open.
--- called by: rendered into capture_update of tables that may hold
+-- called by: rendered into capture_update of tables that may hold rows
 -- tables:    transition tables deleted and inserted; msrepl.held_row
 -- holes:     place, relation, derived, old_key, old_columns, old_target, new_key, new_columns, new_target, note
 --
--- Pairs as capture_update does: a new row's version was derived from its old one.
+-- Rows are paired as in capture_update: a new row's version was derived from its old one.
     sync.place := {place};
     if sync.place > 0 then
         insert into msrepl.held_row as h

@@ -1,9 +1,9 @@
--- dblink in a schema of its own, for the owner of our functions only.
+-- dblink in a separate schema, for the owner of our functions only.
 -- called by: twopc.subscriber.subscription, the script of a subscription
 -- tables:    none
 -- holes:     owner, link_schema, link_schema_text
 --
--- An open link belongs to the session, not to a role: whoever may execute dblink functions could use it.
+-- An open link belongs to the session, not to a role: any role that may execute dblink functions could use it.
 do $msrepl$
 declare
     held text;

@@ -1,4 +1,4 @@
--- msrepl.is_default_procedure: the default procedure of an article is there and nobody has replaced it.
+-- msrepl.is_default_procedure: tells whether the default procedure of an article exists and has not been replaced.
 -- called by: msrepl.set_<article>_<operation>, msrepl.net_<article>
 -- tables:    msrepl.msreplication_procedures; catalogs
 -- holes:     owner, agent

@@ -1,11 +1,11 @@
--- msrepl.leave_statement: notes a statement that ends, and says whether its rows must be held.
--- called by: capture triggers of tables that may hold, close_statement
+-- msrepl.leave_statement: records the end of a statement, and tells whether its rows must be held.
+-- called by: capture triggers of tables that may hold rows, close_statement
 -- tables:    msrepl.held_row (its constraint)
 -- holes:     owner
 --
 -- Returns the number of the statement, under which the caller holds its rows, or 0 if it may send them: no
--- other statement is open, and nothing is held. A statement that has begun first ends first, among those of
--- the same kind on the same table.
+-- other statement is open, and nothing is held. Among statements of the same kind on the same table, the
+-- one that began first ends first.
 create or replace function msrepl.leave_statement(relation oid, operation text, ends boolean, may_act boolean)
 returns integer
 language plpgsql
@@ -24,7 +24,7 @@ begin
     then
         return 0;
     end if;
-    -- whatever the application has said: what is held now is looked for at the end
+    -- whatever the application has set: what is held from here on is checked at the end of the transaction
     set constraints msrepl.held_rows_are_sent deferred;
     return coalesce(substring(entry from '[0-9]+$')::integer, 1);
 end

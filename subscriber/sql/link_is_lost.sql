@@ -1,10 +1,10 @@
--- msrepl.link_is_lost: whether an error means that the link is gone, and the transaction at its other end.
+-- msrepl.link_is_lost: tells whether an error means that the link is lost, and the transaction at its other end.
 -- called by: ship_again, prepare_branch, fetch_generated
 -- tables:    none
 -- holes:     owner, link
 --
 -- dblink takes a name without a connection for a connection string, and fails with any of several errors.
--- The rest are the link's own (class 08) and those with which a server ends a session.
+-- The others are the link's own errors (class 08) and those with which a server ends a session.
 create or replace function msrepl.link_is_lost(state text) returns boolean
 language plpgsql
 set search_path = pg_catalog, pg_temp

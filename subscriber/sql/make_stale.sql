@@ -1,9 +1,10 @@
--- msrepl.make_stale: lets no change of a subscribed table through until its triggers are made again.
+-- msrepl.make_stale: refuses changes of a subscribed table until its triggers are created again.
 -- called by: ddl_guard, twopc.subscriber.subscription
 -- tables:    msrepl.msreplication_objects
 -- holes:     owner
 --
--- Said again, it leaves another xmin: whoever has compared rows meanwhile sees that they may have changed since.
+-- A repeated call changes the row's xmin, by which code that has compared rows in the meantime sees that they
+-- may have changed since.
 create or replace function msrepl.make_stale(relation oid, reason text) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp

@@ -1,10 +1,10 @@
--- msrepl.move_position: where an agent's deliveries have come to, in the transaction that brings them.
+-- msrepl.move_position: moves an agent's position, in the transaction that delivers.
 -- called by: the distribution agent, first in each of its transactions
 -- tables:    msrepl.msreplication_subscriptions
 -- holes:     owner, agent
 --
--- Moving from where the position is not means that another agent has been here meanwhile: then nothing of
--- this transaction may stay. The row's lock keeps any other out until the transaction ends.
+-- If the position is not the expected one, another agent has delivered here in the meantime, and nothing
+-- of this transaction may stay. The lock of the row keeps other agents out until the transaction ends.
 create or replace function msrepl.move_position(from_publisher text, was pg_lsn, becomes pg_lsn) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp

@@ -1,10 +1,10 @@
--- sp_msupd_<table>, CALL and XCALL, and sp_msdel_<table>: one statement by key, whose row must be there.
+-- sp_msupd_<table>, CALL and XCALL, and sp_msdel_<table>: one statement by key, whose row must exist.
 -- called by: msrepl.apply_<article>_upd, msrepl.apply_<article>_del
 -- tables:    the subscribed table
 -- holes:     procedure, parameters, guard, statement, command, article, key_json, computed, signature, owner, caller,
 --            comment
 --
--- An UPDATE sets every column, the key too: PostgreSQL finds by itself what did not change.
+-- An UPDATE sets every column, including the key: PostgreSQL detects by itself what did not change.
 -- No search_path is set: see sp_msins_<table>.
 create function {procedure}({parameters}) returns void
 language plpgsql

@@ -4,7 +4,7 @@
 -- holes:     procedure, parameters, bytes, guard, key_changed, with_key, without_key, command, article, key_json,
 --            computed, signature, owner, caller, comment
 --
--- Key columns stand in the statement only if one of their bits is set, as in the original's newer procedures.
+-- Key columns are in the statement only if one of their bits is set, as in SQL Server's newer procedures.
 -- No search_path is set: see sp_msins_<table>.
 create function {procedure}({parameters}) returns void
 language plpgsql

@@ -1,10 +1,10 @@
--- msrepl.name_transaction: the global transaction that a first captured change belongs to.
+-- msrepl.name_transaction: returns the global transaction to which a first captured change belongs.
 -- called by: capture triggers, send_held
 -- tables:    msrepl.branch_marker
 -- holes:     is_proven, owner
 --
--- The setting msrepl.gid is anybody's to change, and gids of prepared transactions are anybody's to read: a
--- marker under another's name would pass for that one's decision. So a name counts with its coordinator's proof.
+-- Any role may change the setting msrepl.gid and read the gids of prepared transactions, and a marker under the name of
+-- another transaction would pass for that one's decision. A name therefore counts only with its coordinator's proof.
 create or replace function msrepl.name_transaction(table_name text) returns text
 language plpgsql
 set search_path = pg_catalog, pg_temp

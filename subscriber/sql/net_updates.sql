@@ -1,12 +1,12 @@
--- msrepl.net_<article>: updates that are in each other's way, made at once: unique values are freed first.
+-- msrepl.net_<article>: makes updates that block each other in one statement: unique values are freed first.
 -- called by: msrepl.apply_net
 -- tables:    the subscribed table; msrepl.msreplication_procedures
 -- holes:     function, article_id, table, table_text, call_type, match, columns, values, computed, runs_as, path_stays, owner, agent,
 --            comment
 --
--- The rows are deleted and inserted again in one statement, with what only this Subscriber knows of them, so that
--- at its end nothing refers to a row that is gone. -1: it must not be done, because a referential action would
--- follow the delete, or because somebody has replaced the default procedure.
+-- The rows are deleted and inserted again in one statement, with the values that only this Subscriber has, so that at
+-- its end nothing refers to a missing row. -1: this is not allowed, because a referential action would follow the
+-- delete, or because the default procedure was replaced.
 create function {function}(commands text[]) returns bigint
 language plpgsql security definer
 as $msrepl$

@@ -1,12 +1,12 @@
--- msrepl.open_link: opens the link of this session, or opens it again.
--- called by: ship_again, prepare_again, fetch_generated: at the first use of the link in a session, and when
---            it was lost
+-- msrepl.open_link: opens the link of this session, or reopens it.
+-- called by: ship_again, prepare_again, fetch_generated: at the first use of the link in a session, and after it
+--            was lost
 -- tables:    pg_foreign_server
 -- holes:     owner, link, server, application_name
 --
--- The connection is named and persistent: one per session that writes. Its application_name lets the wait
--- graph join it to this backend; its search path is that of our functions. dblink obeys no connect_timeout: a Publisher that takes the connection and
--- says nothing is waited for until the caller is cancelled.
+-- The connection is named and persistent: one per session that writes. Its application_name lets the wait graph
+-- associate it with this backend; its search path is that of our functions. dblink ignores connect_timeout: a Publisher
+-- that accepts the connection and does not answer is waited for until the caller is cancelled.
 create or replace function msrepl.open_link() returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -24,7 +24,7 @@ exception when others then
     if sqlstate = '2F003' and exists (select from pg_foreign_server where srvname = {server}) then
         reason := 'it did not ask for the password of the link';
     else
-        -- libpq's reason is in DETAIL and takes several lines
+        -- libpq's reason is in DETAIL and has several lines
         reason := btrim(regexp_replace(
             concat_ws(': ', nullif(sqlerrm, 'could not establish connection'), nullif(reason, '')), E'\\s+', ' ', 'g'));
     end if;

@@ -1,5 +1,5 @@
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered into what agents call for a table, last
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered at the end of the functions that agents call for a table
 -- tables:    none
 -- holes:     none
 --

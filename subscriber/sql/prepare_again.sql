@@ -1,11 +1,11 @@
--- msrepl.prepare_again: finds out over a new connection what became of a PREPARE whose answer is missing.
+-- msrepl.prepare_again: determines over a new connection the outcome of a PREPARE whose answer is missing.
 -- called by: prepare_branch, when the link was lost
 -- tables:    at the Publisher: pg_prepared_xacts
 -- holes:     owner, link
 --
--- If the link was open and the branch is prepared, PREPARE has arrived: a yes. Else, if the whole branch is in
--- the message (lazy shipping), it is sent again: should the first one still be on its way, the branch marker
--- lets only one of them in. Returns the command tag.
+-- If the link was open and the branch is prepared, PREPARE has arrived: the vote is yes. Otherwise, if the
+-- message contains the whole branch (lazy shipping), it is sent again: should the first one still be on its
+-- way, the branch marker admits only one of them. Returns the command tag.
 create or replace function msrepl.prepare_again(gid text, whole boolean, message text, command text) returns text
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -33,7 +33,7 @@ begin
         when others then
             get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context, hint = pg_exception_hint;
             if was_open and sqlstate = '55P03' then
-                -- it may be the first PREPARE that holds the lock: not known, which is less than a no
+                -- the first PREPARE may be what holds the lock: the outcome is unknown, which is not a no
                 perform msrepl.explain_failure('08006', sqlerrm, null, null, command);
             end if;
             perform msrepl.explain_failure(sqlstate, sqlerrm, detail, context, command, hint);

@@ -1,15 +1,15 @@
--- msrepl.prepare_branch: sends what waits and prepares the Publisher's branch.
+-- msrepl.prepare_branch: sends what is queued and prepares the Publisher's branch.
 -- called by: prepare_publisher, and refuse_unprepared for any client
 -- tables:    msrepl.branch_marker
 -- holes:     owner, link, held, own_branch
 --
--- Returns how many calls were sent; 0 if nothing was captured in this transaction: then there is no branch at
--- the Publisher.
--- as_whole: for the transaction as a whole; 0 too, and nothing was asked, where a savepoint could be gone
--- back to: then the Publisher would have prepared what is taken back here.
--- A vote is a command tag and nothing else: PREPARE TRANSACTION of a failed transaction succeeds with the
--- tag ROLLBACK, and NULL must not pass for yes. After any error the branch may still be prepared there
--- (cancelled, or the link lost with the answer): whoever called rolls it back at the Publisher too.
+-- Returns how many calls were sent; 0 if nothing was captured in this transaction, which then has no branch
+-- at the Publisher.
+-- as_whole: for the transaction as a whole. Also returns 0, and asks nothing, if the session could still roll
+-- back to a savepoint: the Publisher would then have prepared what is rolled back here.
+-- A vote is a command tag and nothing else: PREPARE TRANSACTION of a failed transaction succeeds with the tag
+-- ROLLBACK, and NULL must not pass for yes. After any error the branch may still be prepared there
+-- (cancelled, or the link lost with the answer): the caller must roll it back at the Publisher too.
 drop procedure if exists msrepl.prepare_branch(text, integer, text[]), msrepl.prepare_branch(text, integer, text[], boolean);
 create or replace function msrepl.prepare_branch(gid text, participants text[], as_whole boolean) returns integer
 language plpgsql
@@ -31,11 +31,11 @@ declare
     context text;
     hint text;
 begin
-    -- what is prepared there must not be forgotten here; a coordinator's COMMIT PREPARED must not either
+    -- what is prepared there must not be lost here, and neither must a coordinator's COMMIT PREPARED
     if current_setting('synchronous_commit') not in ('on', 'remote_apply') then
         perform set_config('synchronous_commit', 'on', $3);
     end if;{held}
-    -- the row says so from here on, and goes back with a savepoint: whatever is changed after it is refused
+    -- the row records it from here on, and is rolled back with a savepoint: later changes are refused
     update msrepl.branch_marker as m set prepared = true
     where m.ctid = marker and m.xid = pg_current_xact_id_if_assigned() and not m.prepared
     returning m.gid, m.participants, m.calls, m.pending, set_config('msrepl.marker', m.ctid::text, true)::tid,

@@ -1,18 +1,19 @@
--- msrepl.prepare_publisher: the Publisher's vote, for a coordinator.
+-- msrepl.prepare_publisher: obtains the Publisher's vote for a coordinator.
 -- called by: the coordinator, in the same message as the local PREPARE TRANSACTION or COMMIT
 -- tables:    msrepl.branch_marker
 -- holes:     votes, begins, owner, own_branch, sites
 --
--- calls is 0 on return if nothing was captured in this transaction; its own branch has a marker all the same,
--- which takes no calls: whoever guesses its place behind the vote would be heard at the Publisher, and not prepared.
+-- calls is 0 on return if nothing was captured in this transaction; its own branch has a marker all the same, which
+-- takes no calls: a change that guesses the marker's place after the vote would otherwise be made at the Publisher,
+-- and not prepared.
 --
--- proof: the coordinator's, by which it alone can ask: no function either, which could read the proof in the
--- message that it is called by. A vote that the application could ask for might be rolled back here to a
--- savepoint, and would stay prepared at the Publisher.
--- participants: all branches, this Subscriber's at the Publisher first; given where there are several
--- Subscribers (any other default would be parsed for every transaction), and part of what is proven. A
--- Subscriber's link is a session of its own at the Publisher, and so is its branch; the marker of a transaction
--- that has none names the others only: it decides nothing for that one.
+-- proof: the coordinator's, so that it alone can ask. No function can ask either: it could read the proof in the
+-- message by which it is called. A vote that the application could request might be rolled back here to a savepoint,
+-- and would stay prepared at the Publisher.
+-- participants: all branches, this Subscriber's at the Publisher first; given where there are several Subscribers
+-- (any other default would be parsed for every transaction), and part of what is proven. A Subscriber's link is a
+-- separate session at the Publisher, and has a separate branch; the marker of a transaction without such a branch
+-- names only the others: it decides nothing for the missing one.
 drop procedure if exists msrepl.prepare_publisher(text, integer, text[]);
 create or replace procedure msrepl.prepare_publisher(
     gid text, inout calls integer, proof text, participants text[] default null)

@@ -1,12 +1,12 @@
--- msrepl.msreplication_proc_articles: the routines that came with the subscription, or that it has taken over.
+-- msrepl.msreplication_proc_articles: the routines that the subscription has created or taken over.
 -- called by: twopc.subscriber.proc_execution
 -- tables:    itself
 -- holes:     owner
 --
 -- identity       the routine as regprocedure reads it: schema, name and types
--- takes_calls    agents call it here; else they bring its definitions alone
--- digest         of its text as an agent or a copy has brought it last
--- before         definition and owner of the routine that stood in its place; unsubscribing puts it back
+-- takes_calls    agents call it here; otherwise they only apply its definitions
+-- digest         of its text as last set by an agent or an initial copy
+-- before         definition and owner of the routine that was in its place; unsubscribing restores it
 -- before_owner
 create table if not exists msrepl.msreplication_proc_articles (
     article_id integer primary key,

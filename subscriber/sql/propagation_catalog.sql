@@ -1,10 +1,11 @@
--- msrepl.msreplication_subscriptions, msrepl.msreplication_procedures: how far agents have come, and what calls they make here.
+-- msrepl.msreplication_subscriptions, msrepl.msreplication_procedures: the positions of agents, and what
+-- they call here.
 -- called by: twopc.subscriber.propagation; distribution agents
 -- tables:    themselves
 -- holes:     owner, agent
 --
--- An agent writes its position in the commit of the data: that commit, and nothing at the distribution
--- database, says what was delivered. The columns of the first are those of the original's table.
+-- An agent writes its position in the commit of the data: that commit, and nothing in the distribution database, shows
+-- what was delivered. The columns of the first table are those of SQL Server's.
 create table if not exists msrepl.msreplication_subscriptions (
     publisher text not null,
     publisher_db text not null,

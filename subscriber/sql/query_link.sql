@@ -1,11 +1,12 @@
--- msrepl.query_link: sends a message whose last statement answers one value, and returns that as text.
+-- msrepl.query_link: sends a message whose last statement returns one value, and returns that value as text.
 -- called by: fetch_generated, explain_failure, prepare_again, fetch_stored, capture triggers of tables
---            that take rows back
+--            whose rows are written back
 -- tables:    none
 -- holes:     owner, link
 --
--- dblink() would do in one call, but it waits for the answer even when it is cancelled. Each statement's
--- answer has to be fetched, and then once more, or the link stays busy. After an error the link is empty.
+-- dblink() would need only one call, but it waits for the answer even when it is cancelled. The answer of
+-- each statement has to be fetched, and then an empty one, or the link stays busy. After an error the
+-- link is empty.
 create or replace function msrepl.query_link(command text) returns text
 language plpgsql
 set search_path = pg_catalog, pg_temp

@@ -1,4 +1,4 @@
--- msrepl.raise_inactive: what the triggers of an inactive subscription do.
+-- msrepl.raise_inactive: the error of the triggers of an inactive subscription.
 -- called by: capture triggers, put in place by msrepl.deactivate
 -- tables:    msrepl.mssubscription_agents
 -- holes:     owner

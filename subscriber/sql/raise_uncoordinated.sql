@@ -1,4 +1,4 @@
--- msrepl.raise_uncoordinated: a change that belongs to no global transaction, or no longer, is refused.
+-- msrepl.raise_uncoordinated: refuses a change that belongs to no global transaction, or no longer does.
 -- called by: capture triggers, name_transaction, begin_any_client
 -- tables:    msrepl.branch_marker
 -- holes:     owner

@@ -1,9 +1,9 @@
--- msrepl.raise_unfit_call: a call that does not fit the procedure it is for.
+-- msrepl.raise_unfit_call: refuses a call that does not fit its procedure.
 -- called by: msrepl.apply_<article>_<operation>
 -- tables:    none
 -- holes:     owner, agent
 --
--- After an ALTER TABLE calls of the new shape meet procedures of the old one, or the other way round.
+-- After an ALTER TABLE, calls of the new shape can meet procedures of the old one, or the reverse.
 create or replace function msrepl.raise_unfit_call(
     article text, procedure text, state text, reason text, more text
 ) returns void

@@ -1,4 +1,4 @@
--- msrepl.refuse_command: what a command meets that nothing at this Subscriber takes.
+-- msrepl.refuse_command: refuses a command for which this Subscriber has no procedure.
 -- called by: the distribution agent's statement
 -- tables:    none
 -- holes:     owner, agent

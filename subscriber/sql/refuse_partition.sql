@@ -1,4 +1,4 @@
--- msrepl.refuse_partition: what a partition does that has no triggers of the subscription yet.
+-- msrepl.refuse_partition: refuses changes of a partition that has no triggers of the subscription yet.
 -- called by: BEFORE STATEMENT trigger of the partition, see close_partition; arguments: schema and name of the article
 -- tables:    none
 -- holes:     owner

@@ -1,24 +1,24 @@
--- msrepl.refuse_unprepared: the transaction is not committed here without its branch at the Publisher.
+-- msrepl.refuse_unprepared: refuses to commit a transaction here without its branch at the Publisher.
 -- called by: the deferred trigger of msrepl.branch_marker, at PREPARE TRANSACTION or COMMIT
 -- tables:    msrepl.branch_marker, msrepl.any_client
 -- holes:     owner, own_branch, sites
 --
--- Whoever names a global transaction and then commits as ever would have the change at this site only: what
+-- A session that names a global transaction and then commits as usual would have the change at this site only: what
 -- the link has open at the Publisher is rolled back.
 --
--- Any client: the Publisher's branch is prepared here, and the COMMIT that goes on is the decision. What still
--- fails after that leaves the branch prepared, without a decision; the resolver rolls it back.
+-- Any client: the Publisher's branch is prepared here, and the COMMIT that continues is the decision. A later
+-- failure leaves the branch prepared without a decision; the resolver rolls it back.
 --
--- SET CONSTRAINTS ALL IMMEDIATE makes this run too early to tell. So the first turn in a message only goes to
--- the end of the queue, behind every deferred trigger that was waiting too; the next turn in the same message is
--- at the transaction's end. Within a function it may be said several times in a message: what is around this one
--- tells then, as at a transaction's end nothing is but a procedure's COMMIT. In another language of messages
--- that is not known as such: after some turns it is taken for the end whatever is around. Taken for the end too
--- early, a coordinator's transaction is refused, and any client's changes nothing more. Within a savepoint it is not
--- the end.
+-- SET CONSTRAINTS ALL IMMEDIATE runs this function too early to tell. The first turn in a message therefore only
+-- moves to the end of the queue, behind every deferred trigger that was waiting too; the next turn in the same
+-- message is at the transaction's end. Within a function, SET CONSTRAINTS may be executed several times in one
+-- message. Then the context decides: at a transaction's end it contains nothing but a procedure's COMMIT. If
+-- messages are in another language, that COMMIT is not recognised, so after some turns the end is assumed whatever
+-- the context. If it is assumed too early, a coordinator's transaction is refused, and any client can change nothing
+-- more. Within a savepoint it is not the end.
 --
--- A resolver that sleeps holds the advisory lock 1836282471 and is woken; one that is awake cannot fall asleep
--- until our commit can be seen. NOTIFY would let only one transaction at a time commit on the whole server.
+-- A resolver that sleeps holds the advisory lock 1836282471 and is notified; one that is awake cannot fall asleep
+-- until our commit is visible. If every transaction used NOTIFY, only one at a time could commit on the whole server.
 create or replace function msrepl.refuse_unprepared() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
@@ -35,7 +35,7 @@ begin
     if marker.prepared or new.calls = 0 and new.pending is null then
         return null;
     elsif marker.gid is null then
-        -- somebody has changed the setting: prepare_branch goes by it
+        -- the setting was changed, and prepare_branch relies on it
         select m.ctid into here from msrepl.branch_marker as m where m.xid = pg_current_xact_id();
         select m.* into marker from msrepl.branch_marker as m where m.ctid = here;
         perform set_config('msrepl.marker', here::text, true);

@@ -1,4 +1,4 @@
--- The row of a subscription: its Publisher, and the name under which it takes part in transactions.
+-- The row of a subscription: its Publisher, and the name under which this Subscriber takes part in transactions.
 -- called by: twopc.subscriber.subscription, twopc.subscriber.read_only, the script of a subscription
 -- tables:    msrepl.mssubscription_agents
 -- holes:     publisher, subscriber, publisher_db, server, update_mode

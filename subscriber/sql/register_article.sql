@@ -1,4 +1,4 @@
--- The row of a subscribed table: what is needed to call for it, and to take the subscription away again.
+-- The row of a subscribed table: what is needed to make its calls, and to remove the subscription.
 -- called by: twopc.subscriber.subscription, the script of a subscription
 -- tables:    msrepl.msreplication_objects
 -- holes:     table, schema, article, created_table, added_version, added_keys, routines, parents, calls,

@@ -1,4 +1,4 @@
--- The row of a table that agents alone write: what is needed to take the subscription away again.
+-- The row of a table that only agents write: what is needed to remove the subscription.
 -- called by: twopc.subscriber.read_only
 -- tables:    msrepl.msreplication_objects
 -- holes:     table, schema, article, created_table, added_version, added_keys

@@ -1,5 +1,5 @@
--- msrepl.release_held: notes a set of rows that is held, and sends what is held once no statement is open.
--- called by: capture triggers of tables that may hold, close_statement
+-- msrepl.release_held: records a set of held rows, and sends what is held once no statement is open.
+-- called by: capture triggers of tables that may hold rows, close_statement
 -- tables:    none here; see send_held
 -- holes:     owner
 create or replace function msrepl.release_held(held tid) returns void

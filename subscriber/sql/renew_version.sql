@@ -1,12 +1,12 @@
--- msrepl.renew_version, msrepl.renew_version_unless_moved: an inserted row has a version that no row has had.
+-- msrepl.renew_version, msrepl.renew_version_unless_moved: give an inserted row a version that no row has had.
 -- called by: BEFORE INSERT row trigger of every subscribed table; of a partitioned one, the second
--- tables:    the row in hand only
+-- tables:    none but the trigger's row
 -- holes:     owner, function, kept, comment
 --
--- Whatever the statement says: with the version of a row that was deleted, copies of that row at other sites
--- would pass the check; and what is held could not be told apart (send_held). A row that an UPDATE moves to
--- another partition is inserted there, and keeps what it was stamped with (trg_mssync_ver_<table>): that is
--- sealed with the transaction it was made in, so that no older version can be taken for it.
+-- The version that the statement sets is ignored: with that of a deleted row, copies of that row at other
+-- sites would pass the check, and held rows could not be distinguished (send_held). A row that an UPDATE
+-- moves to another partition is inserted there, and keeps the version given by trg_mssync_ver_<table>: that
+-- one is sealed with the transaction in which it was made, so that no older version can be taken for it.
 create or replace function {function}() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp

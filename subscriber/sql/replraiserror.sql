@@ -1,10 +1,10 @@
--- msrepl.sp_msreplraiserror: 20598, the row that a call changes is not here.
--- called by: default procedures of articles; procedures of users that look for the row as those do
+-- msrepl.sp_msreplraiserror: raises error 20598: the row that a call changes is not here.
+-- called by: default procedures of articles; procedures of users that look for the row in the same way
 -- tables:    none
 -- holes:     owner
 --
--- PUBLIC may execute it: it does nothing but fail, and a user's procedure may run as anybody. The SQLSTATE is
--- none that calls for another try: the row does not come back by itself.
+-- PUBLIC may execute it: it does nothing but fail, and a user's procedure may run as any role. The SQLSTATE
+-- is not one that causes a retry: the row does not come back by itself.
 create or replace function msrepl.sp_msreplraiserror(
     number integer, command text default null, article text default null, key jsonb default null,
     statement text default null

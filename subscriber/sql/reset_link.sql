@@ -1,10 +1,10 @@
--- msrepl.reset_link: drops what the link's remote transaction holds.
+-- msrepl.reset_link: rolls back what the link has open at the Publisher.
 -- called by: the coordinator after a local ROLLBACK; prepare_publisher when nothing is to be prepared
 -- tables:    none
 -- holes:     owner, link
 --
--- An application role may execute it, as prepare_publisher and flush_log. Called at the wrong
--- time it makes the next statement or the vote fail: both name a savepoint that is gone.
+-- An application role may execute it, like prepare_publisher and flush_log. Called at the wrong time,
+-- it makes the next statement or the vote fail: both name a savepoint that no longer exists.
 create or replace function msrepl.reset_link() returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -18,7 +18,7 @@ exception
         perform msrepl.drain_link();
         raise;
     when others then
-        -- a link that cannot even roll back is closed: its transaction ends with it
+        -- a link that cannot even roll back is closed, which ends its transaction
         perform msrepl_link.dblink_disconnect({link});
 end
 $msrepl$;

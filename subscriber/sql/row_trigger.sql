@@ -1,5 +1,5 @@
 -- ~trg_mssync_ver_<table>, ~trg_mssync_new_<table>, !trg_mssync_gen_<table>: change a row before it is stored.
--- called by: every such row
+-- called by: every such change of a row
 -- tables:    the subscribed table
 -- holes:     trigger, event, table, function
 create or replace trigger {trigger}

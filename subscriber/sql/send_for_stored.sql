@@ -1,5 +1,5 @@
--- fragment: sends a call and asks, in the same message, for what the Publisher stored otherwise.
--- called by: rendered into ship for tables that take rows back
+-- fragment: sends a call and fetches, in the same message, what the Publisher stored differently.
+-- called by: rendered into ship for tables whose rows are written back
 -- tables:    none
 -- holes:     none
         sync.stored := msrepl.query_link(sync.call || $query$;select current_setting('msrepl.stored', true)$query$);

@@ -1,17 +1,18 @@
--- msrepl.send_held: sends the net effect of what is held, children before their parents.
--- called by: release_held; prepare_branch, should anything be left
+-- msrepl.send_held: sends the net effect of held rows, children before their parents.
+-- called by: release_held; prepare_branch, if anything is left
 -- tables:    msrepl.held_row, msrepl.msreplication_objects, msrepl.branch_marker
 -- holes:     owner, own_branch, publisher_branch, sites, sites_text
 --
--- Within one statement a referential action or a user's trigger may change a row again, or delete it, in
--- an order that AFTER triggers do not show; so the links from version to version are followed, and each row
--- is sent once, from what it was before the statement to what it is after it.
+-- Within one statement, a referential action or a user's trigger may change a row again or delete it, in an
+-- order that AFTER triggers do not show. The links from version to version are therefore followed, and each
+-- row is sent once, from its state before the statement to its state after it.
 --
--- Deletes and updates go to children first, while the Publisher's foreign keys are deferred: when a parent
--- changes there, nothing that the Subscriber holds refers to it any more, so the Publisher's own referential
--- action finds no row. What it would still find, the Subscriber does not hold, and the procedure refuses.
--- Tables that refer to themselves or to each other first update what nothing refers to, then delete, then
--- update the rest; those that refer to each other in the reverse order in which the statements began.
+-- Deletes and updates are sent for children first, while the Publisher's foreign keys are deferred: when a
+-- parent changes there, nothing that the Subscriber holds refers to it any more, so the Publisher's own
+-- referential action finds no row. Rows that it would still find are unknown to the Subscriber, and the
+-- procedure refuses the change. Tables that refer to themselves or to each other first update rows to which
+-- nothing refers, then delete, then update the rest; those that refer to each other in the reverse order in
+-- which the statements began.
 create or replace function msrepl.send_held() returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp set enable_seqscan = off

@@ -1,12 +1,11 @@
--- msrepl.set_<article>_<operation>: a run of calls for one article and operation, as one statement.
+-- msrepl.set_<article>_<operation>: makes a run of calls for one article and operation in one statement.
 -- called by: the distribution agent
 -- tables:    the subscribed table; msrepl.msreplication_procedures
 -- holes:     function, article_id, operation, call_type, statement, computed, runs_as, path_stays, owner, agent, comment
 --
--- It does what the default procedure would do call by call, or nothing at all and returns -1: a row is not
--- here, a key is there twice, a value clashes (if only on its way to another row), a call does not
--- fit, or somebody has replaced the procedure. Then the calls are to be made one by one, and whatever is
--- wrong with one of them is said there.
+-- It does what the default procedure would do call by call, or nothing at all and returns -1: a row is missing, a key
+-- occurs twice, a unique value is taken (even if another row is about to give it up), a call does not fit, or the
+-- procedure was replaced. The calls must then be made one by one, which reports what is wrong with one of them.
 create function {function}(commands text[]) returns bigint
 language plpgsql security definer
 as $msrepl$

@@ -1,4 +1,4 @@
--- msrepl.set_<article>_<operation>, where calls must be made one by one: says so.
+-- msrepl.set_<article>_<operation>, where calls must be made one by one: returns -1.
 -- called by: the distribution agent
 -- tables:    none
 -- holes:     function, owner, agent, comment

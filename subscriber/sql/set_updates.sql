@@ -1,14 +1,14 @@
--- msrepl.set_<article>_upd: a run of calls for one article's UPDATE, as one statement.
+-- msrepl.set_<article>_upd: makes a run of calls for one article's UPDATE in one statement.
 -- called by: the distribution agent
 -- tables:    the subscribed table; msrepl.msreplication_procedures; catalogs
 -- holes:     function, article_id, table_text, call_type, key, same, key_stays, statement, computed, runs_as,
 --            path_stays, owner, agent, comment
 --
--- As msrepl.set_<article>_<operation> for INSERT and DELETE. Of several calls that set the same columns of one
--- row only the last is made: nobody sees what comes in between, except a trigger or a rule that fires for
--- agents; where there is one, a call that is left out is a reason for -1. So is a call that changes the key:
--- others for the same key may be meant for another row. Those left of one row, which set different columns,
--- have their turns one after the other. In the order of the key: the table's pages are met once.
+-- Like msrepl.set_<article>_<operation> for INSERT and DELETE. Of several calls that set the same columns of one
+-- row, only the last is made: intermediate values are visible only to a trigger or a rule that fires for agents;
+-- if there is one, an omitted call is a reason for -1. So is a call that changes the key: others for the same
+-- key may be meant for another row. The remaining calls for one row, which set different columns, are made in
+-- successive turns. Rows are updated in the order of the key, so that each page of the table is visited once.
 create function {function}(commands text[]) returns bigint
 language plpgsql security definer
 as $msrepl$

@@ -1,23 +1,23 @@
--- fragment: ships one call to the Publisher, or queues it; the tail of every capture trigger.
+-- fragment: sends one call to the Publisher, or queues it; the end of every capture trigger.
 -- called by: rendered into capture_insert, capture_update, capture_delete (a function of its own would cost
 --            more than these lines)
 -- tables:    msrepl.branch_marker
 -- holes:     call, own_branch, publisher_branch, sites, sites_text, table_name, send, send_again, after
 --
--- `calls` counts what was sent in this branch. It rolls back with the caller's savepoint, and every message
--- first takes the Publisher's transaction back to the savepoint that it names: the remote side follows the
--- local one without asking how far it got, and a remote side left in error is revived by the same words.
--- A savepoint to which the caller cannot roll back any more, because this call and the one before belong to
--- the same subtransaction, is released: nested ever deeper, they would make each call dearer than the last.
--- (Who wrote the row last tells, unless the guard has in between, which asks in any subtransaction.)
+-- `calls` counts what was sent in this branch. It rolls back with the caller's savepoint, and every message first
+-- returns the Publisher's transaction to the savepoint that it names: the remote side follows the local one without
+-- being asked for its state, and a failed remote transaction is recovered in the same way. A savepoint to which the
+-- caller can no longer roll back, because this call and the previous one belong to the same subtransaction, is
+-- released: savepoints nested ever deeper would make each call more expensive than the last. (The last writer of the
+-- row shows this, unless the guard has written it in between, which may run in any subtransaction.)
 --
--- Over several Subscribers, msrepl.participants names all branches, this one's at the Publisher first; what
--- it says goes into the marker row, and prepare_branch refuses what the coordinator did not say.
+-- With several Subscribers, msrepl.participants names all branches, this one's at the Publisher first. Its value is
+-- stored in the marker row, and prepare_branch refuses one that the coordinator did not set.
 --
--- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the
--- row's xid is checked, and without the setting a second marker of the same xid is refused. An index would be
--- slower, and under SERIALIZABLE its pages would make unrelated transactions conflict. (The functions set
--- enable_seqscan off: a plan made while the table was small would scan it for ever.)
+-- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the row's xid is
+-- checked, and without the setting a second marker of the same xid is refused. An index would be slower, and under
+-- SERIALIZABLE its pages would make unrelated transactions conflict. (The functions set enable_seqscan off: a plan
+-- made while the table was small would otherwise scan it for ever.)
     sync.marker := nullif(current_setting('msrepl.marker', true), '')::tid;
     if sync.marker is not null then
         sync.call := {call} || 'null,null,' || sync.arguments || ')';
@@ -39,14 +39,14 @@
         values (sync.transaction || {own_branch}, pg_current_xact_id(), coalesce(sync.sites, {sites}), sync.step,
                 case when sync.step = 0 then sync.call end)
         on conflict (xid) do nothing
-        -- in here, because after SET CONSTRAINTS ALL IMMEDIATE the guard puts it elsewhere before the next statement
+        -- set here, because after SET CONSTRAINTS ALL IMMEDIATE the guard moves the row before the next statement
         returning m.calls, set_config('msrepl.marker', m.ctid::text, true)::tid into sync.sent, sync.marker;
     end if;
     if sync.sent is null then
         perform msrepl.raise_uncoordinated({table_name});
     end if;
     if sync.step = 0 then
-        -- appending copies the text: what has grown long is sent
+        -- appending copies the text, so a long one is sent
         if length(sync.queued) > 16384 then
             perform msrepl.flush();
         end if;

@@ -1,11 +1,11 @@
--- msrepl.ship_again: decides about a message that failed.
+-- msrepl.ship_again: repeats or explains a message that failed.
 -- called by: capture triggers, flush
 -- tables:    none
 -- holes:     owner, link
 --
 -- The first message of a transaction may be repeated once over a new connection, because nothing of this
--- transaction can be lost at the Publisher yet. A later one never. Returns true if the repetition
--- succeeded, false if the caller's own error is to be raised.
+-- transaction can have been lost at the Publisher yet; a later one never. Returns true if the repetition
+-- succeeded, false if the caller is to raise its own error.
 create or replace function msrepl.ship_again(
     state text, message text, detail text, first boolean, command text, context text default null,
     hint text default null

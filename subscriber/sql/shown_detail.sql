@@ -1,14 +1,15 @@
--- msrepl.shown_detail: what of a DETAIL of the Publisher's the caller may be told.
+-- msrepl.shown_detail: returns the part of a DETAIL of the Publisher's that the caller may see.
 -- called by: explain_failure
 -- tables:    msrepl.msreplication_objects; catalogs
 -- holes:     owner
 --
--- The link's role reads more than the application's. Columns that the latter may not select here are left out of
--- the Publisher's row; under row security all of them, since nobody can ask whether it would see that row. The
--- key and the versions are of the row that the caller has changed himself; that of a row which a trigger of the
--- Publisher's has changed is not. In its own words the server tells whole rows where a constraint is violated.
+-- The link's role may read more than the application's. Columns that the latter may not select here are removed
+-- from the Publisher's row; under row security all of them, since it cannot be determined whether the role would
+-- see that row. The key and the versions belong to the row that the caller itself has changed; the key of a row
+-- that a trigger of the Publisher has changed is treated like the row. Where a constraint is violated, the
+-- server's own DETAIL shows whole rows, and is removed.
 --
--- The role is the session's, or the one that it has taken: what is around is a SECURITY DEFINER function's.
+-- The role is the session's, or the one that it has set: the current one is that of a SECURITY DEFINER function.
 create or replace function msrepl.shown_detail(state text, detail text) returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp

@@ -1,14 +1,14 @@
 -- trg_mssync_ver_<table>: gives an updated row its new version.
 -- called by: BEFORE UPDATE row trigger of the subscribed table
--- tables:    the row in hand only
+-- tables:    none but the trigger's row
 -- holes:     function, guard, salt, seal, owner, comment
 --
--- "The uniqueidentifier value (generated at the Subscriber)" (seed 002). Derived from the old one and the
--- transaction: unlike any other transaction's, and to be recomputed when old and new rows are paired. The
--- transaction is told from others by its begin and its session, and not by its name, which is a setting: changed
--- between two rows of a statement, it would have them paired wrongly.
+-- "The uniqueidentifier value (generated at the Subscriber)" (seed 002). It is derived from the old version and
+-- the transaction: different from any other transaction's, and computed again when old and new rows are paired.
+-- The transaction is identified by its start and its session, and not by its name, which is a setting: changed
+-- between two rows of a statement, it would make them be paired wrongly.
 --
--- Of a partitioned table, the second half is made of the first and the transaction: see renew_version.
+-- In a partitioned table, the second half is derived from the first and the transaction: see renew_version.
 create or replace function {function}() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp

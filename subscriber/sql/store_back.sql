@@ -3,7 +3,7 @@
 -- tables:    the subscribed table
 -- holes:     function, runs_as, table, table_name, row_type, attributes, assignments, match, owner, caller, comment
 --
--- A row that row security or a trigger of the replica role keeps as it is would differ from the Publisher's, so
+-- A row that row security or a trigger of the replica role leaves unchanged would differ from the Publisher's, so
 -- the statement is refused.
 create or replace function {function}(stored jsonb) returns void
 language plpgsql security definer

@@ -1,5 +1,5 @@
--- fragment: writes back what the Publisher stored otherwise than it was sent.
--- called by: rendered into ship for tables that take rows back
+-- fragment: writes back what the Publisher stored differently from how it was sent.
+-- called by: rendered into ship for tables whose rows are written back
 -- tables:    none here; see write_back
 -- holes:     key, write_back
 

@@ -1,10 +1,10 @@
--- msrepl.trigger_mode: how triggers fired before somebody said whether they are NOT FOR REPLICATION.
+-- msrepl.trigger_mode: how triggers fired before they were declared to be NOT FOR REPLICATION or not.
 -- called by: twopc.subscriber.not_for_replication
 -- tables:    itself
 -- holes:     owner
 --
 -- objid   the subscribed table; a foreign key has triggers at the table it refers to as well
--- before  pg_trigger.tgenabled as unsubscribing puts it back
+-- before  pg_trigger.tgenabled, which unsubscribing restores
 create table if not exists msrepl.trigger_mode (
     trigger oid primary key,
     objid oid not null,

@@ -1,11 +1,11 @@
--- trg_mssync_back_<table>: takes over what the Publisher stored otherwise than it was sent.
+-- trg_mssync_back_<table>: writes back what the Publisher stored differently from how it was sent.
 -- called by: capture triggers of the subscribed table, send_held
 -- tables:    none here; see trg_mssync_store_<table>
 -- holes:     function, store, path_is_kept, owner, comment
 --
--- In the replica role, so that no trigger takes this for a change of the application's: ours would send it,
--- a user's has seen the row already. Foreign keys were checked at the Publisher.
--- What the link has printed is read as it was meant there, whatever the application's session is set to.
+-- It runs in the replica role, so that no trigger takes this for a change of the application: ours would send
+-- it, and a user's has seen the row already. Foreign keys were checked at the Publisher. Values that the link
+-- has printed are parsed with the settings of the link, whatever those of the application's session are.
 create or replace function {function}(stored jsonb) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp

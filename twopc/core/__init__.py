@@ -1,8 +1,8 @@
-"""What is done for each message of the log and for each command: one source, compiled where that is possible.
+"""The processing of each message of the log and of each command: one source, compiled if possible.
 
-At installation `setup.py` has mypyc compile the modules here, if there is a C compiler. Where there is none they
-run as they stand. Both come to the same, byte for byte. What is compiled is named after its source, so that it is
-never taken for that of another source.
+At installation `setup.py` compiles the modules here with mypyc if there is a C compiler. Otherwise they run as Python.
+Both give the same results, byte for byte. A compiled module is named after its source, so that it is never used for
+another one.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ __all__ = [
 
 
 def _compiled() -> tuple[list[ModuleType], str]:
-    """The compiled modules; or why they are not used."""
+    """Return the compiled modules, or the reason why they are not used."""
     if os.environ.get(PLAIN):
         return [], f"{PLAIN} is set"
-    folder = files(__name__)  # within an archive, too
+    folder = files(__name__)  # also works in an archive
     names = [compiled_name(name, (folder / f"{name}.py").read_bytes()) for name in MODULES]
     try:
         return [import_module(f"{__name__}.{name}") for name in names], ""
@@ -43,7 +43,7 @@ def _compiled() -> tuple[list[ModuleType], str]:
 
 _modules, REASON = _compiled()
 COMPILED = not REASON
-"""Else the modules run as they stand, for that `REASON`."""
+"""False: the modules run as Python, for the `REASON`."""
 
 for _module in _modules:
     globals().update({name: getattr(_module, name) for name in __all__ if hasattr(_module, name)})

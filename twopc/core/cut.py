@@ -1,28 +1,29 @@
-"""Commands of stored blocks, taken apart by article.
+"""Separates the commands of stored blocks by article.
 
-Pure, typed for mypyc, and nothing of ours is imported: see `twopc.core`. Blocks are arrays as the server sends them
-in binary, one dimension without NULLs; commands keep their order, and nobody looks into one.
+Pure, typed for mypyc, and imports nothing of ours: see `twopc.core`. Blocks are arrays in the server's binary format,
+of one dimension and without NULLs; commands keep their order, and are not decoded.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-#: Dimensions, NULLs, element type, length, lower bound: before the elements.
+#: Size of the header before the elements: dimensions, NULLs, element type, length, lower bound.
 _HEADER_BYTES: Final = 20
-#: A code with its length before it.
+#: Size of a code with its length before it.
 _CODE_BYTES: Final = 8
 
 Cut = tuple[int, bytes, bytes, int, int, int]
-"""Article, or 0 for all others together; codes and texts, as arrays; the lowest and the highest code; how many."""
+"""Article, or 0 for all others together; codes and texts as arrays; the lowest and the highest code; the count."""
 
 
 def cut_by_article(codes: bytes, texts: bytes, apart: list[int]) -> list[Cut]:
-    """The commands of each article that is kept apart, and before them those of all the others.
+    """Return the commands of each separated article, preceded by those of all other articles together.
 
     Args:
-        codes: article's number * 100 + type, of each command.
-        apart: articles, by number.
+        codes: the article's number * 100 + type, of each command.
+        texts: the text of each command.
+        apart: the numbers of the articles to separate.
     """
     slots: dict[int, int] = {}
     for article in apart:
@@ -54,7 +55,7 @@ def cut_by_article(codes: bytes, texts: bytes, apart: list[int]) -> list[Cut]:
     for slot in range(count):
         many = len(code_pieces[slot])
         if many:
-            # the arrays that they come from say of what their elements are
+            # the headers of the original arrays name the type of the elements
             found_codes = codes[:12] + _length(many) + b"".join(code_pieces[slot])
             found_texts = texts[:12] + _length(many) + b"".join(text_pieces[slot])
             made.append((articles[slot], found_codes, found_texts, lows[slot], highs[slot], many))
@@ -66,5 +67,5 @@ def _int4(data: bytes, at: int) -> int:
 
 
 def _length(count: int) -> bytes:
-    """Of an array whose first element has the number 1."""
+    """Return the length and lower bound of an array whose first element has the number 1."""
     return count.to_bytes(4, "big") + b"\0\0\0\1"

@@ -1,10 +1,10 @@
-"""From messages of pgoutput to columns of commands: what is done for each change of each transaction.
+"""Converts messages of pgoutput to columns of commands, for each change of each transaction.
 
-Takes whole what is usual: transactions, and changes of relations for which somebody has given a `RowPlan`. Everything
-else, and whatever is not exactly as a plan says, is left to the caller, who decodes it and may `add` commands.
+Handles the usual cases: transactions, and changes of relations for which there is a `RowPlan`. Everything else, and
+whatever does not match its plan exactly, is left to the caller, which decodes it and may `add` commands.
 
-Pure, typed for mypyc, and nothing of ours is imported: see `twopc.core`. Values stay bytes; numbers that only
-travel on stay as they stand in messages.
+Pure, typed for mypyc, and imports nothing of ours: see `twopc.core`. Values remain bytes; numbers that are only
+passed on remain as they are in messages.
 
 Source: PostgreSQL's documentation, "Logical Replication Message Formats".
 """
@@ -21,7 +21,7 @@ _UPDATE: Final = 85
 _DELETE: Final = 68
 _BEGIN_BYTES: Final = 21
 _COMMIT_BYTES: Final = 26
-#: Kinds of a row's image, and of its values.
+#: Kinds of row images, and of values in them.
 _NEW: Final = 78
 _OLD: Final = 79
 _KEY: Final = 75
@@ -30,39 +30,39 @@ _NULL: Final = 110
 _TOAST: Final = 117
 _QUOTE: Final = 34
 _BACKSLASH: Final = 92
-#: Stands for a new value that is the old one; known by identity.
+#: Represents a new value that equals the old one; compared by identity.
 _SAME: Final = bytes(bytearray(b"(same)"))
-#: So many bitmasks are kept ready for a relation.
+#: Maximum number of bitmasks cached per relation.
 _MASKS_MAX: Final = 1024
-#: What is kept for a command besides its text, about.
+#: Approximate size of a command in memory besides its text.
 COMMAND_BYTES: Final = 64
 
-#: What a column is for.
+#: Roles of a column.
 _VALUE: Final = 1
 _KEYED: Final = 2
 _VERSION: Final = 4
 
 
 def int4_of(value: int) -> bytes:
-    """What an array of integers in binary has of one of them."""
+    """Return an integer as an element of an array in binary format."""
     return b"\0\0\0\4" + value.to_bytes(4, "big", signed=True)
 
 
 def int4_from(element: bytes) -> int:
-    """The integer that `int4_of` was given."""
+    """Return the integer from which `int4_of` made an element."""
     return int.from_bytes(element[4:], "big", signed=True)
 
 
 @final
 class RowPlan:
-    """How changes of one relation by one operation become commands of one article: CALL, or SCALL of an update.
+    """How changes of one relation by one operation become commands of one article: CALL, or SCALL for an update.
 
     Args:
-        code: the command's, as an element of an array in binary.
-        beside: the same for a row that travels beside a call.
-        width: how many columns the relation has in the log.
-        values, keys: where the article's values and key are among them.
-        version: where the row version is.
+        code: the command's code, as an element of an array in binary format.
+        beside: the same for a row that is sent in addition to a call.
+        width: number of columns of the relation in the log.
+        values, keys: positions of the article's values and key among them.
+        version: position of the row version.
         hashkeys: an element of an array for each stream.
     """
 
@@ -87,7 +87,7 @@ class RowPlan:
         self.roles = bytes(roles)
 
     def mask(self, changed: int) -> bytes:
-        """The end of an SCALL: which values it has, as a bitmask."""
+        """Return the end of an SCALL: the bitmask of the values that it has."""
         made = self.masks.get(changed)
         if made is None:
             if len(self.masks) >= _MASKS_MAX:
@@ -103,47 +103,47 @@ class CommandScanner:
     """Reads the messages of a session in their order.
 
     Args:
-        read_to: commit LSN of the last transaction stored; up to it everything is dropped.
-        next_xid: a transaction id of now, with its epoch: the log leaves the epoch out.
+        read_to: commit LSN of the last stored transaction; everything up to it is dropped.
+        next_xid: a current transaction id with its epoch, which the log omits.
         pauses: leave every BEGIN and COMMIT to the caller.
     """
 
     def __init__(self, read_to: int, next_xid: int, *, pauses: bool) -> None:
         self.plans: dict[bytes, RowPlan] = {}
-        """By operation and relation, as messages begin."""
+        """Plans by the beginning of a message: its operation and relation."""
         self.own: set[bytes] = set()
-        """Relations whose changes are the caller's even where `silent`, by oid."""
-        #: commands that are kept; of texts each has two, the first is the length
+        """Relations, by oid, whose changes are left to the caller even if `silent`."""
+        #: commands held; each has two entries in `texts`, the first of which is the length
         self.codes: list[bytes] = []
         self.hashkeys: list[bytes] = []
         self.texts: list[bytes] = []
         self.text_bytes = 0
-        #: complete transactions that are kept
+        #: complete transactions held
         self.begins: list[bytes] = []
         self.xids: list[int] = []
         self.counts: list[int] = []
         self.lengths: list[int] = []
         self.marked: dict[int, tuple[int, int, int, int]] = {}
-        """By place: originator, marks, commands and parts that are stored, where they are not all 0."""
+        """By position: originator, marks, stored commands and stored parts, where these are not all 0."""
         self.whole = 0
-        """How many of the commands are theirs."""
+        """Number of commands held that belong to them."""
         self.read_to = read_to.to_bytes(8, "big")
         self.next_xid = next_xid
         self.highest_xid = 0
-        """Of those that were read."""
+        """The highest id of the transactions read."""
         self.last_begin = bytes(_BEGIN_BYTES)
-        """Of the last complete one, stored or not, with commands or without."""
+        """BEGIN of the last complete transaction that was not dropped, stored or not, with commands or without."""
         self.last_commit = bytes(_COMMIT_BYTES)
-        """Likewise, dropped ones included."""
-        #: the transaction that is coming
+        """COMMIT of the last complete transaction, including dropped ones."""
+        #: the transaction in progress
         self.open = False
         self.begun = bytes(_BEGIN_BYTES)
         self.xid = next_xid
         self.dropping = False
         self.silent = False
-        """Its changes are passed over."""
+        """Its changes are skipped."""
         self.beside = False
-        """They travel beside a call."""
+        """Its changes are sent in addition to a call."""
         self.watched = False
         """Its COMMIT is left to the caller."""
         self.originator = 0
@@ -151,21 +151,21 @@ class CommandScanner:
         self.stored = 0
         self.parts = 0
         self.length = 0
-        """Of its texts, in bytes, with what is stored."""
+        """Size of its texts in bytes, including those already stored."""
         self._pauses = pauses
 
     @property
     def count(self) -> int:
-        """How many commands the transaction that is coming has."""
+        """Number of commands of the transaction in progress."""
         return self.stored + len(self.codes) - self.whole if self.open else 0
 
     @property
     def size(self) -> int:
-        """How many bytes are kept, about."""
+        """Approximate number of bytes held."""
         return self.text_bytes + COMMAND_BYTES * len(self.codes)
 
     def scan(self, messages: list[bytes], at: int) -> int:
-        """Take messages from a place on; where the first is that is for the caller, or how many they are."""
+        """Read messages from a position on; return that of the first one left to the caller, or their number."""
         count = len(messages)
         last = b""
         plan: RowPlan | None = None
@@ -205,17 +205,17 @@ class CommandScanner:
         return at
 
     def begin(self, data: bytes) -> None:
-        """A transaction begins."""
+        """Begin a transaction."""
         low = data[17] << 24 | data[18] << 16 | data[19] << 8 | data[20]
         near = self.next_xid
-        # the nearest with these low bits
+        # the nearest id with these low bits
         self.xid = self.next_xid = near + ((low - near + 0x80000000) & 0xFFFFFFFF) - 0x80000000
         self.begun = data
         self.dropping = self.silent = data[1:9] <= self.read_to
         self.open = True
 
     def commit(self, data: bytes) -> None:
-        """The transaction is complete."""
+        """Complete the transaction."""
         count = self.count
         self.last_commit = data
         self.open = False
@@ -238,7 +238,7 @@ class CommandScanner:
         self.originator = self.marks = self.stored = self.parts = self.length = 0
 
     def add(self, code: bytes, hashkey: bytes, text: bytes) -> None:
-        """One more command of the transaction that is coming; see `RowPlan`."""
+        """Add a command to the transaction in progress; see `RowPlan`."""
         size = len(text)
         self.length += size
         self.text_bytes += size
@@ -248,14 +248,14 @@ class CommandScanner:
         self.texts.append(text)
 
     def forget(self) -> None:
-        """Keep the complete transactions and their commands no longer."""
+        """Discard the complete transactions and their commands."""
         self.begins, self.xids, self.counts, self.lengths = [], [], [], []
         self.marked = {}
         self._forget_commands(self.whole)
         self.whole = 0
 
     def forget_part(self, commands: int, parts: int) -> None:
-        """Keep no longer the first commands of the transaction that is coming, which are stored in parts."""
+        """Discard the first commands of the transaction in progress, which are stored in parts."""
         self._forget_commands(commands)
         self.stored += commands
         self.parts += parts
@@ -271,7 +271,7 @@ class CommandScanner:
     # -- changes ----------------------------------------------------------------------------------
 
     def _single(self, plan: RowPlan, data: bytes, kind: int) -> bool:
-        """An insert or a delete; False: it is for the caller."""
+        """Convert an insert or a delete; return False to leave it to the caller."""
         if len(data) < 8 or (data[6] << 8 | data[7]) != plan.width:
             return False
         image = data[5]
@@ -289,7 +289,7 @@ class CommandScanner:
         return self._keep(plan, pieces, row, plain, b")", keyed=not inserts)
 
     def _update(self, plan: RowPlan, data: bytes) -> bool:
-        """An update with its whole old row; False: it is for the caller."""
+        """Convert an update with its whole old row; return False to leave it to the caller."""
         width = plan.width
         end = len(data)
         if end < 8 or data[5] != _OLD or (data[6] << 8 | data[7]) != width:
@@ -336,7 +336,7 @@ class CommandScanner:
     def _keep(
         self, plan: RowPlan, pieces: list[bytes], row: list[bytes | None], plain: bool, end: bytes, *, keyed: bool
     ) -> bool:  # fmt: skip
-        """Make the command of these values, and of the row's key if it is `keyed`; False: the key is NULL."""
+        """Add the command of these values, and of the row's key if it is `keyed`; return False if the key is NULL."""
         crc = 0
         first = True
         for place in plan.keys:
@@ -354,7 +354,7 @@ class CommandScanner:
 
 
 def _put(pieces: list[bytes], value: bytes | None, plain: bool) -> None:
-    """One more value of a record's text."""
+    """Append a value to a record's text."""
     if value is None:
         pieces.append(b"," if pieces else b"(")
         return
@@ -364,7 +364,7 @@ def _put(pieces: list[bytes], value: bytes | None, plain: bool) -> None:
 
 
 def _cell(data: bytes, at: int) -> int:
-    """How long a value is, with what stands before it; -1: it cannot be read."""
+    """Return the size of a value including its header; -1 if it cannot be read."""
     if at >= len(data):
         return -1
     kind = data[at]
@@ -376,7 +376,7 @@ def _cell(data: bytes, at: int) -> int:
 
 
 def _read(data: bytes, at: int, plan: RowPlan, asked: int, row: list[bytes | None]) -> int:
-    """Take the values of these roles out of a row; where it ends, or -1: it is not as a plan needs it."""
+    """Copy the values of these roles from a row; return where it ends, or -1 if it does not match the plan."""
     end = len(data)
     roles = plan.roles
     for column in range(plan.width):

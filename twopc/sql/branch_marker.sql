@@ -6,20 +6,19 @@
 --
 -- gid          of the prepared transaction; unique, so that an aborter's row fences a late PREPARE
 -- xid          of the branch; unique, so that a branch whose settings were reset cannot begin again
--- participants the other sites, so that they can be asked if the decision log is lost
+-- participants the other sites, which are asked if the decision log is lost
 -- originator   at the Publisher: the subscription that sent the change (loopback detection)
 -- calls        at the Subscriber: remote calls sent; rolls back with the savepoint of the caller
--- prior        at the Subscriber: which subtransaction made the call before; the same one as now: nothing lies
---              between to which the caller could roll back
--- pending      at the Subscriber: remote calls not sent yet (lazy shipping, referential actions); not
---              compressed, because each statement that waits writes all of it again
+-- prior        at the Subscriber: the subtransaction that made the previous call; if it is the present one, there is
+--              no savepoint between to which the caller could roll back
+-- pending      at the Subscriber: remote calls not sent yet (lazy shipping, referential actions); not compressed,
+--              because each waiting statement writes all of it again
 -- prepared     at the Subscriber: the Publisher's branch is prepared, or there is none; nothing is captured after it
--- turn         at the Subscriber: how often its transaction was asked whether it is prepared, up to 8
--- asked_at     at the Subscriber: at which message of the client's it was asked last; null since the next call
--- fence        true: not a branch but the row of the one who made sure that there will be none
+-- turn         at the Subscriber: how often it was checked whether its transaction is prepared, up to 8
+-- asked_at     at the Subscriber: the client's message at which it was last checked; null after the next call
+-- fence        true: the row is not that of a branch, but of a process that has ensured that there will be none
 --
--- The owner creates it: ALTER TABLE ... OWNER would lock a table that is in use, whenever a topology is
--- opened again.
+-- The owner creates it: ALTER TABLE ... OWNER would lock a table that is in use whenever a topology is opened again.
 set local role {owner};
 create table if not exists msrepl.branch_marker (
     gid text primary key,
@@ -37,7 +36,7 @@ create table if not exists msrepl.branch_marker (
 );
 do $msrepl$
 begin
-    -- one of an earlier version; the lock is taken only then
+    -- a table of an earlier version; the lock is taken only in this case
     if not exists (select from pg_catalog.pg_attribute
                    where attrelid = 'msrepl.branch_marker'::pg_catalog.regclass and attname = 'prepared') then
         alter table msrepl.branch_marker

@@ -1,9 +1,9 @@
 -- msrepl.coordinator: the topologies that log their decisions in this distribution database.
--- called by: the topology that is set up; whoever operates it
+-- called by: code that sets up a topology; its operators
 -- tables:    itself
 -- holes:     none
 --
--- Their names are part of gids and roles, and outlive their epochs, which are forgotten.
+-- Their names are part of gids and roles, and outlive their epochs, which are removed.
 create table if not exists msrepl.coordinator (
     name text primary key
 );

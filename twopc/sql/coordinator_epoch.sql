@@ -1,15 +1,14 @@
--- msrepl.coordinator_epoch: one row per coordinator process and protocol variant, in the distribution
--- database.
+-- msrepl.coordinator_epoch: one row per coordinator process and protocol variant, in the distribution database.
 -- called by: open_epoch, fence_epochs, log_decisions
 -- tables:    itself
 -- holes:     none
 --
 -- epoch          part of every gid; never used again
--- variant        which presumption holds for a branch that the decision log does not name
--- fenced         true: its process is gone, and no decision can be logged in its name any more
+-- variant        determines the presumption for a branch that the decision log does not name
+-- fenced         true: its process has ended, and no decision can be logged in its name any more
 -- pid, usename, backend_start
---                of the session that writes the decisions; null: nobody does. The process is alive as long as
---                that session is: see living_epoch
+--                of the session that writes the decisions; null: there is none. The process is alive as long
+--                as that session exists: see living_epoch
 create table if not exists msrepl.coordinator_epoch (
     epoch bigint generated always as identity primary key check (epoch < 2147483648),
     coordinator text not null,
@@ -23,7 +22,7 @@ create table if not exists msrepl.coordinator_epoch (
 );
 do $msrepl$
 begin
-    -- one of an earlier version; its processes hold no epoch any more
+    -- a table of an earlier version, whose processes hold no epoch any more
     if not exists (select from pg_catalog.pg_attribute
                    where attrelid = 'msrepl.coordinator_epoch'::pg_catalog.regclass and attname = 'pid') then
         alter table msrepl.coordinator_epoch

@@ -1,10 +1,10 @@
--- msrepl.coordinator_key: by what a participant knows the coordinators that may begin transactions here.
+-- msrepl.coordinator_key: the keys by which a participant recognises the coordinators that may begin transactions here.
 -- called by: introduce_coordinator, name_transaction, prepare_publisher, forget_epoch
 -- tables:    itself
 -- holes:     owner
 --
--- One row for each coordinator process, with a key that only the process has. What it proves with the key is
--- in twopc.drivers.proof. The row goes with the process's first epoch.
+-- One row for each coordinator process, with a key that only the process has. twopc.proof says what it
+-- proves with the key. The row is removed with the process's first epoch.
 set local role {owner};
 create table if not exists msrepl.coordinator_key (
     key_id text primary key,

@@ -1,10 +1,10 @@
--- msrepl.decision: the decision log. A row is there from the decision until every branch is settled.
+-- msrepl.decision: the decision log. A row exists from the decision until every branch is settled.
 -- called by: log_decisions, the coordinator, recovery
 -- tables:    itself
 -- holes:     none
 --
--- kind          commit or abort; collecting: presumed commit has named its participants
--- participants  whom it concerns; of a commit those that are prepared
+-- kind          commit or abort; collecting: presumed commit has recorded its participants
+-- participants  the sites concerned; of a commit, those that are prepared
 create table if not exists msrepl.decision (
     epoch bigint not null,
     sequence bigint not null,

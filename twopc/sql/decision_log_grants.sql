@@ -1,4 +1,4 @@
--- What the coordinator's role may do in the distribution database.
+-- Rights of the coordinator's role in the distribution database.
 -- called by: twopc.drivers.install
 -- tables:    msrepl.coordinator_epoch, msrepl.living_epoch, msrepl.decision, msrepl.heuristic_outcome
 -- holes:     coordinator

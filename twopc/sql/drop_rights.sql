@@ -1,9 +1,9 @@
--- Takes from a role whatever it may do and own here and in all databases together.
--- called by: whoever drops a role of ours
+-- Removes all that a role owns and may do, in this database and in what all databases share.
+-- called by: code that drops a role of ours
 -- tables:    catalogs
 -- holes:     role
 --
--- As in grant_replica: rights to parameters are in one row.
+-- As in grant_replica: the privileges on a parameter are one row.
 do $msrepl$
 begin
     for attempt in 1 .. 100 loop
@@ -14,7 +14,7 @@ begin
             if attempt = 100 or sqlerrm !~ '^tuple concurrently' then
                 raise;
             end if;
-            perform pg_catalog.pg_sleep(0.01); -- caches hear of the other's change a moment after it has let go
+            perform pg_catalog.pg_sleep(0.01); -- caches learn of the change shortly after its lock was released
         end;
     end loop;
 end

@@ -1,22 +1,22 @@
--- msrepl.fence_branch: tells how a branch ended, and makes sure that it can end in no other way.
+-- msrepl.fence_branch: returns how a branch ended, and ensures that it can end in no other way.
 -- called by: the coordinator and recovery, when an answer was lost
 -- tables:    msrepl.branch_marker
 -- holes:     owner
 --
--- A branch that commits leaves its marker row. This inserts the same gid: it waits for a branch that is
--- under way, and a later one fails with 23505. So "there is no such prepared transaction" (42704), which
--- means five different things, becomes one of these:
+-- A branch that commits leaves its marker row. This function inserts the same gid: it waits for a branch that is
+-- in progress, and a later one fails with 23505. "There is no such prepared transaction" (42704), which has five
+-- different meanings, thus becomes one of these:
 --
--- prepared   it is prepared now, by a role of which the caller is a member: finish it. Anybody may prepare under
---            any name; what others have prepared leaves no marker, and is none of ours
--- committed  its marker is there
+-- prepared   it is prepared now, by a role of which the caller is a member: finish it. Any role may prepare
+--            under any name; a transaction that another role has prepared leaves no marker, and is ignored
+-- committed  its marker exists
 -- fenced     it did not commit and never can
--- 55P03 (lock_not_available) is raised while it is still under way after a second: ask again
+-- 55P03 (lock_not_available) is raised if it is still in progress after a second: ask again
 --
--- It waits in short turns, because a branch that becomes prepared meanwhile would be waited for in vain.
+-- It waits in short turns, because waiting for a branch that becomes prepared in the meantime would not end.
 --
--- The row found is locked, so that this transaction has something to commit: where a synchronous standby
--- is named, the answer then comes only once the standby has what is answered.
+-- The row found is locked, so that this transaction has something to commit: if a synchronous standby is named,
+-- the answer then comes only once the standby has that row.
 create or replace function msrepl.fence_branch(gid text, participants text[]) returns text
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

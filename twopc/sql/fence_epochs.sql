@@ -1,11 +1,11 @@
--- msrepl.fence_epochs: fences the epochs of a coordinator whose processes are gone.
+-- msrepl.fence_epochs: fences the epochs of a coordinator whose processes have ended.
 -- called by: recovery, before it reads decisions
 -- tables:    msrepl.coordinator_epoch, msrepl.living_epoch
 -- holes:     coordinator
 --
--- Their rows are locked first: whoever resumes one meanwhile is passed over, and whoever comes later sees the
--- fence. Then it is looked afresh who is alive, as a transaction sees the sessions as at its first look.
--- Returns all fenced epochs, old ones too.
+-- Their rows are locked first: an epoch that is being resumed is skipped, and a process that resumes one
+-- later sees the fence. Then it is determined again which processes are alive, since a transaction sees the
+-- sessions as they were when it first read them. Returns all fenced epochs, including earlier ones.
 create or replace function msrepl.fence_epochs(coordinator text, own bigint[])
 returns table (epoch bigint, variant text, fenced_s double precision)
 language plpgsql

@@ -1,10 +1,10 @@
--- msrepl.fingerprints: what must stay as it was made of a table and its partitions, a text for each.
+-- msrepl.fingerprints: what must not be changed of a table and its partitions, one text for each object.
 -- called by: publish/subscribe, missing_fingerprint
 -- tables:    catalogs
 -- holes:     owner, pinned, more
 --
--- Our triggers, with all that says whether, when and what they execute. The names of the table and of its columns
--- are not part of it. A text begins with the oid of the relation and ends with a digest.
+-- The objects are our triggers, with everything that determines whether, when and what they execute. The names of
+-- the table and of its columns are not included. A text begins with the oid of the relation and ends with a digest.
 create or replace function msrepl.fingerprints(relid oid) returns text[]
 language sql stable
 set search_path = pg_catalog, pg_temp

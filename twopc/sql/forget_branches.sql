@@ -1,4 +1,4 @@
--- msrepl.forget_branches: removes the markers of branches whose global transactions are over everywhere.
+-- msrepl.forget_branches: removes the markers of branches whose global transactions have ended everywhere.
 -- called by: the coordinator, in batches
 -- tables:    msrepl.branch_marker
 -- holes:     owner

@@ -1,5 +1,5 @@
--- msrepl.forget_epoch: removes what an epoch of a dead coordinator left: markers, fences among them, and keys.
--- called by: recovery, once nothing of that epoch is prepared or under way anywhere; again until it
+-- msrepl.forget_epoch: removes what an epoch of a dead coordinator left: markers, including fences, and keys.
+-- called by: recovery, once nothing of that epoch is prepared or in progress anywhere; again until it
 --            returns less than rows_max
 -- tables:    msrepl.branch_marker, msrepl.coordinator_key
 -- holes:     owner

@@ -1,10 +1,10 @@
 -- Lets a role set session_replication_role.
--- called by: whoever makes an owner or an agent of ours
+-- called by: code that creates an owner or an agent of ours
 -- tables:    pg_parameter_acl
 -- holes:     role
 --
--- Who may set a parameter is one row of a catalog that all databases share: another session that changes it, makes
--- it or removes it is waited for, and then the command has failed.
+-- The privileges on a parameter are one row of a catalog that all databases share: if another session changes,
+-- creates or removes it, the command waits for that session and then fails.
 do $msrepl$
 begin
     for attempt in 1 .. 100 loop
@@ -15,7 +15,7 @@ begin
             if attempt = 100 or sqlerrm !~ '^tuple concurrently|"pg_parameter_acl_parname_index"$' then
                 raise;
             end if;
-            perform pg_catalog.pg_sleep(0.01); -- caches hear of the other's change a moment after it has let go
+            perform pg_catalog.pg_sleep(0.01); -- caches learn of the change shortly after its lock was released
         end;
     end loop;
 end

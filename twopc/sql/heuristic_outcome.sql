@@ -1,10 +1,10 @@
--- msrepl.heuristic_outcome: branches that somebody finished without waiting for the decision.
--- called by: the coordinator: before a forced outcome, and when it finds one made behind its back
+-- msrepl.heuristic_outcome: branches that were finished manually, without waiting for the decision.
+-- called by: the coordinator: before a forced outcome, and when it finds one that it did not cause
 -- tables:    itself
 -- holes:     none
 --
--- decided  what the coordinator had decided, or decided later; null: nothing
--- forced   true: through us, recorded before it was done; false: found afterwards
+-- decided  what the coordinator had decided, or decided later; null: no decision
+-- forced   true: forced by our own code, and recorded in advance; false: found afterwards
 -- damage   true: the branches of the global transaction ended differently
 create table if not exists msrepl.heuristic_outcome (
     id bigint generated always as identity primary key,

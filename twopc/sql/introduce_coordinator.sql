@@ -1,4 +1,4 @@
--- msrepl.introduce_coordinator: makes a coordinator process known here, before its first session.
+-- msrepl.introduce_coordinator: registers a coordinator process here, before its first session.
 -- called by: the coordinator
 -- tables:    msrepl.coordinator_key
 -- holes:     owner

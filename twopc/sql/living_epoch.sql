@@ -1,11 +1,10 @@
--- msrepl.living_epoch: the epochs whose processes are alive, which is as long as the session is there that
--- writes their decisions.
+-- msrepl.living_epoch: the epochs whose processes are alive: the session that writes their decisions still exists.
 -- called by: fence_epochs, twopc.drivers.in_doubt
 -- tables:    msrepl.coordinator_epoch, pg_stat_activity
 -- holes:     none
 --
--- A lock would not tell: any role may take any advisory lock. Whoever may not see when the session began, as an
--- administrator without the coordinator's role, takes it for alive if process and role are right.
+-- A lock would prove nothing: any role can take any advisory lock. A role that may not see when the session
+-- began, such as an administrator without the coordinator's role, treats it as alive if process and role match.
 create or replace view msrepl.living_epoch as
 select e.epoch
 from msrepl.coordinator_epoch as e

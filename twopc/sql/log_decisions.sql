@@ -1,5 +1,5 @@
 -- msrepl.log_decisions: writes a batch of decisions; all or nothing.
--- called by: the coordinator, through the one session that its epochs live by
+-- called by: the coordinator, through the session on whose existence its epochs depend
 -- tables:    msrepl.decision, msrepl.coordinator_epoch
 -- holes:     coordinator
 --

@@ -1,10 +1,12 @@
--- msrepl.merge_acknowledge: notes that the neighbour has a generation of ours, but for rows that failed there, or were left.
+-- msrepl.merge_acknowledge: records that the neighbour has a generation of this node, except for rows that failed there
+-- or were deferred.
 -- called by: merge agents
 -- tables:    msrepl.sysmergesubscriptions, msrepl.sysmergearticles, msrepl.msmerge_metadata
 -- holes:     owner
 --
--- Those are touched: they belong to the next generation, and are sent again. Were they not, the metadata of a row that was
--- left might be forgotten before the change comes up for whose sake it was left, and this would overwrite it unseen.
+-- Those rows are touched: they belong to the next generation, and are sent again. Otherwise the metadata of a deferred
+-- row might be removed before the change for whose sake it was deferred is uploaded, and this change would overwrite
+-- the row without a conflict.
 create or replace function msrepl.merge_acknowledge(generation int8, guid uuid, artids uuid[], guids uuid[])
 returns void
 language plpgsql security definer

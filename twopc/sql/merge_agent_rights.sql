@@ -1,9 +1,9 @@
--- What the role of a merge agent may do: in one database, for one neighbour.
+-- Rights of a merge agent's role: in one database, for one neighbour.
 -- called by: twopc.drivers.merge.neighbours
 -- tables:    msrepl.msmerge_genhistory
 -- holes:     agent
 --
--- MAINTAIN lets it lock the table of generations, and nothing else is of use to it; it reads no table.
+-- MAINTAIN lets it lock the table of generations, and gives it nothing else of use; it reads no table.
 grant usage on schema msrepl to {agent};
 grant maintain on msrepl.msmerge_genhistory to {agent};
 grant execute on function msrepl.merge_hello(), msrepl.merge_articles(), msrepl.merge_schema_changes(), msrepl.merge_check_schema(integer), msrepl.merge_knows(int8, uuid), msrepl.merge_close(), msrepl.merge_rewind(),

@@ -1,11 +1,11 @@
--- msrepl.merge_allot: allots identity values to the neighbour, or tells again what was allotted and did not arrive.
+-- msrepl.merge_allot: allots identity values to the neighbour, or returns again an allotment that did not arrive.
 -- called by: merge agents, at a Publisher
 -- tables:    msrepl.sysmergearticles, msrepl.sysmergesubscriptions, msrepl.msmerge_identity_range; see
 --            msrepl.merge_allot_ranges
 -- holes:     owner
 --
--- None are allotted while a Publisher that was restored from a backup does not know what each Subscriber holds. What a
--- Subscriber asks for is bounded: two ranges of its size.
+-- Nothing is allotted while a Publisher that was restored from a backup does not know what each Subscriber holds. A
+-- Subscriber's request is limited to two ranges of its size.
 create or replace function msrepl.merge_allot(artid uuid, received int8, count int8)
 returns table (allotment int8, range_begin int8, range_end int8)
 language plpgsql security definer

@@ -1,11 +1,11 @@
--- msrepl.merge_allot_ranges: allots identity values of an article to a Subscriber, for ever.
+-- msrepl.merge_allot_ranges: allots identity values of an article to a Subscriber, permanently.
 -- called by: msrepl.merge_allot; twopc.drivers.merge.ranges, when a subscription begins
 -- tables:    msrepl.sysmergearticles, msrepl.msmerge_identity_range, msrepl.msmerge_allotting, the article's sequence
 -- holes:     owner
 --
--- They are drawn as the node's own are, so that nobody waits and none is drawn twice: at the topmost Publisher from the
--- table's sequence, at a republisher from its own ranges. What others draw meanwhile divides a range into runs. Fewer
--- are allotted where fewer are left.
+-- They are drawn in the same way as the node's own values, so that no session waits and none is drawn twice: at the
+-- topmost Publisher from the table's sequence, at a republisher from its own ranges. Values that others draw in the
+-- meantime divide a range into runs. If fewer are left, fewer are allotted.
 create or replace function msrepl.merge_allot_ranges(subscriber text, artid uuid, count int8)
 returns table (allotment int8, range_begin int8, range_end int8)
 language plpgsql
@@ -16,7 +16,7 @@ declare
     article msrepl.sysmergearticles;
     amount constant int8 := least($3, msrepl.merge_identity_left($2));
 begin
-    lock table msrepl.msmerge_identity_range in share row exclusive mode;  -- one after the other: the last one tells of all
+    lock table msrepl.msmerge_identity_range in share row exclusive mode;  -- one at a time: the last one stands for all
     perform setval('msrepl.msmerge_allotting', pg_current_xact_id()::text::int8);
     select a.* into article from msrepl.sysmergearticles as a where a.artid = $2;
     return query

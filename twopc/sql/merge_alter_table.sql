@@ -1,10 +1,10 @@
--- msmerge_alter_<artid>: alters an article's table, in its owner's name, for the one transaction that calls it.
+-- msmerge_alter_<artid>: alters an article's table with its owner's rights, in the one transaction that calls it.
 -- called by: twopc.drivers.merge.schema_changes, which drops it in the same transaction
 -- tables:    the article's table
 -- holes:     function, owner, owner_text
 --
--- A table that is rewritten has its checks and generated columns evaluated: not with an administrator's rights. Within a
--- function of this kind nobody can take on another role.
+-- If the table is rewritten, its checks and generated columns are evaluated, which must not happen with an
+-- administrator's rights. Within a SECURITY DEFINER function no other role can be assumed.
 create function {function}(statement text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

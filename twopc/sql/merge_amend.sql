@@ -1,10 +1,11 @@
--- msmerge_amend_<artid>: puts values on rows, as a change of this node: what a resolver or a handler has made of them.
+-- msmerge_amend_<artid>: sets values in rows as a change of this node: those that a resolver or a handler
+-- has decided on.
 -- called by: merge agents, after merge_apply in the same transaction
 -- tables:    the article's part of msrepl.msmerge_metadata
 -- holes:     function, metadata, write, column_tracking, count, path_is_kept, owner, comment
 --
--- takens says which columns of each row are taken. A trigger of ours lets an agent's own rows pass, so their
--- metadata is written here as it would be for an application's update.
+-- takens says which columns of each row are set. Our trigger ignores an agent's own changes, so their metadata is
+-- written here as it would be for an application's UPDATE.
 create or replace function {function}(guids uuid[], rows text[], takens text[]) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -1,11 +1,11 @@
--- msrepl.merge_apply: applies rows of one article, as a set if that works, else each by itself.
+-- msrepl.merge_apply: applies rows of one article, as a set if possible, otherwise one by one.
 -- called by: merge agents
 -- tables:    msrepl.sysmergesubscriptions
 -- holes:     owner
 --
--- A row that breaks a constraint never stops a session: it is tried again after the others, and reported if it
--- fails then. Such a failure is recorded, once per row, if is_final. What is no fault of the row (a deadlock, a lock
--- that does not come, a full disk) is the caller's. choices are those of msmerge_take_<artid>; if
+-- A row that violates a constraint never stops a session: it is tried again after the others, and reported if it
+-- fails then. Such a failure is recorded, once per row, if is_final. Errors that the row does not cause (a deadlock,
+-- a lock that is not granted, a full disk) are raised to the caller. choices are those of msmerge_take_<artid>; if
 -- they are 'leave', the rows have left the Subscriber's partition.
 create or replace function msrepl.merge_apply(
     artid uuid, guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[],

@@ -1,9 +1,9 @@
--- msrepl.merge_articles: the articles of this database, what travels of each, and how its conflicts are dealt with.
+-- msrepl.merge_articles: the articles of this database, what is sent of each, and how its conflicts are resolved.
 -- called by: merge agents, at the beginning of a session
 -- tables:    msrepl.sysmergearticles, catalogs
 -- holes:     owner
 --
--- types are those of the columns, of domains what they are made of; parents are the articles that it refers to.
+-- types are those of the columns, and base types for domains; parents are the articles to which it refers.
 create or replace function msrepl.merge_articles()
 returns table (
     artid uuid, name text, parents uuid[], columns text[], types oid[], column_tracking boolean,

@@ -1,10 +1,10 @@
--- msmerge_ask_<artid>: asks the SQL resolver of an article about a conflict.
+-- msmerge_ask_<artid>: passes a conflict to the SQL resolver of an article.
 -- called by: merge agents at the Publisher, once the rows of the conflict are locked
 -- tables:    none
 -- holes:     function, call, owner, comment
 --
--- What the resolver raises is an answer, too, but for what concerns the transaction as a whole. It may have set a
--- search path: nothing here is looked up by one.
+-- An error of the resolver is also an answer, unless it concerns the transaction as a whole. The resolver may
+-- have set a search path: nothing here is looked up by it.
 create or replace function {function}(conflict jsonb) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -1,11 +1,11 @@
--- msrepl.merge_await_allotments: waits until every range that was allotted here can be seen.
+-- msrepl.merge_await_allotments: waits until every range that was allotted here is visible.
 -- called by: msmerge_idc_<artid>, in an application's transaction
 -- tables:    msrepl.msmerge_allotting, msrepl.msmerge_identity_range
 -- holes:     owner
 --
--- One that was allotted since the snapshot of a transaction at REPEATABLE READ or SERIALIZABLE was taken is never seen
--- there: such a transaction must begin again (40001). The lock goes with its subtransaction, so that nobody who allots
--- waits for an application.
+-- A range that was allotted after the snapshot of a transaction at REPEATABLE READ or SERIALIZABLE never becomes
+-- visible there: such a transaction must begin again (40001). The lock is released with its subtransaction, so that no
+-- allotment waits for an application.
 create or replace function msrepl.merge_await_allotments() returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp

@@ -1,12 +1,12 @@
--- msrepl.merge_begin_anew: forgets how far it is with the neighbour of the session, and what came from there.
+-- msrepl.merge_begin_anew: discards the progress with the session's neighbour, and what came from there.
 -- called by: merge agents, if either end was restored from a backup; msrepl.merge_rewind
 -- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_metadata, msrepl.msmerge_genhistory,
 --            msrepl.msmerge_*_partition_mappings
 -- holes:     owner
 --
--- The next session then compares everything that was ever changed, but for what the neighbour has forgotten: up to its
--- generation `cleaned`, which this node had before. Of a filtered publication all rows of its partition travel: some may
--- have left it since, and nothing is known of them there.
+-- The next session then compares everything that was ever changed, except what the neighbour has removed: up to its
+-- generation `cleaned`, which this node had received before. Of a filtered publication all rows of its partition are
+-- sent: some may have left it since, of which the neighbour knows nothing.
 create or replace function msrepl.merge_begin_anew(neighbour int8, cleaned int8) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -1,10 +1,11 @@
--- msmerge_belongs_<artid>: to which partitions rows of an article belong, whatever its filters make of a row.
+-- msmerge_belongs_<artid>: the partitions to which rows of an article belong, even if its filters fail for a row.
 -- called by: msmerge_map_<artid>; twopc.drivers.merge.partitions
 -- tables:    none
 -- holes:     function, filter, path_is_kept, owner, comment
 --
--- The rows named, NULL: all. Where an evaluation of all fails, each row is looked at by itself: one of which a filter
--- fails belongs nowhere, and failure says why; it never stops a session. What is no fault of the row is the caller's.
+-- The rows named, NULL: all. If the evaluation of all of them fails, each row is evaluated individually: a row for
+-- which a filter fails belongs to no partition, and failure says why; it never stops a session. Errors that the row
+-- does not cause are raised to the caller.
 create or replace function {function}(guids uuid[], partitions integer[])
 returns table (rowguid uuid, partition_id integer, failure text)
 language plpgsql

@@ -3,8 +3,8 @@
 -- tables:    none
 -- holes:     function, owner, owner_text, role_comment, runs_as, schema, target_schema, target, caller, comment
 --
--- It runs in the name of a role that is this article's alone, owns nothing but this function, and has no other right
--- than to call the resolver: what a resolver does to it concerns no other table.
+-- It runs in the name of a role that exists for this article alone, owns nothing but this function, and has no other
+-- right than to call the resolver: what a resolver does with the role concerns no other table.
 do $msrepl$
 begin
     if not exists (select from pg_roles where rolname = {owner_text}) then

@@ -1,10 +1,11 @@
--- msmerge_idc_<artid>: refuses identity values of an application's that are not this node's (548).
--- called by: AFTER triggers of the article's table: for each INSERT, and for each row of which an UPDATE changes the value
+-- msmerge_idc_<artid>: refuses identity values of an application that do not belong to this node (548).
+-- called by: AFTER triggers of the article's table: for each INSERT, and for each row whose value an UPDATE changes
 -- tables:    transition table inserted; msrepl.msmerge_identity_range, the table's sequence at the topmost Publisher; see
 --            msrepl.merge_await_allotments
 -- holes:     function, table_name, column, column_text, is_foreign, whose, remedy, owner, comment
 --
--- What an agent writes passes; what a trigger of the user's does then is at a deeper level, and is refused like others.
+-- Values that an agent writes are accepted; changes of a user's trigger that fires then are at a deeper level, and are
+-- refused like any others.
 create or replace function {function}() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -1,4 +1,4 @@
--- msmerge_idc_<artid>, msmerge_idu_<artid>: have identity values that an application names looked at.
+-- msmerge_idc_<artid>, msmerge_idu_<artid>: check identity values that an application sets.
 -- called by: every INSERT; an UPDATE of a row that changes the value
 -- tables:    the article's table
 -- holes:     insert_trigger, update_trigger, table, column, function

@@ -1,10 +1,11 @@
--- msrepl.merge_check_schema: refuses to go on with a session after the schema has changed, and has changes wait until the transaction ends.
+-- msrepl.merge_check_schema: refuses to continue a session after a schema change, and makes schema changes wait until
+-- the transaction ends.
 -- called by: merge agents, at the beginning of each transaction that reads or writes rows
 -- tables:    msrepl.sysmergeschemachange
 -- holes:     owner
 --
--- Rows in another shape would count as rows that cannot be written. By LOCK TABLE, which takes no snapshot: what is
--- read afterwards is what the change has left.
+-- Rows of another shape would count as rows that cannot be written. LOCK TABLE takes no snapshot: what is read
+-- afterwards is the result of the change.
 create or replace function msrepl.merge_check_schema(version integer) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -1,4 +1,4 @@
--- msmerge_children_<artid>: rows of an article that belong where rows of its parents belong.
+-- msmerge_children_<artid>: rows of an article that belong to the partitions of rows of its parents.
 -- called by: msmerge_map_<artid>
 -- tables:    the article's table and those of its parents
 -- holes:     function, runs_as, rows, owner, caller, comment

@@ -1,9 +1,10 @@
--- fragment: adds the rows that belong where a parent's row belongs that has just come or gone, or was changed.
+-- fragment: adds the rows that belong to the partitions of a parent's row that has just entered or left one,
+-- or was changed.
 -- called by: rendered into msmerge_map_<artid>
 -- tables:    msrepl.msmerge_current_partition_mappings, msrepl.msmerge_past_partition_mappings, msrepl.msmerge_metadata
 -- holes:     children, parent_nicknames, path_is_kept
 --
--- Parents may exchange their keys, and stay where they are.
+-- Parents may exchange their keys and keep their partitions.
         candidates := array(
             select unnest(candidates) union select k.rowguid from {children}(array(
                 select c.rowguid from msrepl.msmerge_current_partition_mappings as c

@@ -1,9 +1,9 @@
--- msrepl.merge_clean_conflicts: forgets conflicts that are older than their article keeps them.
+-- msrepl.merge_clean_conflicts: removes conflicts that are older than the retention of their article.
 -- called by: msrepl.merge_end_session, msrepl.merge_settle; administrators
 -- tables:    msrepl.msmerge_conflicts_info, msrepl.sysmergearticles, the articles' tables of conflicts
 -- holes:     owner
 --
--- Returns how many. conflict_retention is in days; 0 keeps conflicts for ever.
+-- Returns how many were removed. conflict_retention is in days; 0 keeps conflicts for ever.
 create or replace function msrepl.merge_clean_conflicts() returns bigint
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -1,15 +1,15 @@
--- msrepl.merge_clean_up: removes metadata that no node needs any more; returns of how many rows.
+-- msrepl.merge_clean_up: removes metadata that no node needs any more; returns the number of rows removed.
 -- called by: msrepl.merge_end_session, msrepl.merge_settle; twopc.drivers.merge.retention
 -- tables:    msrepl.sysmergesubscriptions, msrepl.sysmergearticles, msrepl.msmerge_metadata, msrepl.msmerge_floor_*,
 --            msrepl.msmerge_genhistory, msrepl.msmerge_*_partition_mappings, msrepl.msmerge_replica,
 --            msrepl.sysmergepublications, pg_locks
 -- holes:     owner
 --
--- The topmost Publisher forgets generations that are older than the retention and a day, and that every Subscriber
--- has confirmed that has not expired; a Subscriber those of which its Publisher has forgotten all. The twin of twopc.merge.retention.forgettable. First the floor of versions is raised. A
--- statement that has read it before, and has not ended, might still give a low version to a row that is forgotten
--- meanwhile: then nothing is forgotten this time. A row that a transaction has locked stays, and the generations
--- with it. Nobody waits.
+-- The topmost Publisher removes generations that are older than the retention and a day, and that every Subscriber that
+-- has not expired has confirmed; a Subscriber removes those of which its Publisher has removed everything. It
+-- corresponds to twopc.merge.retention.forgettable. First the floor of versions is raised. A statement that has read it
+-- before, and has not ended, might still give a low version to a row that is removed in the meantime: then nothing is
+-- removed this time. A row that a transaction has locked stays, and the generations with it. Nothing waits for a lock.
 create or replace function msrepl.merge_clean_up() returns integer
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -80,7 +80,7 @@ begin
         delete from msrepl.msmerge_genhistory as g where g.generation > 0 and g.generation < upto;
         update msrepl.msmerge_replica as r set cleaned = upto;
         delete from msrepl.msmerge_past_partition_mappings as p
-        where p.generation <= upto and not exists (  -- what has stayed where it does not belong is known as long as it stays
+        where p.generation <= upto and not exists (  -- rows that stay where they do not belong remain known
             select from msrepl.sysmergearticles as a join msrepl.sysmergepartitioninfo as i on i.artid = a.artid
             where a.nickname = p.tablenick and not i.allow_partition_realignment);
         delete from msrepl.msmerge_generation_partition_mappings as p where p.generation <= upto;

@@ -1,13 +1,14 @@
--- msrepl.merge_close: closes the open generation, if anything is in it (sp_MSmakegeneration).
+-- msrepl.merge_close: closes the open generation, if it contains anything (sp_MSmakegeneration).
 -- called by: merge agents, as the first query of a REPEATABLE READ transaction that has locked msmerge_genhistory
 -- tables:    msrepl.msmerge_genhistory, msrepl.msmerge_metadata, msrepl.sysmergepartitioninfo,
 --            msrepl.msmerge_*_partition_mappings
 -- holes:     owner
 --
--- The lock comes first, and by LOCK TABLE, which takes no snapshot: of two agents the second then sees the
--- generation of the first. Without it the second fails with a duplicate generation; only agents wait for it.
--- What is new is looked for in the order of transaction ids, which makes the planner take their index, though it believes
--- that a third of all rows is. Returns the newest closed generation, which is the caller's snapshot, or holds all that this would hold.
+-- The lock is taken first, by LOCK TABLE, which takes no snapshot: of two agents, the second then sees the generation
+-- of the first. Without it, the second fails with a duplicate generation; only agents wait for it. New changes are
+-- searched for in the order of transaction ids, which makes the planner use their index although it expects a third
+-- of all rows. Returns the newest closed generation, which is the caller's snapshot, or contains everything that a
+-- new one would.
 create or replace function msrepl.merge_close(out generation int8, out guid uuid)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -1,5 +1,5 @@
 -- msrepl.merge_colv: column versions as other replicas read them.
--- called by: whatever reads msrepl.msmerge_metadata
+-- called by: code that reads msrepl.msmerge_metadata
 -- tables:    none
 -- holes:     owner
 create or replace function msrepl.merge_colv(colv int8[], replica int8) returns int8[]

@@ -1,9 +1,9 @@
--- msrepl.merge_conflict_id: by which a conflict is known: the change that has lost.
+-- msrepl.merge_conflict_id: identifies a conflict by the change that has lost.
 -- called by: msmerge_take_<artid>
 -- tables:    none
 -- holes:     owner
 --
--- A conflict that is met again, after a backup was restored, is recorded once.
+-- A conflict that recurs after a backup was restored is recorded once.
 create or replace function msrepl.merge_conflict_id(tablenick integer, guid uuid, lineage int8[], "row" text) returns uuid
 language sql immutable
 set search_path = pg_catalog, pg_temp

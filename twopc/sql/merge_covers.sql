@@ -1,4 +1,4 @@
--- msrepl.merge_covers: whether a lineage stands on every version that another stands on.
+-- msrepl.merge_covers: tells whether a lineage includes every version that another includes.
 -- called by: msrepl.merge_decide
 -- tables:    none
 -- holes:     owner

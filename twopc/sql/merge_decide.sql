@@ -1,10 +1,11 @@
--- msrepl.merge_decide: what becomes of an incoming row (sp_MSgetmetadata).
+-- msrepl.merge_decide: decides what happens to an incoming row (sp_MSgetmetadata).
 -- called by: msmerge_take_<artid>
 -- tables:    none
 -- holes:     owner
 --
--- The twin of twopc.merge.decision.decide, with which it is compared on drawn pairs: read that first. Lineages are
--- sorted; which covers which is found by walking along both, since a query for each row costs five times as much.
+-- It corresponds to twopc.merge.decision.decide, with which it is compared on random pairs: read that first.
+-- Lineages are sorted; which one covers the other is found by walking along both, since a query for each row costs
+-- five times as much.
 create or replace function msrepl.merge_decide(
     held_gone boolean, held_lineage int8[], held_colv int8[], held_priority real,
     inout gone boolean, inout lineage int8[], inout colv int8[], priority real,

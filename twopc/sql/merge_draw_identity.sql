@@ -1,9 +1,9 @@
--- msmerge_idn_<artid>: gives a row its identity value, out of the ranges that the Publisher has allotted (548).
+-- msmerge_idn_<artid>: gives a row its identity value from the ranges that the Publisher has allotted (548).
 -- called by: BEFORE INSERT trigger of the article's table at a Subscriber, for a row without a value
 -- tables:    msrepl.msmerge_identity_range, msrepl.msmerge_places_<nickname>, msrepl.sysmergesubscriptions
 -- holes:     function, artid, table_name, column, sequence, step, owner, comment
 --
--- A place that was counted while there was no range for it is lost, and no value with it.
+-- A place that was counted while it had no range is lost, but no value is.
 create or replace function {function}() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -1,11 +1,11 @@
--- msrepl.merge_end_session: records a session of the neighbour's, and forgets what nobody needs any more.
+-- msrepl.merge_end_session: records a session of the neighbour's, and removes what no node needs any more.
 -- called by: merge agents, at a Publisher
 -- tables:    msrepl.msmerge_sessions, msrepl.msmerge_articlehistory, msrepl.sysmergesubscriptions,
 --            msrepl.sysmergearticles, msrepl.msmerge_replica; see msrepl.merge_clean_up, msrepl.merge_clean_conflicts
 -- holes:     owner
 --
--- Returns the generation up to which this node has forgotten. error is NULL unless the session has failed. Sessions
--- are kept for fourteen days. The record of one that has forgotten nothing may be lost with the server.
+-- Returns the generation up to which this node has removed metadata. error is NULL unless the session has failed.
+-- Sessions are kept for fourteen days. The record of a session that has removed nothing may be lost in a crash.
 create or replace function msrepl.merge_end_session(
     duration real, resumed boolean, anew boolean, error text, artids uuid[], phases smallint[], counts integer[],
     deletes integer[], conflicts integer[], deferred integer[], retried integer[]

@@ -3,9 +3,9 @@
 -- tables:    the article's part of msrepl.msmerge_metadata, msrepl.msmerge_genhistory; the article's table
 -- holes:     function, metadata, read, lineage, changed_since, rows_max, bytes_max, path_is_kept, owner, comment
 --
--- A row of the result is a slice, in arrays, which the neighbour takes as they are: all of it are deletions, or none is.
--- What came from the neighbour is not sent back to it. Whether a row is gone is seen in the table: a trigger that
--- deletes the row for which it fires, or puts it back, is recorded before the statement that has fired it.
+-- A row of the result is a slice, in arrays, which the neighbour takes as they are: all its rows are deletions, or none
+-- is. What came from the neighbour is not sent back to it. Whether a row is deleted is determined from the table: a
+-- trigger that deletes the row for which it fires, or restores it, is recorded before the statement that fired it.
 create or replace function {function}(after int8, upto int8) returns table (
     gone boolean, leaves boolean, guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[]
 )

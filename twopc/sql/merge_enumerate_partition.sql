@@ -5,8 +5,9 @@
 -- holes:     function, metadata, tablenick, read, lineage, changed_since, is_heard_of, rows_max, bytes_max, realigns,
 --            path_is_kept, owner, comment
 --
--- A row of the result is a slice, as that of any article. Rows of its partition that were changed, rows that have come into
--- it, and rows that have left it (leaves), which it is to forget. What came from the neighbour is not sent back to it; a row that came into the partition by that, neither.
+-- A row of the result is a slice, as for any article. The result contains rows of the neighbour's partition that were
+-- changed, rows that have come into it, and rows that have left it (leaves), which the neighbour is to remove. What
+-- came from the neighbour is not sent back to it; nor is a row that came into the partition by such a change.
 create or replace function {function}(after int8, upto int8) returns table (
     gone boolean, leaves boolean, guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[]
 )

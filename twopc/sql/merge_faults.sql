@@ -1,11 +1,11 @@
--- msrepl.merge_faults: what has become of merged tables that sessions cannot go on with, and what mends each.
+-- msrepl.merge_faults: changes of merged tables with which sessions cannot continue, and the remedy for each.
 -- called by: msrepl.merge_hello; twopc.drivers.merge.checks
 -- tables:    msrepl.sysmergearticles, msrepl.sysmergesubscriptions, msrepl.msmerge_identity_range, catalogs
 -- holes:     owner
 --
--- Changes would go unrecorded, agents would break foreign keys, or rows would not fit. Types are those that the article's row type
--- was made of. Which tracking triggers a table has hangs on the article's options; those of keys are enabled ALWAYS,
--- unless checked_keys is NULL.
+-- With them, changes would go unrecorded, agents would violate foreign keys, or rows would not fit. Types are compared
+-- with those from which the article's row type was made. Which tracking triggers a table has depends on the article's
+-- options; those of keys are enabled ALWAYS, unless checked_keys is NULL.
 create or replace function msrepl.merge_faults() returns table (artid uuid, name text, what text, remedy text)
 language sql stable
 set search_path = pg_catalog, pg_temp

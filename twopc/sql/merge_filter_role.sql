@@ -1,4 +1,4 @@
--- The role that evaluates the filters of one article: it reads the tables that they look at, and may do nothing else.
+-- The role that evaluates the filters of one article: it reads the tables that they use, and may do nothing else.
 -- called by: twopc.publisher.merge.filters
 -- tables:    msrepl.msmerge_partition_groups, msrepl.msmerge_current_partition_mappings
 -- holes:     role, role_text, comment

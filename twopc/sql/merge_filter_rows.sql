@@ -1,11 +1,11 @@
--- msmerge_filter_<artid>: which rows of an article belong to which partitions, by its filters (a view in seed 003).
+-- msmerge_filter_<artid>: the partitions to which rows of an article belong by its filters (a view in seed 003).
 -- called by: msmerge_belongs_<artid>; twopc.drivers.merge.partitions
 -- tables:    the article's table and those of its parents; msrepl.msmerge_partition_groups,
 --            msrepl.msmerge_current_partition_mappings
 -- holes:     function, runs_as, table, rowguid, all_rows, some_rows, owner, caller, comment
 --
--- The rows named, NULL: all. Where a parent belongs is known already. A row belongs where its row filter or one of its
--- join filters says so. Without partitions nothing is evaluated.
+-- The rows named, NULL: all. The partitions of parents are known already. A row belongs to a partition if its row
+-- filter or one of its join filters says so. Without partitions no filter is evaluated.
 create or replace function {function}(guids uuid[], partitions integer[]) returns table (rowguid uuid, partition_id integer)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO' set intervalstyle = 'postgres'

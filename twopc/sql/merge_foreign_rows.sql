@@ -1,11 +1,11 @@
--- fragment: keeps rows that are here, outside the partition of a Subscriber, from what it has made under their rowguid.
+-- fragment: protects rows here outside a Subscriber's partition from rows that it has made under the same rowguid.
 -- called by: rendered into msmerge_take_<artid> of a filtered article, once its rows are locked
 -- tables:    the article's part of msrepl.msmerge_metadata; msrepl.msmerge_current_partition_mappings,
 --            msrepl.msmerge_past_partition_mappings
 -- holes:     metadata, tablenick, table_name
 --
--- Where nobody has changed such a row of late, nothing else tells that the Subscriber's does not stand on it. What it has
--- inserted fails, as a key that is there; what it has deleted again was its own.
+-- Unless such a row was changed recently, nothing else shows that the Subscriber's row is not derived from it. A row
+-- that the Subscriber has inserted fails as a duplicate key; one that it has deleted again was its own.
     declare
         strange constant uuid[] := array(
             select p.guid from unnest(present) as p(guid)

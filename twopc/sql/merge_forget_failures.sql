@@ -1,10 +1,11 @@
--- msrepl.merge_forget_failures: forgets failures of a neighbour's changes that have not failed again in this transaction.
+-- msrepl.merge_forget_failures: removes failures of a neighbour's changes that have not failed again
+-- in this transaction.
 -- called by: msrepl.merge_receive
 -- tables:    msrepl.msmerge_conflicts_info, msrepl.sysmergearticles, the articles' tables of conflicts
 -- holes:     owner
 --
--- A change that has failed comes in every generation until it is applied, or another has taken its place: whoever
--- resolved it by hand then would put an old row over a newer one. Those that were undone stay on record.
+-- A change that has failed is sent in every generation until it is applied, or another has replaced it. Resolving its
+-- failure manually after that would put an old row over a newer one. Failures whose changes were undone stay on record.
 create or replace function msrepl.merge_forget_failures() returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp

@@ -1,9 +1,9 @@
--- msrepl.merge_generation: the generation that a change belongs to.
+-- msrepl.merge_generation: returns the generation to which a change belongs.
 -- called by: msrepl.msmerge_contents, msrepl.msmerge_tombstone
 -- tables:    msrepl.msmerge_genhistory
 -- holes:     owner
 --
--- What no closed generation holds is in the open one, whose number is the next.
+-- A change that is in no closed generation is in the open one, which has the next number.
 create or replace function msrepl.merge_generation(changed xid8) returns int8
 language sql stable
 set search_path = pg_catalog, pg_temp

@@ -3,7 +3,7 @@
 -- tables:    the article's table and those of its parents
 -- holes:     function, runs_as, rows, table_name, insert_trigger, update_trigger, table, owner, comment
 --
--- What an agent writes passes. A parent that is not here is in another partition.
+-- Changes of an agent are accepted. A parent that is not here is in another partition.
 create or replace function {function}() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO' set intervalstyle = 'postgres'

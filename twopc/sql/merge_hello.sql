@@ -1,9 +1,9 @@
--- msrepl.merge_hello: how far this node and the neighbour of the session are with each other.
+-- msrepl.merge_hello: returns the progress of this node and the session's neighbour with each other.
 -- called by: merge agents, at the beginning of a session
 -- tables:    msrepl.sysmergeschemachange, msrepl.sysmergesubscriptions, msrepl.msmerge_replica, catalogs; see msrepl.merge_is_expired, msrepl.merge_faults
 -- holes:     owner
 --
--- Refused if a merged table is not what it was.
+-- Raises an error if msrepl.merge_faults finds anything.
 create or replace function msrepl.merge_hello(
     out replica int8, out former int8[], out neighbour int8, out neighbour_former int8[], out sentgen int8, out recgen int8, out recguid uuid, out coming_gen int8,
     out coming_guid uuid, out known_from int8, out cleaned int8, out is_expired boolean, out servers jsonb, out behind jsonb,

@@ -1,9 +1,9 @@
--- msmerge_hold_<artid>: locks what is held of rows that a neighbour has sent, and says what it is.
+-- msmerge_hold_<artid>: locks and returns what is held here of rows that a neighbour has sent.
 -- called by: merge agents that ask a resolver or a handler about rows, before merge_apply in the same transaction
 -- tables:    the article's table and its part of msrepl.msmerge_metadata; msrepl.sysmergesubscriptions, msrepl.msmerge_genhistory
 -- holes:     function, metadata, floor, lock, read, path_is_kept, owner, comment
 --
--- Rows are locked before their metadata, as applications do.
+-- Rows are locked before their metadata, as by applications.
 create or replace function {function}(guids uuid[], writers int8[])
 returns table (
     rowguid uuid, "row" text, gone boolean, lineage int8[], colv int8[], held_by text, held_priority real,

@@ -1,5 +1,5 @@
--- msrepl.host_name: in a filter, the host of the Subscriber whose partition it is.
--- called by: nobody: where it is written, the value of each partition is taken
+-- msrepl.host_name: in a filter, the host of the Subscriber to which the partition belongs.
+-- called by: nothing: in a filter it is replaced by the value of each partition
 -- tables:    none
 -- holes:     owner
 create or replace function msrepl.host_name() returns text

@@ -1,5 +1,5 @@
 -- msrepl.merge_identity_left: how many identity values of an article can still be drawn at this node.
--- called by: msrepl.merge_ranges, msrepl.merge_allot_ranges; twopc.drivers.merge.ranges
+-- called by: msrepl.merge_ranges, msrepl.merge_allot_ranges; twopc.drivers.merge.range_status
 -- tables:    msrepl.sysmergearticles, msrepl.msmerge_identity_range, catalogs, the article's sequence
 -- holes:     owner
 create or replace function msrepl.merge_identity_left(artid uuid) returns int8

@@ -3,7 +3,7 @@
 -- tables:    itself
 -- holes:     sequence, text, owner
 --
--- A sequence, so that those who draw do not wait for one another.
+-- It is a sequence so that sessions that draw values do not wait for one another.
 create sequence {sequence} as bigint minvalue 0 start 0;
 select setval({text}, 0);
 alter sequence {sequence} owner to {owner};

@@ -1,5 +1,5 @@
 -- msmerge_init_<artid>: refuses changes of a table until the whole snapshot has been delivered.
--- called by: every statement that changes the table, but for those that load files, in the replica role
+-- called by: every statement that changes the table, except those that load files, in the replica role
 -- tables:    the article's table
 -- holes:     trigger, table
 create trigger {trigger}

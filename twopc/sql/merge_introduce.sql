@@ -1,9 +1,10 @@
--- msrepl.merge_introduce: enters the server subscriptions below a republisher, so that their changes keep their priority.
--- called by: merge agents, if a republisher names others than before
+-- msrepl.merge_introduce: enters the server subscriptions below a republisher, so that their changes
+-- keep their priority.
+-- called by: merge agents, if a republisher reports others than before
 -- tables:    msrepl.sysmergesubscriptions
 -- holes:     owner
 --
--- None is believed to have a higher priority than the republisher itself, or the number or name of another node.
+-- No subscription gets a higher priority than the republisher itself, or the number or name of another node.
 create or replace function msrepl.merge_introduce(servers jsonb) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

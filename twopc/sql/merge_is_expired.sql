@@ -1,4 +1,4 @@
--- msrepl.merge_is_expired: whether a Subscriber has had no session for too long, and misses something.
+-- msrepl.merge_is_expired: tells whether a Subscriber has had no session for too long, and lacks changes.
 -- called by: msrepl.merge_hello, msrepl.merge_clean_up
 -- tables:    msrepl.sysmergepublications, msrepl.msmerge_genhistory, msrepl.msmerge_metadata, msrepl.msmerge_replica
 -- holes:     owner

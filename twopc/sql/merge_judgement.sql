@@ -1,4 +1,4 @@
--- msrepl.merge_judgement: an incoming row, what is held of it, and what becomes of it.
+-- msrepl.merge_judgement: an incoming row, the row held here, and what was decided about them.
 -- called by: msmerge_take_<artid>
 -- tables:    none
 -- holes:     owner

@@ -1,9 +1,9 @@
--- msrepl.merge_knows: whether a generation was closed here, by its number and GUID.
+-- msrepl.merge_knows: tells whether a generation was closed here, by its number and GUID.
 -- called by: merge agents, at the beginning of a session
 -- tables:    msrepl.msmerge_genhistory
 -- holes:     owner
 --
--- A neighbour has it: if it is not here, this database was restored from before.
+-- A neighbour has it: if it is unknown here, this database was restored to an earlier state.
 create or replace function msrepl.merge_knows(generation int8, guid uuid) returns boolean
 language sql stable security definer
 set search_path = pg_catalog, pg_temp

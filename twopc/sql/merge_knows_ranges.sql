@@ -1,10 +1,10 @@
--- msrepl.merge_knows_ranges: whether this node has allotted ranges to the neighbour, by their first values.
+-- msrepl.merge_knows_ranges: tells whether this node has allotted ranges to the neighbour, by their first values.
 -- called by: merge agents, at a Publisher
 -- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_identity_range
 -- holes:     owner
 --
--- The neighbour has them: if one is not here, this database was restored from before. NULL: that is known already, and the
--- neighbour has not told since what it holds.
+-- The neighbour has them: if one is unknown here, this database was restored to an earlier state. NULL: that is known
+-- already, and the neighbour has not reported since which ranges it holds.
 create or replace function msrepl.merge_knows_ranges(artids uuid[], firsts int8[]) returns boolean
 language sql stable security definer
 set search_path = pg_catalog, pg_temp

@@ -1,12 +1,12 @@
--- msrepl.merge_learn_ranges: enters ranges that this node has allotted to the neighbour, and has forgotten.
+-- msrepl.merge_learn_ranges: enters ranges that this node has allotted to the neighbour, and no longer knows.
 -- called by: merge agents, at a Publisher that was restored from a backup
 -- tables:    msrepl.sysmergearticles, msrepl.msmerge_identity_range, the article's sequence
 -- holes:     owner
 --
 -- The sequence of a topmost Publisher moves beyond all values that the neighbour has, as if they were drawn: no other
--- way is safe beside those who draw. It does so for ten million values at most, since it is an agent's word. Returns the
--- ranges with the numbers that they have here now, lower perhaps than those that the neighbour knows; NULL if one of them
--- was allotted to another since the restore.
+-- way is safe while other sessions draw values. It moves by ten million values at most, since the value comes from an
+-- agent. Returns the ranges with the numbers that they have here now, possibly lower than those that the neighbour
+-- knows; NULL if one of them was allotted to another Subscriber since the restore.
 create or replace function msrepl.merge_learn_ranges(artid uuid, begins int8[], ends int8[], highest int8)
 returns table (allotment int8, range_begin int8, range_end int8)
 language plpgsql security definer

@@ -3,8 +3,9 @@
 -- tables:    the article's table and its part of msrepl.msmerge_metadata
 -- holes:     function, metadata, floor, floor_text, lock, write, stays, path_is_kept, owner, comment
 --
--- It is no deletion, and nobody hears of one. A row with a change that the Publisher does not know is left: it goes up
--- first, and the Publisher then has it leave again. Should the row come back, its versions go on above those forgotten.
+-- This is no deletion, and is not sent to other nodes as one. A row with a change that the Publisher does not know is
+-- kept: the change is uploaded first, and the Publisher then makes the row leave again. If the row comes back, its
+-- versions continue above those removed.
 create or replace function {function}(guids uuid[], out applied integer, out deferred uuid[])
 language plpgsql
 set search_path = pg_catalog, pg_temp

@@ -1,5 +1,5 @@
--- msrepl.merge_lineage: the whole lineage of a row, this database's own version among it.
--- called by: whatever reads msrepl.msmerge_metadata
+-- msrepl.merge_lineage: the whole lineage of a row, including this database's own version.
+-- called by: code that reads msrepl.msmerge_metadata
 -- tables:    none
 -- holes:     owner
 create or replace function msrepl.merge_lineage(lineage int8[], replica int8, own integer) returns int8[]

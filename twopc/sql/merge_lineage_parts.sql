@@ -1,4 +1,4 @@
--- msrepl.merge_lineage_parts: a lineage as it is stored: the own version, the highest, and those of the others.
+-- msrepl.merge_lineage_parts: a lineage as it is stored: the own version, the highest, and those of the other replicas.
 -- called by: msmerge_take_<artid>, for every row
 -- tables:    none
 -- holes:     owner
@@ -16,7 +16,7 @@ begin
                coalesce(array_agg(v.v order by v.v) filter (where v.v >> 31 <> replica), '{{}}')
         into own, top, others from unnest(lineage) as v(v);
     end if;
-    if top > 2000000000 then  -- nobody counts so far, and applications must count on
+    if top > 2000000000 then  -- no replica counts that far, and applications must be able to continue
         raise exception 'version % is out of range', top using errcode = 'numeric_value_out_of_range';
     end if;
 end

@@ -1,4 +1,4 @@
--- msmerge_lock_<artid>: locks rows of an article, in one order; those that are there.
+-- msmerge_lock_<artid>: locks rows of an article in a fixed order, and returns those that exist.
 -- called by: msmerge_take_<artid>
 -- tables:    the article's table
 -- holes:     function, runs_as, table, rowguid, owner, caller, comment

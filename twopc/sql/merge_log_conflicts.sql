@@ -1,9 +1,9 @@
--- msrepl.merge_log_conflicts: puts conflicts on record that the Publisher has resolved.
+-- msrepl.merge_log_conflicts: records conflicts that the Publisher has resolved.
 -- called by: merge agents, at a Subscriber
 -- tables:    msrepl.msmerge_conflicts_info, msrepl.sysmergearticles; see msmerge_log_<artid>
 -- holes:     owner
 --
--- A conflict that comes twice, because a session was cut off, is on record once.
+-- A conflict that arrives twice, because a session was interrupted, is recorded once.
 create or replace function msrepl.merge_log_conflicts(
     ids uuid[], artids uuid[], guids uuid[], origins text[], origin_ids int8[], types smallint[], codes text[],
     reasons text[], winners text[], times timestamptz[], rows text[]

@@ -1,10 +1,11 @@
--- msrepl.merge_map: works out which rows belong to which partitions, in the snapshot that a generation is.
+-- msrepl.merge_map: determines which rows belong to which partitions, in the snapshot that is a generation.
 -- called by: msrepl.merge_close; twopc.drivers.merge.partitions
 -- tables:    msrepl.sysmergepartitioninfo, msrepl.sysmergearticles, msrepl.msmerge_metadata,
 --            msrepl.msmerge_*_partition_mappings
 -- holes:     owner
 --
--- Of all partitions, or of one as a whole. Parents come before their children. Returns how many mappings have changed.
+-- It does so for all partitions, or for one as a whole. Parents come before their children. Returns how many
+-- mappings have changed.
 create or replace function msrepl.merge_map(generation int8, seen pg_snapshot, is_changed boolean, whole integer) returns bigint
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -23,7 +24,7 @@ begin
             execute format('select msrepl.%I($1, $2, $3, $4)', 'msmerge_map_' || replace(each.artid::text, '-', ''))
                 into count using generation, seen, each.use_partition_groups and whole is null, whole;
             total := total + count;
-            is_changed := is_changed or count > 0;  -- what belongs where a row of this one belongs comes later
+            is_changed := is_changed or count > 0;  -- children of this article's rows come later
         end if;
     end loop;
     return total;

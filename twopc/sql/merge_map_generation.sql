@@ -1,4 +1,4 @@
--- msrepl.merge_map_generation: notes for which partitions a generation holds anything.
+-- msrepl.merge_map_generation: records for which partitions a generation contains anything.
 -- called by: msrepl.merge_close
 -- tables:    msrepl.msmerge_*_partition_mappings, msrepl.msmerge_metadata
 -- holes:     owner

@@ -1,12 +1,13 @@
--- msmerge_map_<artid>: works out to which partitions rows of an article belong, in the snapshot that a generation is.
+-- msmerge_map_<artid>: determines to which partitions rows of an article belong, in the snapshot that is a generation.
 -- called by: msrepl.merge_map
 -- tables:    the article's part of msrepl.msmerge_metadata, msrepl.msmerge_*_partition_mappings
 -- holes:     function, metadata, tablenick, belongs, children, path_is_kept, owner, comment
 --
--- Incrementally: of rows that were changed since the generation before, and of those that belong where a row belongs
--- that has just come or gone, or was changed. Both sides are grouped, not joined, and what differs is kept in arrays:
--- of these the planner knows how long they are, as long as it plans for each, of a filter's answer not. Without parallel
--- workers: each would read the array of rows anew, which took as long as all else. Returns how many mappings have changed.
+-- Incrementally: of rows that were changed since the previous generation, and of those whose parent's row has just come
+-- into a partition or left one, or was changed. Both sides are grouped, not joined, and the differences are kept in
+-- arrays: the planner knows their length, as long as it plans each execution, but not that of a filter's result.
+-- Parallel workers are off: each would read the array of rows again, which took as long as everything else. Returns how
+-- many mappings have changed.
 create or replace function {function}(generation int8, seen pg_snapshot, is_incremental boolean, whole integer)
 returns bigint
 language plpgsql

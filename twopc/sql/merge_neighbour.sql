@@ -1,9 +1,9 @@
--- msrepl.merge_neighbour: the neighbour for whom this session works.
+-- msrepl.merge_neighbour: returns the neighbour for which this session works.
 -- called by: every function that agents call
 -- tables:    msrepl.sysmergesubscriptions
 -- holes:     owner
 --
--- By the role that logged in, never by an argument.
+-- It is identified by the role that logged in, never by an argument.
 create or replace function msrepl.merge_neighbour() returns msrepl.sysmergesubscriptions
 language plpgsql stable
 set search_path = pg_catalog, pg_temp

@@ -1,4 +1,4 @@
--- msrepl.merge_note_ranges: notes that the neighbour has told which ranges it holds.
+-- msrepl.merge_note_ranges: records that the neighbour has reported which ranges it holds.
 -- called by: merge agents, at a Publisher that was restored from a backup
 -- tables:    msrepl.sysmergesubscriptions
 -- holes:     owner

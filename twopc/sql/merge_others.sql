@@ -1,10 +1,10 @@
--- msrepl.merge_others: replicas of whose changes a Subscriber knows from this node alone.
+-- msrepl.merge_others: the replicas whose changes reach a Subscriber from this node alone.
 -- called by: msmerge_take_<artid>, msmerge_hold_<artid>
 -- tables:    msrepl.sysmergesubscriptions
 -- holes:     owner
 --
--- NULL for the Publisher, and until a first session is whole, also the first after an end was restored from a
--- backup: what came from here once may be missing here then.
+-- NULL for the Publisher, and until a first session is complete, including the first after an end was
+-- restored from a backup: changes that came from here once may be missing then.
 create or replace function msrepl.merge_others(peer msrepl.sysmergesubscriptions) returns int8[]
 language sql stable
 set search_path = pg_catalog, pg_temp

@@ -1,4 +1,4 @@
--- msrepl.merge_outgoing_conflicts: conflicts that are to be on record at the session's Subscriber, and are not yet.
+-- msrepl.merge_outgoing_conflicts: conflicts that are to be recorded at the session's Subscriber, and are not yet.
 -- called by: merge agents, at a Publisher
 -- tables:    msrepl.msmerge_conflicts_info, msrepl.sysmergearticles, the articles' tables of conflicts
 -- holes:     owner

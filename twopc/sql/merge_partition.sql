@@ -1,4 +1,4 @@
--- msrepl.merge_partition: the partition of these values; a new one is made, with no rows yet.
+-- msrepl.merge_partition: returns the partition of these values; a new one is created without rows.
 -- called by: twopc.drivers.merge.partitions
 -- tables:    msrepl.msmerge_partition_groups
 -- holes:     owner

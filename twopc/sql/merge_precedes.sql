@@ -1,4 +1,4 @@
--- msrepl.merge_precedes: whether a lineage knows all that another knows, and more.
+-- msrepl.merge_precedes: tells whether the second lineage includes all that the first includes, and more.
 -- called by: msmerge_take_<artid>, for every row
 -- tables:    none
 -- holes:     owner

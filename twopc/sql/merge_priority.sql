@@ -3,7 +3,8 @@
 -- tables:    msrepl.sysmergesubscriptions
 -- holes:     owner
 --
--- That of the server subscription that wrote it, below a republisher; else the neighbour's own, and 0 of a client.
+-- Below a republisher, it is that of the server subscription that wrote the change; otherwise the neighbour's own,
+-- and 0 for a client subscription.
 create or replace function msrepl.merge_priority(peer msrepl.sysmergesubscriptions, writer int8) returns real
 language sql stable
 set search_path = pg_catalog, pg_temp

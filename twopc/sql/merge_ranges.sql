@@ -1,10 +1,10 @@
--- msrepl.merge_ranges: what this node has left of its identity ranges, and how many values a range has.
+-- msrepl.merge_ranges: what is left of this node's identity ranges, and how many values a range has.
 -- called by: merge agents, at a Subscriber
 -- tables:    msrepl.sysmergearticles, msrepl.sysmergesubscriptions, msrepl.msmerge_identity_range
 -- holes:     owner
 --
--- received is the last allotment of the Publisher's that is here, and newest its first value; NULL: none is, so that none
--- that was allotted before may be drawn from.
+-- received is the Publisher's last allotment that has arrived here, and newest its first value; NULL: none has arrived,
+-- or all were withdrawn.
 create or replace function msrepl.merge_ranges()
 returns table (artid uuid, left_over int8, range_size int8, threshold integer, received int8, newest int8)
 language sql stable security definer

@@ -1,4 +1,4 @@
--- msrepl.merge_ranges_held: the identity ranges that this node draws from, and the highest value that it has seen.
+-- msrepl.merge_ranges_held: the identity ranges from which this node draws, and the highest value that it has seen.
 -- called by: merge agents, at a Subscriber of a Publisher that was restored from a backup
 -- tables:    msrepl.sysmergearticles, msrepl.msmerge_identity_range; see msmerge_idh_<artid>
 -- holes:     owner

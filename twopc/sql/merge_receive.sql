@@ -1,4 +1,4 @@
--- msrepl.merge_receive: marks how far the neighbour's generations have arrived, in the commit of their rows.
+-- msrepl.merge_receive: records how far the neighbour's generations have arrived, in the commit of their rows.
 -- called by: merge agents
 -- tables:    msrepl.sysmergesubscriptions; see msrepl.merge_forget_failures
 -- holes:     owner

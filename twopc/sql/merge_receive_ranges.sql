@@ -1,9 +1,9 @@
--- msrepl.merge_receive_ranges: takes ranges of identity values that the Publisher has allotted to this node.
+-- msrepl.merge_receive_ranges: enters ranges of identity values that the Publisher has allotted to this node.
 -- called by: merge agents, at a Subscriber; twopc.drivers.merge.ranges, when a subscription begins
 -- tables:    msrepl.sysmergearticles, msrepl.sysmergesubscriptions, msrepl.msmerge_identity_range
 -- holes:     owner
 --
--- Idempotent. Places go on above those that were counted.
+-- Idempotent. Places continue above those that were counted.
 create or replace function msrepl.merge_receive_ranges(artid uuid, allotments int8[], begins int8[], ends int8[]) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -1,4 +1,4 @@
--- msrepl.merge_record_conflicts: records who has lost each conflict of a slice, and against whom.
+-- msrepl.merge_record_conflicts: records which node lost each conflict of a slice, and which one won.
 -- called by: msmerge_take_<artid>
 -- tables:    msrepl.msmerge_conflicts_info, msrepl.sysmergesubscriptions, msrepl.sysmergearticles
 -- holes:     owner

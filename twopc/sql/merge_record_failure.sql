@@ -3,9 +3,9 @@
 -- tables:    msrepl.msmerge_conflicts_info, msrepl.sysmergearticles; the article's table
 -- holes:     owner
 --
--- Types 5 and 6: an insert that failed, on the way up or down; 7 and 8 a delete, 9 and 10 an update. The id is that
--- of the row and its origin: a change that fails again in a later session is recorded once. is_pending: it is sent
--- again until it is applied, and was not undone; until then it is on record here alone.
+-- Types 5 and 6 are an insert that failed, in an upload or a download; 7 and 8 a delete, 9 and 10 an update. The id
+-- is that of the row and its origin: a change that fails again in a later session is recorded once. is_pending: the
+-- change is sent again until it is applied, and was not undone; until then it is recorded here alone.
 create or replace function msrepl.merge_record_failure(
     artid uuid, guid uuid, is_gone boolean, "row" text, code text, reason text, is_pending boolean
 ) returns void
@@ -37,7 +37,7 @@ begin
                 using id, guid, "row";
         exception
             when others or assert_failure then
-                null;  -- a value that no column of that type takes here: it is known by its reason alone
+                null;  -- no column of that type accepts the value here: only its reason is recorded
         end;
     end if;
 end

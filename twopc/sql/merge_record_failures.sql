@@ -1,4 +1,4 @@
--- msrepl.merge_record_failures: records changes of a neighbour that were rejected here, or could not be decided about.
+-- msrepl.merge_record_failures: records changes of a neighbour that were rejected here, or could not be decided.
 -- called by: merge agents, in the transaction that would have applied them
 -- tables:    see msrepl.merge_record_failure
 -- holes:     owner

@@ -1,10 +1,10 @@
--- msrepl.merge_refuse_change: refuses a change of an application to a table that is changed at the Publisher alone.
+-- msrepl.merge_refuse_change: refuses a change of an application to a table that may be changed only at the Publisher.
 -- called by: BEFORE triggers of articles at Subscribers that may not change them
 -- tables:    none
 -- holes:     owner
 --
--- What an agent writes passes; what a trigger of the user's does then is at a deeper level, and is refused like
--- others.
+-- Changes of an agent are accepted; those of a user's trigger that fires then are at a deeper level, and are
+-- refused like any others.
 create or replace function msrepl.merge_refuse_change() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp

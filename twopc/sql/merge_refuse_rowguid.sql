@@ -1,4 +1,4 @@
--- msrepl.merge_refuse_rowguid: the column by which a row is known everywhere keeps its value.
+-- msrepl.merge_refuse_rowguid: refuses an update of the column that identifies a row at every node.
 -- called by: AFTER UPDATE trigger of every article, for a row whose value changed
 -- tables:    none
 -- holes:     owner

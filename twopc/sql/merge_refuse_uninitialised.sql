@@ -1,4 +1,4 @@
--- msrepl.merge_refuse_uninitialised: refuses changes of a table of which not all files have been delivered (20092).
+-- msrepl.merge_refuse_uninitialised: refuses changes of a table until all its files have been delivered (20092).
 -- called by: BEFORE STATEMENT triggers of tables that are being initialised
 -- tables:    none
 -- holes:     owner

@@ -1,9 +1,9 @@
--- msrepl.merge_release_conflicts: notes that conflicts are on record at the session's Subscriber.
+-- msrepl.merge_release_conflicts: notes that conflicts are recorded at the session's Subscriber.
 -- called by: merge agents, at a Publisher
 -- tables:    msrepl.msmerge_conflicts_info, msrepl.sysmergearticles, the articles' tables of conflicts
 -- holes:     owner
 --
--- Those of articles whose conflicts are logged at Subscribers alone are taken off the records here.
+-- If an article's conflicts are logged at Subscribers alone, they are removed here.
 create or replace function msrepl.merge_release_conflicts(ids uuid[]) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

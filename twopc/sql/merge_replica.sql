@@ -1,11 +1,12 @@
--- msrepl.msmerge_replica: which replica this database is.
+-- msrepl.msmerge_replica: the replica number of this database.
 -- called by: twopc.drivers.merge.tracking, and every function of merge replication
 -- tables:    itself
 -- holes:     owner
 --
 -- The number stands for the database in lineages; former are those that it had before it was restored. System
--- identifier and database OID say for which database it was drawn: a copy made by pg_restore or by a logical copy has
--- other transaction ids, and must not use it. What generation cleaned and those before it have changed is forgotten.
+-- identifier and database OID identify the database for which it was drawn: a copy made by pg_restore or by a
+-- logical copy has other transaction ids, and must not use it. The metadata of generation `cleaned` and those before
+-- it has been removed.
 create table if not exists msrepl.msmerge_replica (
     replica int8 not null check (replica between 1 and 4294967295),
     former int8[] not null default array[]::int8[],

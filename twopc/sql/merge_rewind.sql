@@ -1,13 +1,14 @@
--- msrepl.merge_rewind: becomes another replica, because this database was restored from a backup.
--- called by: merge agents, if a neighbour knows what this database has forgotten
+-- msrepl.merge_rewind: makes this database another replica, because it was restored from a backup.
+-- called by: merge agents, if a neighbour knows what this database has lost
 -- tables:    msrepl.msmerge_replica, msrepl.sysmergesubscriptions, msrepl.msmerge_metadata, msrepl.msmerge_genhistory,
 --            msrepl.msmerge_identity_range
 -- holes:     owner
 --
 -- What was changed here up to the last generation that the neighbour has confirmed keeps its versions, under the old
--- number. Identity ranges of its own are withdrawn, since values were drawn from them that it does not know of; it allots
--- none before each Subscriber has told what it holds. What was changed later may have versions that were given before, to other changes: it is changed once
--- more, by the new number, and stands on the old one's changes no longer.
+-- number. Identity ranges of the node's own are withdrawn, since values may have been drawn from them that it does not
+-- know of; it allots none until each Subscriber has reported which ranges it holds. What was changed later may have
+-- versions that were given before, to other changes: it is changed once more, under the new number, and no longer
+-- depends on changes under the old one.
 create or replace function msrepl.merge_rewind() returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -1,4 +1,4 @@
--- msrepl.msmerge_row_<artid>: a row of an article on its way, without the column by which it is known.
+-- msrepl.msmerge_row_<artid>: the type in which a row of an article is sent, without the column that identifies it.
 -- called by: msmerge_write_<artid>, msmerge_log_<artid>
 -- tables:    none
 -- holes:     type, attributes, owner

@@ -1,5 +1,5 @@
--- msmerge_guid_<artid>: refuses an update of the column by which rows are known.
--- called by: every UPDATE of the table that changes the column, a user's BEFORE trigger's too
+-- msmerge_guid_<artid>: refuses an update of the column that identifies rows.
+-- called by: every UPDATE of the table that changes the column, including one by a user's BEFORE trigger
 -- tables:    the article's table
 -- holes:     trigger, table, rowguid, name
 create trigger {trigger}

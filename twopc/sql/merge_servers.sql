@@ -1,9 +1,10 @@
--- msrepl.merge_servers: server subscriptions at this node and below it, each with its numbers and its priority.
+-- msrepl.merge_servers: the server subscriptions at this node and below it, each with its numbers and its priority.
 -- called by: msrepl.merge_hello
 -- tables:    msrepl.sysmergesubscriptions
 -- holes:     owner
 --
--- via NULL: all of them, as this node's Publisher is told; else those that a republisher has told of.
+-- via NULL: all of them, as they are reported to this node's Publisher; otherwise those that a
+-- republisher has reported.
 create or replace function msrepl.merge_servers(via text) returns jsonb
 language sql stable
 set search_path = pg_catalog, pg_temp

@@ -1,9 +1,10 @@
--- msrepl.merge_settle: notes at the end of a session what the Publisher has, and has forgotten, and forgets likewise.
+-- msrepl.merge_settle: records at the end of a session what the Publisher has, and has removed, and removes
+-- the same here.
 -- called by: merge agents, at a Subscriber
 -- tables:    msrepl.sysmergesubscriptions, msrepl.msmerge_genhistory; see msrepl.merge_clean_up, msrepl.merge_clean_conflicts
 -- holes:     owner
 --
--- generation is the Publisher's that holds all that this node had sent before.
+-- generation is the Publisher's generation that contains all that this node had sent before.
 create or replace function msrepl.merge_settle(generation int8, cleaned int8) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

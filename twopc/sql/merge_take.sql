@@ -1,16 +1,16 @@
--- msmerge_take_<artid>: decides about rows that a neighbour has sent, writes them, and records their metadata.
+-- msmerge_take_<artid>: decides on rows that a neighbour has sent, writes them, and records their metadata.
 -- called by: msrepl.merge_apply
 -- tables:    the article's table and its part of msrepl.msmerge_metadata; msrepl.msmerge_conflicts_info
 -- holes:     function, metadata, tablenick, floor, lock, read, write, log, column_tracking, overwrites, first_is_known,
 --            second_is_known, priority, taken, keeps_losers, foreign_rows, path_is_kept, owner, comment
 --
--- Rows are locked before their metadata, as applications do; the lock of a row that is there serves for both. If each
--- of them stands on all that is held here, as nearly always, they take its place as they came; else that is undone, and
--- it is decided for each. Lineages of up to three replicas are looked at where they stand: a call for each row costs more
--- than all else. Metadata is written before the rows, so that what a user's trigger then changes is recorded on top of it. What
--- was made here, by a merge or a conflict, has no source: the neighbour needs it, too. A row that the neighbour cannot
--- know yet is left, and goes up by itself. A Subscriber's changes are its own, whoever it names as their writer, but for
--- server subscriptions below it.
+-- Rows are locked before their metadata, as by applications; the lock of an existing row serves for both. If each
+-- incoming row includes all that is held here of it, as nearly always, the rows replace those held; otherwise that is
+-- undone, and each row is decided on. Lineages of up to three replicas are compared in the statement itself: a call for
+-- each row would cost more than everything else. Metadata is written before the rows, so that what a user's trigger
+-- then changes is recorded on top of it. What was made here, by a merge or a conflict, has no source: the neighbour
+-- needs it, too. A row that the neighbour cannot know yet is deferred, and is uploaded by itself. A Subscriber's
+-- changes count as its own, whichever writer it names, except for server subscriptions below it.
 create or replace function {function}(
     guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[], choices text[],
     out applied integer, out skipped integer, out conflicts integer, out deferred uuid[]
@@ -133,7 +133,7 @@ begin
         set xid = excluded.xid, gone = excluded.gone, own = excluded.own, top = excluded.top, lineage = excluded.lineage,
             colv = excluded.colv, source = excluded.source, writer = excluded.writer;
     end if;
-    if verdicts is null and present = $1 and true <> all ($2) then  -- updates, as nearly always: nothing to sort out
+    if verdicts is null and present = $1 and true <> all ($2) then  -- updates, as nearly always: nothing to separate
         perform {write}('{{}}', $1, $6, null, '{{}}', '{{}}');
     else
         perform {write}(

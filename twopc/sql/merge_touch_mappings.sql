@@ -1,10 +1,11 @@
--- msrepl.merge_touch_mappings: has rows travel once more to the partition of the session's neighbour, or leave it again.
--- called by: merge agents, after rows of its were applied; msrepl.merge_acknowledge
+-- msrepl.merge_touch_mappings: sends rows to the partition of the session's neighbour again, or makes them
+-- leave it again.
+-- called by: merge agents, after they have applied rows of the neighbour; msrepl.merge_acknowledge
 -- tables:    msrepl.sysmergearticles, msrepl.sysmergepartitioninfo; see msrepl.merge_touch_partition
 -- holes:     owner
 --
--- What a Subscriber has sent, and does not belong to it, it is to hear that it leaves; the next close finds out what does
--- belong. Where rows have failed, those that belong are sent again too.
+-- A Subscriber must be told that rows leave which it has sent and which do not belong to it; the next close determines
+-- which rows do belong. Where rows have failed, those that belong are sent again too.
 create or replace function msrepl.merge_touch_mappings(artid uuid, guids uuid[], has_failed boolean) returns void
 language sql security definer
 set search_path = pg_catalog, pg_temp

@@ -1,9 +1,11 @@
--- msrepl.merge_touch_partition: has rows leave a partition again to which they do not belong; the others come again.
+-- msrepl.merge_touch_partition: makes rows that do not belong to a partition leave it again, and sends
+-- the others again.
 -- called by: msrepl.merge_touch_mappings; twopc.drivers.merge.partitions
 -- tables:    msrepl.msmerge_*_partition_mappings, msrepl.msmerge_genhistory
 -- holes:     owner
 --
--- With the next generation, which the next close makes of it. comes_again: false: rows that belong there stay as they are.
+-- This is part of the next generation, which the next close creates. comes_again: false: rows that belong to the
+-- partition stay as they are.
 create or replace function msrepl.merge_touch_partition(tablenick integer, partition integer, guids uuid[], comes_again boolean)
 returns void
 language plpgsql

@@ -1,12 +1,12 @@
--- msmerge_upd_<artid>: records the rows that an UPDATE has changed, and which columns of them.
+-- msmerge_upd_<artid>: records the rows that an UPDATE has changed, and which of their columns.
 -- called by: AFTER UPDATE trigger of the article's table
 -- tables:    transition tables deleted and inserted; the article's part of msrepl.msmerge_metadata, msrepl.msmerge_floor_<nickname>; pg_constraint
 -- holes:     function, metadata, tablenick, floor, rowguid, changed, changed_ever, versions, owner, comment
 --
--- Without nested loops: a plan of the join is kept, and one made for few rows would be quadratic for many. Two
--- foreign keys that both hand an update on change a row twice in one statement: it is recorded once. Others do not
--- pay for that. Values are compared as they are stored: equality says that 1.0 is 1.00, and a cast to text, where a
--- type has no equality, is code of whoever made the type.
+-- Nested loops are off: the plan of the join is kept, and one made for few rows would be quadratic for many. If two
+-- foreign keys both propagate an update, a row changes twice in one statement, and is recorded once. Other tables do
+-- not pay for that. Values are compared as they are stored: under equality 1.0 is 1.00, and a cast to text, for types
+-- without equality, is code of the type's author.
 create or replace function {function}() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_nestloop = off

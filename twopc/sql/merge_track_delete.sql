@@ -1,4 +1,4 @@
--- msmerge_del_<artid>: records the rows that a DELETE has taken away.
+-- msmerge_del_<artid>: records the rows that a DELETE has removed.
 -- called by: AFTER DELETE trigger of the article's table
 -- tables:    transition table deleted; the article's part of msrepl.msmerge_metadata, msrepl.msmerge_floor_<nickname>
 -- holes:     function, metadata, tablenick, floor, rowguid, owner, comment

@@ -1,11 +1,11 @@
--- msmerge_ins_<artid>: records the rows that an INSERT has brought.
+-- msmerge_ins_<artid>: records the rows that an INSERT has added.
 -- called by: AFTER INSERT trigger of the article's table
 -- tables:    transition table inserted; the article's part of msrepl.msmerge_metadata, msrepl.msmerge_floor_<nickname>
 -- holes:     function, metadata, tablenick, floor, rowguid, first, again, owner, comment
 --
--- At the first level of a session in the replica role it is an agent that writes: it brings the metadata too. What
--- a trigger of the user's does there is at a deeper level, and is a change like others. A row that was deleted
--- before goes on above the version of its deletion.
+-- At the first level of a session in the replica role, the writer is an agent, which writes the metadata too. What a
+-- user's trigger does there is at a deeper level, and is a change like others. The versions of a row that was deleted
+-- before continue above that of its deletion.
 create or replace function {function}() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

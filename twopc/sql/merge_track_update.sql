@@ -3,8 +3,8 @@
 -- tables:    transition table inserted; the article's part of msrepl.msmerge_metadata, msrepl.msmerge_floor_<nickname>; pg_constraint
 -- holes:     function, metadata, tablenick, floor, rowguid, owner, comment
 --
--- Two foreign keys that both hand an update on change a row twice in one statement: it is recorded once. Others do
--- not pay for that: grouping is a third of what recording costs.
+-- If two foreign keys both propagate an update, a row changes twice in one statement, and is recorded once. Other
+-- tables do not pay for that: grouping is a third of the cost of recording.
 create or replace function {function}() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off

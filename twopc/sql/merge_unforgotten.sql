@@ -1,9 +1,10 @@
--- msrepl.merge_unforgotten: column versions of an incoming row without those that were known here and are forgotten.
--- called by: msmerge_take_<artid>, msmerge_hold_<artid>
+-- msrepl.merge_unforgotten: column versions of an incoming row without those that were known here and
+-- have been removed.
+-- called by: msmerge_take_<artid>
 -- tables:    none
 -- holes:     owner
 --
--- The twin of twopc.merge.decision.without_forgotten: read that first. NULL others: nothing is left out.
+-- It corresponds to twopc.merge.decision.without_forgotten: read that first. NULL others: nothing is left out.
 create or replace function msrepl.merge_unforgotten(colv int8[], lineage int8[], held_lineage int8[], others int8[], lowest integer) returns int8[]
 language plpgsql immutable
 set search_path = pg_catalog, pg_temp

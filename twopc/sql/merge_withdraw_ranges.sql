@@ -1,5 +1,5 @@
--- msrepl.merge_withdraw_ranges: has this node draw from its ranges of an article no more.
--- called by: merge agents, at a Subscriber whose ranges were allotted to another as well
+-- msrepl.merge_withdraw_ranges: stops this node from drawing from its ranges of an article.
+-- called by: merge agents, at a Subscriber whose ranges were also allotted to another
 -- tables:    msrepl.msmerge_identity_range
 -- holes:     owner
 create or replace function msrepl.merge_withdraw_ranges(artid uuid) returns void

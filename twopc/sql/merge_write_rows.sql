@@ -4,11 +4,11 @@
 -- holes:     function, runs_as, table, table_text, table_name, rowguid, row_type, attributes, assignments, values,
 --            columns, column_count, identity_differs, owner, caller, comment
 --
--- takens says which columns of an update are taken, NULL: all. Rows are found one by one by their index: any other
--- join reads the whole table for each slice. Rows that exchange values of a unique key clash one after the other: they
--- are deleted, and inserted again, in one statement, so that foreign keys see them as updated; likewise rows with
--- another value of a GENERATED ALWAYS identity, which no UPDATE can set. A table with columns
--- that do not travel would lose them: there such rows fail.
+-- takens says which columns of an update are set, NULL: all. Rows are found one by one by their index: any other join
+-- reads the whole table for each slice. Rows that exchange values of a unique key would violate it one after the
+-- other: they are deleted, and inserted again, in one statement, so that foreign keys see them as updated; likewise
+-- rows with another value of a GENERATED ALWAYS identity, which no UPDATE can set. A table with columns that are not
+-- replicated would lose their values: there such rows fail.
 create or replace function {function}(
     gone uuid[], guids uuid[], rows text[], takens text[], new_guids uuid[], new_rows text[]
 ) returns void

@@ -1,4 +1,5 @@
--- msrepl.missing_fingerprint: what of a table, or of a partition that it still has, is not any more as it was made.
+-- msrepl.missing_fingerprint: names an object of a table, or of a partition that it still has, that is no longer as
+-- it was made.
 -- called by: ddl_guard
 -- tables:    catalogs
 -- holes:     owner

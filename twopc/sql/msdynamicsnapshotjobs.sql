@@ -1,4 +1,4 @@
--- msrepl.msdynamicsnapshotjobs: the runs of the Snapshot Agent whose snapshots there are.
+-- msrepl.msdynamicsnapshotjobs: the runs of the Snapshot Agent whose snapshots still exist.
 -- called by: administrators
 -- tables:    msrepl.msmerge_dynamic_snapshots, msrepl.msmerge_partition_groups, msrepl.sysmergepublications, msrepl.sysmergesubscriptions
 -- holes:     owner

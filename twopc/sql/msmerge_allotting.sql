@@ -3,8 +3,8 @@
 -- tables:    itself
 -- holes:     owner
 --
--- A sequence, which no snapshot hides: whoever judges a value by the ranges that a snapshot shows sees here whether that is
--- all of them.
+-- It is a sequence, which no snapshot hides: code that judges a value by the ranges in its snapshot sees here whether
+-- those are all.
 create sequence if not exists msrepl.msmerge_allotting as bigint minvalue 0 start 0;
 alter sequence msrepl.msmerge_allotting owner to {owner};
 revoke all on msrepl.msmerge_allotting from public;

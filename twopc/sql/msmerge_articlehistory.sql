@@ -3,7 +3,7 @@
 -- tables:    itself; msrepl.msmerge_sessions
 -- holes:     owner
 --
--- phase_id: 1 upload, 2 download. Rows are those that were written, deletes those of them that went.
+-- phase_id: 1 upload, 2 download. rows counts the rows written, deletes those of them that were deleted.
 create table if not exists msrepl.msmerge_articlehistory (
     session_id int8 not null references msrepl.msmerge_sessions on delete cascade,
     phase_id smallint not null check (phase_id in (1, 2)),

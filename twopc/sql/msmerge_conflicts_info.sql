@@ -1,11 +1,13 @@
 -- msrepl.msmerge_conflicts_info: conflicts, and changes that could not be applied here.
--- called by: msmerge_take_<artid>, msrepl.merge_apply
+-- called by: msrepl.merge_record_conflicts, msrepl.merge_record_failure, msrepl.merge_log_conflicts
 -- tables:    itself
 -- holes:     owner
 --
--- is_pending says of a change that failed that it is sent again in each session. recipient is a Subscriber where it is to be on record, too, and is not yet. origin_datasource_id is the replica of the node whose change has lost. reason_code is the type of a conflict, or the SQLSTATE of a change that failed. The row of the loser is in the
--- article's msmerge_conflict_<publication>_<article>, unless it was deleted; missing_columns are the numbers of columns that
--- were added since, of which it has no value.
+-- is_pending: the change failed, and is sent again in each session. recipient is a Subscriber where the conflict is to
+-- be recorded too, and is not yet. origin_datasource_id is the replica of the node whose change has lost. reason_code
+-- is the type of a conflict, or the SQLSTATE of a change that failed. The row of the loser is in the article's
+-- msmerge_conflict_<publication>_<article>, unless it was deleted; missing_columns are the numbers of columns that were
+-- added since, for which it has no value.
 create table if not exists msrepl.msmerge_conflicts_info (
     conflict_id uuid primary key,
     tablenick integer not null,

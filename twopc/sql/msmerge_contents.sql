@@ -1,5 +1,5 @@
 -- msrepl.msmerge_contents: a row for each row of an article that was inserted or updated.
--- called by: whoever looks
+-- called by: administrators; tests
 -- tables:    msrepl.msmerge_metadata, msrepl.msmerge_genhistory, msrepl.msmerge_replica
 -- holes:     owner
 create or replace view msrepl.msmerge_contents as

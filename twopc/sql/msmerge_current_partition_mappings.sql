@@ -3,8 +3,8 @@
 -- tables:    itself
 -- holes:     owner
 --
--- As of the newest closed generation, and of all rows, not only of those that were changed: where a row was that is
--- gone is looked up here. generation is the one with which the row came into the partition.
+-- As of the newest closed generation, and for all rows, not only those that were changed: the partitions of a
+-- deleted row are looked up here. generation is the one with which the row came into the partition.
 create table if not exists msrepl.msmerge_current_partition_mappings (
     tablenick integer not null,
     rowguid uuid not null,

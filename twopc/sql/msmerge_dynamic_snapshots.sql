@@ -1,11 +1,11 @@
--- msrepl.msmerge_dynamic_snapshots: the snapshots in files that there are of this database's publication.
+-- msrepl.msmerge_dynamic_snapshots: the snapshots in files that exist of this database's publication.
 -- called by: twopc.drivers.merge.snapshots
 -- tables:    itself
 -- holes:     owner
 --
 -- digest is the SHA-256 of the manifest, which has those of all files: a folder is used only if its manifest is one of
--- these, wherever it was carried. partition_id is NULL if the publication is not filtered. initiated_by is the
--- Subscriber for which it was made; NULL: an administrator has made it.
+-- these, wherever the folder is. partition_id is NULL if the publication is not filtered. initiated_by is the
+-- Subscriber for which the snapshot was made; NULL: it was made by an administrator.
 create table if not exists msrepl.msmerge_dynamic_snapshots (
     digest text primary key,
     partition_id integer,

@@ -1,4 +1,4 @@
--- msrepl.msmerge_generation_partition_mappings: which generations hold anything for which partitions.
+-- msrepl.msmerge_generation_partition_mappings: which generations contain anything for which partitions.
 -- called by: msrepl.merge_map_generation, msrepl.merge_touch_partition, msmerge_enumerate_<artid>
 -- tables:    itself
 -- holes:     owner

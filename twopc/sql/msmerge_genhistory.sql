@@ -3,10 +3,10 @@
 -- tables:    itself
 -- holes:     owner
 --
--- A generation is a snapshot: a row belongs to it if the transaction that changed the row last is visible in snap
--- and in that of no earlier generation. Nothing is stamped afterwards, so nobody waits, and a transaction that
--- commits late falls into the next generation. Generation 0 holds nothing. known_by is the first generation of the
--- Publisher's that holds all of this one and of those before.
+-- A generation is a snapshot: a row belongs to it if the transaction that last changed the row is visible in snap
+-- and in that of no earlier generation. Nothing is stamped afterwards, so no session waits, and a transaction that
+-- commits late falls into the next generation. Generation 0 is empty. known_by is the Publisher's first generation
+-- that contains all of this one and of those before.
 create table if not exists msrepl.msmerge_genhistory (
     generation int8 primary key,
     guidsrc uuid not null unique default gen_random_uuid(),

@@ -1,4 +1,4 @@
--- msrepl.msmerge_history: what came of each session, in words.
+-- msrepl.msmerge_history: the result of each session, in words.
 -- called by: administrators
 -- tables:    msrepl.msmerge_sessions
 -- holes:     owner

@@ -3,9 +3,10 @@
 -- tables:    itself
 -- holes:     owner
 --
--- A row is a run of values that stand step by step. Those of a Subscriber's own have places: its sequence counts
--- places, so that a range ends, and the next begins, in the middle of a statement. allotment is the number that the
--- Publisher has given to it. A republisher's own may begin with what it has allotted out of it. Rows are kept when a subscription ends: no value is allotted twice.
+-- A row is a run of values at equal steps. A Subscriber's own ranges have places: its sequence counts places, so that a
+-- range can end, and the next begin, in the middle of a statement. allotment is the number that the Publisher has given
+-- to the range. A republisher's own range may begin with a range that it has allotted from it. Rows are kept when a
+-- subscription ends: no value is allotted twice.
 create table if not exists msrepl.msmerge_identity_range (
     id int8 generated always as identity primary key,
     artid uuid not null references msrepl.sysmergearticles on delete cascade,

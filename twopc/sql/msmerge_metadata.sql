@@ -1,13 +1,13 @@
--- msrepl.msmerge_metadata: metadata of each row that was changed, a partition per article.
+-- msrepl.msmerge_metadata: metadata of each row that was changed, one partition per article.
 -- called by: the triggers of articles; msrepl.msmerge_contents, msrepl.msmerge_tombstone
 -- tables:    itself
 -- holes:     owner
 --
--- xid is the transaction that changed the row last, own the version that this database gave it last (0: none),
+-- xid is the transaction that last changed the row, own the last version that this database gave it (0: none),
 -- top the highest version of any replica. lineage holds the versions of the other replicas, each packed as
 -- replica * 2^31 + version; so does colv for each column, where replica 0 is this database, and 0 no change.
--- source is the replica of the neighbour that the present version came from, NULL if it was made here; writer
--- that of whoever made it.
+-- source is the replica of the neighbour from which the present version came, NULL if it was made here; writer
+-- is that of the node that made it.
 create table if not exists msrepl.msmerge_metadata (
     tablenick integer not null,
     rowguid uuid not null,

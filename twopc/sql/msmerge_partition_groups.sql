@@ -3,8 +3,8 @@
 -- tables:    itself
 -- holes:     owner
 --
--- Subscribers whose filters have the same values share a row. A value that no filter uses is NULL. Of the generation
--- maxgen_whenadded and before it holds all rows.
+-- Subscribers whose filters have the same values share a row. A value that no filter uses is NULL. maxgen_whenadded
+-- is the generation for which all rows were evaluated when the partition was added; NULL: they have not been yet.
 create table if not exists msrepl.msmerge_partition_groups (
     partition_id integer generated always as identity primary key,
     host_name_fn text,

@@ -1,10 +1,10 @@
--- msrepl.msmerge_past_partition_mappings: which rows belong to a partition no more.
+-- msrepl.msmerge_past_partition_mappings: which rows no longer belong to a partition.
 -- called by: msmerge_map_<artid>, msmerge_enumerate_<artid>, msrepl.merge_touch_partition
 -- tables:    itself
 -- holes:     owner
 --
 -- generation is the one with which the row has left. reason: 1 deleted, 2 changed, 3 another row was changed, 4 a
--- Subscriber has sent it that it does not belong to, and is to hear so.
+-- Subscriber has sent the row, which does not belong to it, and must be told that it leaves.
 create table if not exists msrepl.msmerge_past_partition_mappings (
     tablenick integer not null,
     rowguid uuid not null,

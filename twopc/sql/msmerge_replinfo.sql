@@ -1,4 +1,4 @@
--- msrepl.msmerge_replinfo: how far this node is with each neighbour.
+-- msrepl.msmerge_replinfo: the progress of this node with each neighbour.
 -- called by: administrators
 -- tables:    msrepl.sysmergesubscriptions
 -- holes:     owner

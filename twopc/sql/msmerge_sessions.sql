@@ -1,9 +1,9 @@
--- msrepl.msmerge_sessions: sessions that have ended here, of each Subscriber.
+-- msrepl.msmerge_sessions: the sessions of each Subscriber that have ended here.
 -- called by: msrepl.merge_end_session
 -- tables:    itself
 -- holes:     owner
 --
--- duration is in seconds. runstatus: 2 succeeded, 6 failed, and error says why. Rows are those that were written.
+-- duration is in seconds. runstatus: 2 succeeded; 6 failed, and error says why. Rows are those that were written.
 create table if not exists msrepl.msmerge_sessions (
     session_id int8 generated always as identity primary key,
     subscriber_server text not null,

@@ -1,4 +1,4 @@
--- msrepl.msrepl_errors: why sessions have ended early.
+-- msrepl.msrepl_errors: the errors with which sessions have failed.
 -- called by: administrators
 -- tables:    msrepl.msmerge_sessions
 -- holes:     owner

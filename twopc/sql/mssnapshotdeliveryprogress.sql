@@ -3,7 +3,8 @@
 -- tables:    itself
 -- holes:     owner
 --
--- A row is written in the commit of what the file holds. The session is the snapshot: another has another token.
+-- A row is written in the commit of the file's content. session_token stands for the snapshot: another one
+-- has another token.
 create table if not exists msrepl.mssnapshotdeliveryprogress (
     session_token text,
     progress_token text,

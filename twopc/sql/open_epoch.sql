@@ -1,4 +1,4 @@
--- msrepl.open_epoch: gives a coordinator process an epoch of its own, alive as long as this session is.
+-- msrepl.open_epoch: gives a coordinator process a new epoch, which is alive as long as this session.
 -- called by: the coordinator, on the connection that will log its decisions
 -- tables:    msrepl.coordinator_epoch
 -- holes:     coordinator

@@ -1,4 +1,5 @@
--- What the coordinator's role may do in a participant's database: settle and forget branches, and look.
+-- Rights of the coordinator's role in a participant's database: to settle branches, remove their
+-- markers, and read them.
 -- called by: twopc.drivers.install
 -- tables:    msrepl.branch_marker
 -- holes:     coordinator

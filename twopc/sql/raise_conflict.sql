@@ -1,11 +1,10 @@
--- msrepl.raise_conflict: the one place where a refusal gets its message, SQLSTATE and numbers.
+-- msrepl.raise_conflict: the only place where a refusal gets its message, SQLSTATE and numbers.
 -- called by: sync procedures (Publisher), capture triggers (Subscriber)
 -- tables:    none
 -- holes:     owner
 --
--- DETAIL is one JSON object, because dblink carries DETAIL through unchanged and loses every other
--- field. The original raises 20515 (rows do not match) and then 20512 (rolling back); the second is in
--- HINT.
+-- DETAIL is one JSON object, because dblink passes DETAIL through unchanged and loses every other field.
+-- SQL Server raises 20515 (rows do not match) and then 20512 (rolling back); the second is in HINT.
 create or replace function msrepl.raise_conflict(
     kind text, state text, number integer, article text, key jsonb,
     subscriber_version text, publisher_version text, publisher_row jsonb, message text,

@@ -1,4 +1,4 @@
--- msrepl.raise_stale: what a procedure or trigger does once its table has another structure.
+-- msrepl.raise_stale: the error of a procedure or trigger whose table has another structure now.
 -- called by: bodies put in place by ddl_guard
 -- tables:    none
 -- holes:     owner

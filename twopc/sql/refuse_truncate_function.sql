@@ -1,4 +1,4 @@
--- msrepl.refuse_truncate: TRUNCATE names no rows, so it can be neither compared nor replicated.
+-- msrepl.refuse_truncate: refuses TRUNCATE, which names no rows and can be neither compared nor replicated.
 -- called by: BEFORE TRUNCATE trigger of every published or subscribed table
 -- tables:    none
 -- holes:     owner

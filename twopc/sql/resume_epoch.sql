@@ -1,10 +1,10 @@
--- msrepl.resume_epoch: goes on with an epoch after the session that wrote its decisions was lost.
--- called by: the coordinator, when it has connected again
+-- msrepl.resume_epoch: continues an epoch after the session that wrote its decisions was lost.
+-- called by: the coordinator, after it has reconnected
 -- tables:    msrepl.coordinator_epoch
 -- holes:     coordinator
 --
--- The old session may live on at the server after its client has lost it, and an insert of it may still
--- land: it is ended, and waited for. Returns false if the epoch was fenced meanwhile.
+-- The old session may still exist at the server after its client has lost it, and one of its inserts may
+-- still arrive: it is terminated, and waited for. Returns false if the epoch was fenced in the meantime.
 create or replace function msrepl.resume_epoch(epoch bigint) returns boolean
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -13,7 +13,7 @@ as $msrepl$
 declare
     old record;
 begin
-    -- the lock: fence_epochs passes over what is being resumed
+    -- locked, because fence_epochs skips an epoch that is being resumed
     select e.pid, e.backend_start into old
     from msrepl.coordinator_epoch as e where e.epoch = $1 and not e.fenced for update;
     if not found then

@@ -3,12 +3,13 @@
 -- tables:    itself
 -- holes:     owner
 --
--- artid and nickname are the same at every node. rowguid is the column by which a row is known everywhere;
--- columns are those that travel; column_numbers says which of the versions in colv is whose. checked_keys are the foreign keys and
--- the deferrable unique keys of which the triggers on this table are enabled ALWAYS, so that they are checked for
--- agents too; altered_keys are foreign keys that were made deferrable for them. cleanup_waits are the transactions for
--- whose end a clean-up waits. identity_sequence gives the values of a column with identity ranges at the topmost Publisher,
--- and counts places at a Subscriber; ranges hold values, as the original's do, and the threshold is in per cent.
+-- artid and nickname are the same at every node. rowguid is the column that identifies a row everywhere; columns are
+-- those that are replicated; column_numbers says which of the versions in colv belongs to which of them. checked_keys
+-- are the foreign keys and the deferrable unique keys whose triggers on this table are enabled ALWAYS, so that they are
+-- checked for agents too; altered_keys are foreign keys that were made deferrable for agents. cleanup_waits are the
+-- transactions for whose end a clean-up waits. identity_sequence gives the values of a column with identity ranges at
+-- the topmost Publisher, and counts places at a Subscriber; ranges are numbers of values, as in SQL Server, and the
+-- threshold is in per cent.
 create table if not exists msrepl.sysmergearticles (
     artid uuid primary key,
     nickname integer not null unique,

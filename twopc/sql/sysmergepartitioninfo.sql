@@ -3,10 +3,10 @@
 -- tables:    itself; msrepl.sysmergearticles
 -- holes:     owner
 --
--- subset_filterclause is the row filter as PostgreSQL prints it, NULL if rows belong to partitions by join filters alone.
--- use_partition_groups: a close works out what has changed; else everything, and if filters_on_time whether anything has
--- changed or not. partition_options: 0 rows may be moved out of a Subscriber's partition, 1 not, 2 and belong to one alone,
--- 3 which has one Subscriber.
+-- subset_filterclause is the row filter as PostgreSQL prints it, NULL if rows belong to partitions by join filters
+-- alone. use_partition_groups: a close evaluates only what has changed; otherwise it evaluates everything, with
+-- filters_on_time even if nothing has changed. partition_options: 0 rows may be moved out of a Subscriber's partition;
+-- 1 they may not; 2 they may not, and belong to one partition only; 3 in addition, that partition has one Subscriber.
 create table if not exists msrepl.sysmergepartitioninfo (
     artid uuid primary key references msrepl.sysmergearticles on delete cascade,
     subset_filterclause text,

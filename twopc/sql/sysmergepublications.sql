@@ -3,8 +3,8 @@
 -- tables:    itself
 -- holes:     owner
 --
--- retention is in days: a subscription that has had no session for so long has expired; 0: never. snapshot_folder is
--- where snapshots in files were written last.
+-- retention is in days: a subscription without a session for that long has expired; 0: never. snapshot_folder is where
+-- snapshots in files were last written.
 create table if not exists msrepl.sysmergepublications (
     name text primary key,
     retention integer not null default 14 check (retention >= 0),

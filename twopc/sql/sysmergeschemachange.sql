@@ -3,8 +3,9 @@
 -- tables:    itself
 -- holes:     owner
 --
--- The last row says how far this node has come: it is written in the commit that alters the table. column_number is the
--- place of the column's versions in colv, which no other column ever gets. column_default is the text of a constant.
+-- The last row says which changes this node has made: it is written in the commit that alters the table.
+-- column_number is the place of the column's versions in colv, which no other column ever gets. column_default is the
+-- text of a constant.
 create table if not exists msrepl.sysmergeschemachange (
     schemaversion integer primary key check (schemaversion > 0),
     schemaguid uuid not null unique,

@@ -1,18 +1,19 @@
--- msrepl.sysmergesubscriptions: this node and each neighbour that it merges with.
+-- msrepl.sysmergesubscriptions: this node and each neighbour with which it merges.
 -- called by: twopc.drivers.merge, msrepl.merge_neighbour
 -- tables:    itself
 -- holes:     owner
 --
--- sentgen is the last generation of ours that the neighbour has, recgen its last that we have; each with the GUID
--- by which a database that was restored is recognised. coming_gen is the neighbour's generation of which we have
--- at least a part. former are numbers that the neighbour had before it was restored. login is the role in whose name an agent
--- works here for that neighbour. known_from is where a comparison with the neighbour begins that was begun anew: what
--- its generations up to there have changed was here before. cleaned_to is the generation up to which a Publisher has forgotten what it knew.
--- status 0: the Publisher of a database that is being initialised from files; 3: that is being initialised anew, so that its tables
--- were there before. status 2: a subscription that was dropped, because it has had no session for twice the retention. A row with via is
--- no neighbour, but a server subscription below that republisher; with its priority its changes come from there. partition_id is that of a Subscriber, where the
--- publication is filtered. ranges_known: this node, which allots identity ranges, knows all that a Subscriber holds; not so after
--- it was restored.
+-- sentgen is the last generation of this node that the neighbour has, recgen the neighbour's last one that this node
+-- has; each with the GUID by which a database that was restored is recognised. coming_gen is the neighbour's generation
+-- of which at least a part has arrived. former are numbers that the neighbour had before it was restored. login is the
+-- role in whose name an agent works here for that neighbour. known_from is where a comparison with the neighbour that
+-- was begun anew starts: changes of its generations up to there were here before. cleaned_to is the generation up to
+-- which a Publisher has removed metadata. status 0: the Publisher of a database that is being initialised from files;
+-- 3: of one that is being reinitialised, whose tables existed before. status 2: a subscription that was dropped,
+-- because it has had no session for twice the retention. A row with via is not a neighbour, but a server subscription
+-- below that republisher, from which its changes come with its priority. partition_id is that of a Subscriber, if the
+-- publication is filtered. ranges_known: this node, which allots identity ranges, knows all that a Subscriber holds;
+-- false after it was restored.
 create table if not exists msrepl.sysmergesubscriptions (
     subscriber_server text primary key,
     replnickname int8 not null unique,

@@ -1,9 +1,11 @@
--- msrepl.sysmergesubsetfilters: join filters: an article's rows go where the rows of another go that they belong to.
+-- msrepl.sysmergesubsetfilters: join filters: rows of an article belong to the partitions of the rows to
+-- which they refer.
 -- called by: twopc.publisher.merge.filters
 -- tables:    itself; msrepl.sysmergearticles
 -- holes:     owner
 --
--- art_nickname is the child's, join_nickname the parent's. join_unique_key: the condition is a foreign key of the child's.
+-- art_nickname is the child's, join_nickname the parent's. join_unique_key: the condition is a foreign key
+-- of the child.
 create table if not exists msrepl.sysmergesubsetfilters (
     artid uuid not null references msrepl.sysmergearticles on delete cascade,
     art_nickname integer not null,

@@ -1,11 +1,11 @@
--- msrepl.table_structure: what procedures and triggers of a table were generated from, as a digest.
+-- msrepl.table_structure: a digest of what the procedures and triggers of a table were generated from.
 -- called by: publish/subscribe, and the event triggers that find stale objects (ddl_guard)
 -- tables:    catalogs
 -- holes:     owner, pinned
 --
--- Names stand in it as they stand in generated text: a rename makes that stale. What we change ourselves is
--- left out: our triggers, and whether keys are deferrable. NULL for a table that is not there any more.
--- The guard runs in anybody's session: constants and names are printed alike in all of them.
+-- It includes names as they are in generated text: a rename makes that text stale. What our own code changes
+-- is left out: our triggers, and whether keys are deferrable. NULL for a table that no longer exists. The
+-- guard runs in sessions of any role, so constants and names are printed in the same way in all of them.
 create or replace function msrepl.table_structure(relid oid) returns text
 language sql stable
 set search_path = pg_catalog, pg_temp

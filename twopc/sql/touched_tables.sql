@@ -1,10 +1,10 @@
--- msrepl.touched_tables: which tables the DDL in hand may have changed; NULL means any.
+-- msrepl.touched_tables: the tables that the current DDL may have changed; NULL means any.
 -- called by: ddl_guard, within an event trigger
 -- tables:    catalogs
 -- holes:     owner
 --
--- A digest of every table after every command would make a database of many articles slow to alter. Routines and
--- types of ours are part of no table.
+-- A digest of every table after every command would make DDL slow in a database with many articles. Routines and
+-- types of ours belong to no table.
 create or replace function msrepl.touched_tables(event text) returns oid[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -15,7 +15,7 @@ declare
     in_tables boolean;
 begin
     if event = 'table_rewrite' then
-        -- its neighbours keep their rows; those of a partition are its parents', too
+        -- related tables keep their rows; rows of a partition also belong to its parents
         return array(
             select pg_event_trigger_table_rewrite_oid()
           union
@@ -27,7 +27,7 @@ begin
         ) then
             return null;
         end if;
-        -- by the catalogs, since to_regclass asks for rights on the schema
+        -- from the catalogs, since to_regclass requires privileges on the schema
         select array_agg(c.oid) into tables
         from pg_event_trigger_dropped_objects() as d
         join pg_namespace as n on n.nspname = d.address_names[1]
@@ -58,7 +58,7 @@ begin
         left join pg_trigger t on d.classid = 'pg_trigger'::regclass and t.oid = d.objid
         left join pg_rewrite r on d.classid = 'pg_rewrite'::regclass and r.oid = d.objid;
     end if;
-    -- neighbours stand by name in each other's constraints and partitions
+    -- related tables appear by name in each other's constraints and partitions
     return array(
         select unnest(tables)
       union

@@ -1,4 +1,4 @@
--- mssync_<what>_row_<table>: the rows of one article on their way from a Subscriber.
+-- mssync_<what>_row_<table>: the type of one article's rows as a Subscriber sends them.
 -- called by: parameters of the sync procedures
 -- tables:    none
 -- holes:     type, attributes, owner, comment
@@ -7,14 +7,13 @@ alter type "msrepl"."row_image_7" owner to "msrepl_owner_0123456789ab";
 revoke all on type "msrepl"."row_image_7" from public;
 comment on type "msrepl"."row_image_7" is 'Rows of sales.line as the log holds them';
 
--- msrepl.row_filter_<article>: whether images of rows, as the log holds them, fulfil an article's row filter.
+-- msrepl.row_filter_<article>: tells which row images, as they are in the log, satisfy an article's row filter.
 -- called by: filter_rows
 -- tables:    none
 -- holes:     function, type, sent, image, place, rows, alias, condition, owner, caller, comment
 --
--- An image has the columns that the log holds; generated ones are worked out again. The table goes by its own
--- name, so that the filter means here what it means there; no column of it is called like one of those in
--- sent.
+-- An image has the columns that are in the log; generated columns are computed again. The table has its own
+-- name here, so that the filter means the same as there; no column of it has the name of a column of `sent`.
 create or replace function "msrepl"."row_filter_7"(text[]) returns boolean[]
 language sql security definer
 set search_path = pg_catalog, pg_temp
@@ -25,7 +24,7 @@ as $msrepl$
     from (
         select u.image::"msrepl"."row_image_7", u.place
         from unnest($1) with ordinality as u(image, place)
-        offset 0 -- each image is read once
+        offset 0 -- so that each image is parsed only once
     ) as "sent"("image", "place_")
     cross join lateral unnest(array[(select row(made.*)::"sales"."line" from (select "line"."order", "line"."place", "line"."code", "line"."data", "line"."msrepl_tran_version" from (select ("sent"."image")."order" as "order", ("sent"."image")."place" as "place", ("sent"."image")."code" as "code", ("sent"."image")."data" as "data", ("sent"."image")."msrepl_tran_version" as "msrepl_tran_version") as "line") as made)]) as "line"
 $msrepl$;

@@ -8,25 +8,25 @@ create index "msmerge_metadata_7_xid" on "msrepl"."msmerge_metadata_7" (xid);
 alter table "msrepl"."msmerge_metadata_7" owner to "msrepl_owner_0123456789ab";
 revoke all on "msrepl"."msmerge_metadata_7" from public;
 
--- msrepl.msmerge_floor_<nickname>: the highest version of a row of one article of which is forgotten what was known.
+-- msrepl.msmerge_floor_<nickname>: the highest version of those rows of one article whose metadata was removed.
 -- called by: the triggers of the article; msrepl.merge_clean_up
 -- tables:    itself
 -- holes:     sequence, owner
 --
--- A row of which nothing is known goes on above it. A sequence, because its value is read as it is now, whatever the
--- snapshot of the application: one that began before a clean-up must not give a version again.
+-- Versions of a row without metadata continue above it. It is a sequence because the present value is read, whatever
+-- the snapshot of the application: a transaction that began before a clean-up must not assign a version again.
 create sequence "msrepl"."msmerge_floor_7" as integer minvalue 0 start 0;
 alter sequence "msrepl"."msmerge_floor_7" owner to "msrepl_owner_0123456789ab";
 revoke all on "msrepl"."msmerge_floor_7" from public;
 
--- msmerge_ins_<artid>: records the rows that an INSERT has brought.
+-- msmerge_ins_<artid>: records the rows that an INSERT has added.
 -- called by: AFTER INSERT trigger of the article's table
 -- tables:    transition table inserted; the article's part of msrepl.msmerge_metadata, msrepl.msmerge_floor_<nickname>
 -- holes:     function, metadata, tablenick, floor, rowguid, first, again, owner, comment
 --
--- At the first level of a session in the replica role it is an agent that writes: it brings the metadata too. What
--- a trigger of the user's does there is at a deeper level, and is a change like others. A row that was deleted
--- before goes on above the version of its deletion.
+-- At the first level of a session in the replica role, the writer is an agent, which writes the metadata too. What a
+-- user's trigger does there is at a deeper level, and is a change like others. The versions of a row that was deleted
+-- before continue above that of its deletion.
 create or replace function "msrepl"."msmerge_ins_00112233445566778899aabbccddeeff"() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -51,15 +51,15 @@ alter function "msrepl"."msmerge_ins_00112233445566778899aabbccddeeff"() owner t
 revoke all on function "msrepl"."msmerge_ins_00112233445566778899aabbccddeeff"() from public;
 comment on function "msrepl"."msmerge_ins_00112233445566778899aabbccddeeff"() is  E'Records inserts into the "odd" one.t%s{}\\'' for merge replication';
 
--- msmerge_upd_<artid>: records the rows that an UPDATE has changed, and which columns of them.
+-- msmerge_upd_<artid>: records the rows that an UPDATE has changed, and which of their columns.
 -- called by: AFTER UPDATE trigger of the article's table
 -- tables:    transition tables deleted and inserted; the article's part of msrepl.msmerge_metadata, msrepl.msmerge_floor_<nickname>; pg_constraint
 -- holes:     function, metadata, tablenick, floor, rowguid, changed, changed_ever, versions, owner, comment
 --
--- Without nested loops: a plan of the join is kept, and one made for few rows would be quadratic for many. Two
--- foreign keys that both hand an update on change a row twice in one statement: it is recorded once. Others do not
--- pay for that. Values are compared as they are stored: equality says that 1.0 is 1.00, and a cast to text, where a
--- type has no equality, is code of whoever made the type.
+-- Nested loops are off: the plan of the join is kept, and one made for few rows would be quadratic for many. If two
+-- foreign keys both propagate an update, a row changes twice in one statement, and is recorded once. Other tables do
+-- not pay for that. Values are compared as they are stored: under equality 1.0 is 1.00, and a cast to text, for types
+-- without equality, is code of the type's author.
 create or replace function "msrepl"."msmerge_upd_00112233445566778899aabbccddeeff"() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_nestloop = off
@@ -119,7 +119,7 @@ alter function "msrepl"."msmerge_upd_00112233445566778899aabbccddeeff"() owner t
 revoke all on function "msrepl"."msmerge_upd_00112233445566778899aabbccddeeff"() from public;
 comment on function "msrepl"."msmerge_upd_00112233445566778899aabbccddeeff"() is  E'Records updates of the "odd" one.t%s{}\\'' for merge replication';
 
--- msmerge_del_<artid>: records the rows that a DELETE has taken away.
+-- msmerge_del_<artid>: records the rows that a DELETE has removed.
 -- called by: AFTER DELETE trigger of the article's table
 -- tables:    transition table deleted; the article's part of msrepl.msmerge_metadata, msrepl.msmerge_floor_<nickname>
 -- holes:     function, metadata, tablenick, floor, rowguid, owner, comment
@@ -146,44 +146,44 @@ alter function "msrepl"."msmerge_del_00112233445566778899aabbccddeeff"() owner t
 revoke all on function "msrepl"."msmerge_del_00112233445566778899aabbccddeeff"() from public;
 comment on function "msrepl"."msmerge_del_00112233445566778899aabbccddeeff"() is  E'Records deletes from the "odd" one.t%s{}\\'' for merge replication';
 
--- msmerge_<operation>_<artid>: has the changes of an article recorded, by applications and by users' triggers.
+-- msmerge_<operation>_<artid>: records the changes of an article that applications and users' triggers make.
 -- called by: every INSERT, UPDATE or DELETE of the table
 -- tables:    the article's table
 -- holes:     trigger, event, table, referencing, function
 --
--- ALWAYS, for the triggers that fire when an agent writes; the function itself lets an agent's own rows pass.
+-- ENABLE ALWAYS, for users' triggers that fire when an agent writes; the function itself ignores an agent's own rows.
 create trigger "msmerge_ins_00112233445566778899aabbccddeeff"
     after insert on "the ""odd"" one"."t%s{}\'"
     referencing new table as inserted
     for each statement execute function "msrepl"."msmerge_ins_00112233445566778899aabbccddeeff"();
 alter table "the ""odd"" one"."t%s{}\'" enable always trigger "msmerge_ins_00112233445566778899aabbccddeeff";
 
--- msmerge_<operation>_<artid>: has the changes of an article recorded, by applications and by users' triggers.
+-- msmerge_<operation>_<artid>: records the changes of an article that applications and users' triggers make.
 -- called by: every INSERT, UPDATE or DELETE of the table
 -- tables:    the article's table
 -- holes:     trigger, event, table, referencing, function
 --
--- ALWAYS, for the triggers that fire when an agent writes; the function itself lets an agent's own rows pass.
+-- ENABLE ALWAYS, for users' triggers that fire when an agent writes; the function itself ignores an agent's own rows.
 create trigger "msmerge_upd_00112233445566778899aabbccddeeff"
     after update on "the ""odd"" one"."t%s{}\'"
     referencing old table as deleted new table as inserted
     for each statement execute function "msrepl"."msmerge_upd_00112233445566778899aabbccddeeff"();
 alter table "the ""odd"" one"."t%s{}\'" enable always trigger "msmerge_upd_00112233445566778899aabbccddeeff";
 
--- msmerge_<operation>_<artid>: has the changes of an article recorded, by applications and by users' triggers.
+-- msmerge_<operation>_<artid>: records the changes of an article that applications and users' triggers make.
 -- called by: every INSERT, UPDATE or DELETE of the table
 -- tables:    the article's table
 -- holes:     trigger, event, table, referencing, function
 --
--- ALWAYS, for the triggers that fire when an agent writes; the function itself lets an agent's own rows pass.
+-- ENABLE ALWAYS, for users' triggers that fire when an agent writes; the function itself ignores an agent's own rows.
 create trigger "msmerge_del_00112233445566778899aabbccddeeff"
     after delete on "the ""odd"" one"."t%s{}\'"
     referencing old table as deleted
     for each statement execute function "msrepl"."msmerge_del_00112233445566778899aabbccddeeff"();
 alter table "the ""odd"" one"."t%s{}\'" enable always trigger "msmerge_del_00112233445566778899aabbccddeeff";
 
--- msmerge_guid_<artid>: refuses an update of the column by which rows are known.
--- called by: every UPDATE of the table that changes the column, a user's BEFORE trigger's too
+-- msmerge_guid_<artid>: refuses an update of the column that identifies rows.
+-- called by: every UPDATE of the table that changes the column, including one by a user's BEFORE trigger
 -- tables:    the article's table
 -- holes:     trigger, table, rowguid, name
 create trigger "msmerge_guid_00112233445566778899aabbccddeeff"
@@ -200,13 +200,14 @@ create or replace trigger "trg_mssync_truncate_the ""odd"" one__t%s{}\'"
     before truncate on "the ""odd"" one"."t%s{}\'"
     for each statement execute function msrepl.refuse_truncate();
 
--- The role that writes one published or subscribed table: in whose name its owner's expressions and triggers run.
+-- The role that writes one published or subscribed table. Expressions and triggers of the table's owner run
+-- in its name.
 -- called by: twopc.publisher.article_setup, twopc.subscriber.subscription, twopc.subscriber.propagation
 -- tables:    none
 -- holes:     role, role_text, schema, table_schema, table, privileges, comment
 --
--- It owns the functions that write this table for us, and may do nothing else: who owns a table of ours may put
--- code of his own into its constraints, indexes, domains, defaults and triggers.
+-- It owns the functions that write this table for us, and has no other rights: the owner of a table can put code
+-- into its constraints, indexes, domains, defaults and triggers.
 do $msrepl$
 begin
     if not exists (select from pg_roles where rolname = 'msrepl_table_c268110370c2_b4c33d6dfab3') then
@@ -218,7 +219,7 @@ $msrepl$;
 grant usage on schema "msrepl", "the ""odd"" one" to "msrepl_table_c268110370c2_b4c33d6dfab3";
 grant select, insert, update, delete on "the ""odd"" one"."t%s{}\'" to "msrepl_table_c268110370c2_b4c33d6dfab3";
 
--- msrepl.msmerge_row_<artid>: a row of an article on its way, without the column by which it is known.
+-- msrepl.msmerge_row_<artid>: the type in which a row of an article is sent, without the column that identifies it.
 -- called by: msmerge_write_<artid>, msmerge_log_<artid>
 -- tables:    none
 -- holes:     type, attributes, owner
@@ -245,12 +246,12 @@ set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 begin
--- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
--- called by: rendered into functions of a table's role, first
+-- fragment: raises an error if a function that runs code of a table's owner does not run as its own owner.
+-- called by: rendered at the beginning of functions of a table's role
 -- tables:    none
 -- holes:     role_text
 --
--- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+-- That code also runs as the function's owner, and can remove SECURITY DEFINER or search_path from the function.
     if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_b4c33d6dfab3' then
         raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_b4c33d6dfab3', current_user
             using errcode = 'insufficient_privilege',
@@ -267,7 +268,7 @@ revoke all on function "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(
 grant execute on function "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(uuid[]) to "msrepl_owner_0123456789ab";
 comment on function "msrepl"."msmerge_read_00112233445566778899aabbccddeeff"(uuid[]) is  E'Reads rows of the "odd" one.t%s{}\\'' for merge replication';
 
--- msmerge_lock_<artid>: locks rows of an article, in one order; those that are there.
+-- msmerge_lock_<artid>: locks rows of an article in a fixed order, and returns those that exist.
 -- called by: msmerge_take_<artid>
 -- tables:    the article's table
 -- holes:     function, runs_as, table, rowguid, owner, caller, comment
@@ -277,12 +278,12 @@ set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 begin
--- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
--- called by: rendered into functions of a table's role, first
+-- fragment: raises an error if a function that runs code of a table's owner does not run as its own owner.
+-- called by: rendered at the beginning of functions of a table's role
 -- tables:    none
 -- holes:     role_text
 --
--- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+-- That code also runs as the function's owner, and can remove SECURITY DEFINER or search_path from the function.
     if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_b4c33d6dfab3' then
         raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_b4c33d6dfab3', current_user
             using errcode = 'insufficient_privilege',
@@ -306,11 +307,11 @@ comment on function "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"(uui
 -- holes:     function, runs_as, table, table_text, table_name, rowguid, row_type, attributes, assignments, values,
 --            columns, column_count, identity_differs, owner, caller, comment
 --
--- takens says which columns of an update are taken, NULL: all. Rows are found one by one by their index: any other
--- join reads the whole table for each slice. Rows that exchange values of a unique key clash one after the other: they
--- are deleted, and inserted again, in one statement, so that foreign keys see them as updated; likewise rows with
--- another value of a GENERATED ALWAYS identity, which no UPDATE can set. A table with columns
--- that do not travel would lose them: there such rows fail.
+-- takens says which columns of an update are set, NULL: all. Rows are found one by one by their index: any other join
+-- reads the whole table for each slice. Rows that exchange values of a unique key would violate it one after the
+-- other: they are deleted, and inserted again, in one statement, so that foreign keys see them as updated; likewise
+-- rows with another value of a GENERATED ALWAYS identity, which no UPDATE can set. A table with columns that are not
+-- replicated would lose their values: there such rows fail.
 create or replace function "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(
     gone uuid[], guids uuid[], rows text[], takens text[], new_guids uuid[], new_rows text[]
 ) returns void
@@ -324,12 +325,12 @@ declare
     is_whole boolean;
     is_replaced boolean;
 begin
--- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
--- called by: rendered into functions of a table's role, first
+-- fragment: raises an error if a function that runs code of a table's owner does not run as its own owner.
+-- called by: rendered at the beginning of functions of a table's role
 -- tables:    none
 -- holes:     role_text
 --
--- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+-- That code also runs as the function's owner, and can remove SECURITY DEFINER or search_path from the function.
     if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_b4c33d6dfab3' then
         raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_b4c33d6dfab3', current_user
             using errcode = 'insufficient_privilege',
@@ -411,12 +412,12 @@ set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 begin
--- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
--- called by: rendered into functions of a table's role, first
+-- fragment: raises an error if a function that runs code of a table's owner does not run as its own owner.
+-- called by: rendered at the beginning of functions of a table's role
 -- tables:    none
 -- holes:     role_text
 --
--- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+-- That code also runs as the function's owner, and can remove SECURITY DEFINER or search_path from the function.
     if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_b4c33d6dfab3' then
         raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_b4c33d6dfab3', current_user
             using errcode = 'insufficient_privilege',
@@ -438,9 +439,9 @@ comment on function "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(uuid
 -- tables:    the article's part of msrepl.msmerge_metadata, msrepl.msmerge_genhistory; the article's table
 -- holes:     function, metadata, read, lineage, changed_since, rows_max, bytes_max, path_is_kept, owner, comment
 --
--- A row of the result is a slice, in arrays, which the neighbour takes as they are: all of it are deletions, or none is.
--- What came from the neighbour is not sent back to it. Whether a row is gone is seen in the table: a trigger that
--- deletes the row for which it fires, or puts it back, is recorded before the statement that has fired it.
+-- A row of the result is a slice, in arrays, which the neighbour takes as they are: all its rows are deletions, or none
+-- is. What came from the neighbour is not sent back to it. Whether a row is deleted is determined from the table: a
+-- trigger that deletes the row for which it fires, or restores it, is recorded before the statement that fired it.
 create or replace function "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(after int8, upto int8) returns table (
     gone boolean, leaves boolean, guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[]
 )
@@ -490,12 +491,12 @@ begin
         ) as p
         group by p.gone, p.size / 8388608
         order by p.gone, p.size / 8388608;
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered behind calls of functions of a table's role
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered after calls of functions of a table's role
 -- tables:    none
 -- holes:     table_name
 --
--- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+-- SET outlasts the call, whatever the function itself sets, and its callers have other rights.
     if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
         raise exception 'an expression or a trigger of table % has set search_path',  E'the "odd" one.t%s{}\\'''
             using errcode = 'insufficient_privilege',
@@ -509,12 +510,12 @@ alter function "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(int
 revoke all on function "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(int8, int8) from public;
 comment on function "msrepl"."msmerge_enumerate_00112233445566778899aabbccddeeff"(int8, int8) is  E'Reads what generations have changed of the "odd" one.t%s{}\\'' for merge replication';
 
--- msmerge_hold_<artid>: locks what is held of rows that a neighbour has sent, and says what it is.
+-- msmerge_hold_<artid>: locks and returns what is held here of rows that a neighbour has sent.
 -- called by: merge agents that ask a resolver or a handler about rows, before merge_apply in the same transaction
 -- tables:    the article's table and its part of msrepl.msmerge_metadata; msrepl.sysmergesubscriptions, msrepl.msmerge_genhistory
 -- holes:     function, metadata, floor, lock, read, path_is_kept, owner, comment
 --
--- Rows are locked before their metadata, as applications do.
+-- Rows are locked before their metadata, as by applications.
 create or replace function "msrepl"."msmerge_hold_00112233445566778899aabbccddeeff"(guids uuid[], writers int8[])
 returns table (
     rowguid uuid, "row" text, gone boolean, lineage int8[], colv int8[], held_by text, held_priority real,
@@ -532,12 +533,12 @@ declare
         select g.snap from msrepl.msmerge_genhistory as g where g.generation = peer.sentgen and peer.is_publisher);
 begin
     perform from "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"($1);
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered behind calls of functions of a table's role
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered after calls of functions of a table's role
 -- tables:    none
 -- holes:     table_name
 --
--- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+-- SET outlasts the call, whatever the function itself sets, and its callers have other rights.
     if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
         raise exception 'an expression or a trigger of table % has set search_path',  E'the "odd" one.t%s{}\\'''
             using errcode = 'insufficient_privilege',
@@ -558,12 +559,12 @@ begin
     left join msrepl.sysmergesubscriptions as w on m.writer = any (w.former || w.replnickname)
     join msrepl.sysmergesubscriptions as s on s.is_self
     order by i.place;
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered behind calls of functions of a table's role
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered after calls of functions of a table's role
 -- tables:    none
 -- holes:     table_name
 --
--- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+-- SET outlasts the call, whatever the function itself sets, and its callers have other rights.
     if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
         raise exception 'an expression or a trigger of table % has set search_path',  E'the "odd" one.t%s{}\\'''
             using errcode = 'insufficient_privilege',
@@ -576,13 +577,14 @@ alter function "msrepl"."msmerge_hold_00112233445566778899aabbccddeeff"(uuid[], 
 revoke all on function "msrepl"."msmerge_hold_00112233445566778899aabbccddeeff"(uuid[], int8[]) from public;
 comment on function "msrepl"."msmerge_hold_00112233445566778899aabbccddeeff"(uuid[], int8[]) is  E'Locks and reads what is held of rows of the "odd" one.t%s{}\\'' for merge replication';
 
--- msmerge_amend_<artid>: puts values on rows, as a change of this node: what a resolver or a handler has made of them.
+-- msmerge_amend_<artid>: sets values in rows as a change of this node: those that a resolver or a handler
+-- has decided on.
 -- called by: merge agents, after merge_apply in the same transaction
 -- tables:    the article's part of msrepl.msmerge_metadata
 -- holes:     function, metadata, write, column_tracking, count, path_is_kept, owner, comment
 --
--- takens says which columns of each row are taken. A trigger of ours lets an agent's own rows pass, so their
--- metadata is written here as it would be for an application's update.
+-- takens says which columns of each row are set. Our trigger ignores an agent's own changes, so their metadata is
+-- written here as it would be for an application's UPDATE.
 create or replace function "msrepl"."msmerge_amend_00112233445566778899aabbccddeeff"(guids uuid[], rows text[], takens text[]) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -591,12 +593,12 @@ as $msrepl$
 begin
     perform msrepl.merge_neighbour();
     perform "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"('{}', $1, $2, $3, '{}', '{}');
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered behind calls of functions of a table's role
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered after calls of functions of a table's role
 -- tables:    none
 -- holes:     table_name
 --
--- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+-- SET outlasts the call, whatever the function itself sets, and its callers have other rights.
     if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
         raise exception 'an expression or a trigger of table % has set search_path',  E'the "odd" one.t%s{}\\'''
             using errcode = 'insufficient_privilege',
@@ -616,19 +618,19 @@ alter function "msrepl"."msmerge_amend_00112233445566778899aabbccddeeff"(uuid[],
 revoke all on function "msrepl"."msmerge_amend_00112233445566778899aabbccddeeff"(uuid[], text[], text[]) from public;
 comment on function "msrepl"."msmerge_amend_00112233445566778899aabbccddeeff"(uuid[], text[], text[]) is  E'Puts values on rows of the "odd" one.t%s{}\\'' for merge replication';
 
--- msmerge_take_<artid>: decides about rows that a neighbour has sent, writes them, and records their metadata.
+-- msmerge_take_<artid>: decides on rows that a neighbour has sent, writes them, and records their metadata.
 -- called by: msrepl.merge_apply
 -- tables:    the article's table and its part of msrepl.msmerge_metadata; msrepl.msmerge_conflicts_info
 -- holes:     function, metadata, tablenick, floor, lock, read, write, log, column_tracking, overwrites, first_is_known,
 --            second_is_known, priority, taken, keeps_losers, foreign_rows, path_is_kept, owner, comment
 --
--- Rows are locked before their metadata, as applications do; the lock of a row that is there serves for both. If each
--- of them stands on all that is held here, as nearly always, they take its place as they came; else that is undone, and
--- it is decided for each. Lineages of up to three replicas are looked at where they stand: a call for each row costs more
--- than all else. Metadata is written before the rows, so that what a user's trigger then changes is recorded on top of it. What
--- was made here, by a merge or a conflict, has no source: the neighbour needs it, too. A row that the neighbour cannot
--- know yet is left, and goes up by itself. A Subscriber's changes are its own, whoever it names as their writer, but for
--- server subscriptions below it.
+-- Rows are locked before their metadata, as by applications; the lock of an existing row serves for both. If each
+-- incoming row includes all that is held here of it, as nearly always, the rows replace those held; otherwise that is
+-- undone, and each row is decided on. Lineages of up to three replicas are compared in the statement itself: a call for
+-- each row would cost more than everything else. Metadata is written before the rows, so that what a user's trigger
+-- then changes is recorded on top of it. What was made here, by a merge or a conflict, has no source: the neighbour
+-- needs it, too. A row that the neighbour cannot know yet is deferred, and is uploaded by itself. A Subscriber's
+-- changes count as its own, whichever writer it names, except for server subscriptions below it.
 create or replace function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(
     guids uuid[], gones boolean[], lineages text[], colvs text[], writers int8[], rows text[], choices text[],
     out applied integer, out skipped integer, out conflicts integer, out deferred uuid[]
@@ -657,12 +659,12 @@ begin
                          from unnest(writers) with ordinality as w(v, place) order by w.place);
     end if;
     present := array(select l.rowguid from "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"($1) as l);
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered behind calls of functions of a table's role
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered after calls of functions of a table's role
 -- tables:    none
 -- holes:     table_name
 --
--- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+-- SET outlasts the call, whatever the function itself sets, and its callers have other rights.
     if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
         raise exception 'an expression or a trigger of table % has set search_path',  E'the "odd" one.t%s{}\\'''
             using errcode = 'insufficient_privilege',
@@ -733,12 +735,12 @@ begin
                 me, true, not peer.is_publisher, i."row" is not distinct from h."row",
                 i.choice, h.rowguid is not null, pg_visible_in_snapshot(m.xid, confirmed), lowest) as d
             order by i.rowguid);
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered behind calls of functions of a table's role
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered after calls of functions of a table's role
 -- tables:    none
 -- holes:     table_name
 --
--- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+-- SET outlasts the call, whatever the function itself sets, and its callers have other rights.
     if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
         raise exception 'an expression or a trigger of table % has set search_path',  E'the "odd" one.t%s{}\\'''
             using errcode = 'insufficient_privilege',
@@ -749,12 +751,12 @@ begin
         perform "msrepl"."msmerge_log_00112233445566778899aabbccddeeff"(j.conflict_id, j.rowguid, case j.verdict when 'keep' then j."row" else j.held_row end)
         from unnest(judgements) as j
         where true and j.conflict is not null and case j.verdict when 'keep' then j."row" else j.held_row end is not null;
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered behind calls of functions of a table's role
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered after calls of functions of a table's role
 -- tables:    none
 -- holes:     table_name
 --
--- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+-- SET outlasts the call, whatever the function itself sets, and its callers have other rights.
     if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
         raise exception 'an expression or a trigger of table % has set search_path',  E'the "odd" one.t%s{}\\'''
             using errcode = 'insufficient_privilege',
@@ -784,7 +786,7 @@ begin
         set xid = excluded.xid, gone = excluded.gone, own = excluded.own, top = excluded.top, lineage = excluded.lineage,
             colv = excluded.colv, source = excluded.source, writer = excluded.writer;
     end if;
-    if verdicts is null and present = $1 and true <> all ($2) then  -- updates, as nearly always: nothing to sort out
+    if verdicts is null and present = $1 and true <> all ($2) then  -- updates, as nearly always: nothing to separate
         perform "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"('{}', $1, $6, null, '{}', '{}');
     else
         perform "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(
@@ -801,12 +803,12 @@ begin
             where i.verdict is distinct from 'keep'
         ) as w;
     end if;
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered behind calls of functions of a table's role
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered after calls of functions of a table's role
 -- tables:    none
 -- holes:     table_name
 --
--- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+-- SET outlasts the call, whatever the function itself sets, and its callers have other rights.
     if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
         raise exception 'an expression or a trigger of table % has set search_path',  E'the "odd" one.t%s{}\\'''
             using errcode = 'insufficient_privilege',
@@ -824,8 +826,9 @@ comment on function "msrepl"."msmerge_take_00112233445566778899aabbccddeeff"(uui
 -- tables:    the article's table and its part of msrepl.msmerge_metadata
 -- holes:     function, metadata, floor, floor_text, lock, write, stays, path_is_kept, owner, comment
 --
--- It is no deletion, and nobody hears of one. A row with a change that the Publisher does not know is left: it goes up
--- first, and the Publisher then has it leave again. Should the row come back, its versions go on above those forgotten.
+-- This is no deletion, and is not sent to other nodes as one. A row with a change that the Publisher does not know is
+-- kept: the change is uploaded first, and the Publisher then makes the row leave again. If the row comes back, its
+-- versions continue above those removed.
 create or replace function "msrepl"."msmerge_leave_00112233445566778899aabbccddeeff"(guids uuid[], out applied integer, out deferred uuid[])
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -843,12 +846,12 @@ begin
             using errcode = 'insufficient_privilege';
     end if;
     present := array(select l.rowguid from "msrepl"."msmerge_lock_00112233445566778899aabbccddeeff"($1) as l);
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered behind calls of functions of a table's role
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered after calls of functions of a table's role
 -- tables:    none
 -- holes:     table_name
 --
--- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+-- SET outlasts the call, whatever the function itself sets, and its callers have other rights.
     if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
         raise exception 'an expression or a trigger of table % has set search_path',  E'the "odd" one.t%s{}\\'''
             using errcode = 'insufficient_privilege',
@@ -866,12 +869,12 @@ begin
     where h.top > f.last_value;
     delete from "msrepl"."msmerge_metadata_7" as m where m.rowguid = any ($1) and m.rowguid <> all (unsent);
     perform "msrepl"."msmerge_write_00112233445566778899aabbccddeeff"(present, '{}', '{}', '{}', '{}', '{}');
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered behind calls of functions of a table's role
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered after calls of functions of a table's role
 -- tables:    none
 -- holes:     table_name
 --
--- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+-- SET outlasts the call, whatever the function itself sets, and its callers have other rights.
     if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
         raise exception 'an expression or a trigger of table % has set search_path',  E'the "odd" one.t%s{}\\'''
             using errcode = 'insufficient_privilege',

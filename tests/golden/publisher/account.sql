@@ -1,15 +1,15 @@
--- mssync_shape_<table>: the one shape of rows that the sync procedures of an article take.
+-- mssync_shape_<table>: the only shape of rows that the sync procedures of an article accept.
 -- called by: first parameter of the sync procedures
 -- tables:    none
 -- holes:     type, shape, owner, comment
 --
--- A type, because the server reads arguments from left to right: rows of another shape are not even read.
+-- It is a type because the server reads arguments from left to right: rows of another shape are not even parsed.
 create type "msrepl"."mssync_shape_account" as enum ('161f6ea4e2fe');
 alter type "msrepl"."mssync_shape_account" owner to "msrepl_owner_0123456789ab";
 revoke all on type "msrepl"."mssync_shape_account" from public;
 comment on type "msrepl"."mssync_shape_account" is 'Shape of the rows of account that a call brings';
 
--- mssync_<what>_row_<table>: the rows of one article on their way from a Subscriber.
+-- mssync_<what>_row_<table>: the type of one article's rows as a Subscriber sends them.
 -- called by: parameters of the sync procedures
 -- tables:    none
 -- holes:     type, attributes, owner, comment
@@ -18,7 +18,7 @@ alter type "msrepl"."mssync_ins_row_account" owner to "msrepl_owner_0123456789ab
 revoke all on type "msrepl"."mssync_ins_row_account" from public;
 comment on type "msrepl"."mssync_ins_row_account" is 'Rows of account on their way from a Subscriber';
 
--- mssync_<what>_row_<table>: the rows of one article on their way from a Subscriber.
+-- mssync_<what>_row_<table>: the type of one article's rows as a Subscriber sends them.
 -- called by: parameters of the sync procedures
 -- tables:    none
 -- holes:     type, attributes, owner, comment
@@ -27,7 +27,7 @@ alter type "msrepl"."mssync_old_row_account" owner to "msrepl_owner_0123456789ab
 revoke all on type "msrepl"."mssync_old_row_account" from public;
 comment on type "msrepl"."mssync_old_row_account" is 'Rows of account on their way from a Subscriber';
 
--- mssync_<what>_row_<table>: the rows of one article on their way from a Subscriber.
+-- mssync_<what>_row_<table>: the type of one article's rows as a Subscriber sends them.
 -- called by: parameters of the sync procedures
 -- tables:    none
 -- holes:     type, attributes, owner, comment
@@ -42,8 +42,8 @@ comment on type "msrepl"."mssync_del_row_account" is 'Rows of account on their w
 -- holes:     function, signature, rows, runs_as, before, opened, closed, table, columns, new_values,
 --            new_names, clashes, article, only_key, denied, tables, after, owner, caller, comment
 --
--- A plain INSERT, which waits for a row in doubt and takes deferrable constraints too (ON CONFLICT takes
--- none). What it clashed with is looked up only after it failed. Parameters have no names: PL/pgSQL may be set to
+-- A plain INSERT, which waits for a row in doubt and, unlike ON CONFLICT, supports deferrable constraints. The
+-- rows with which it clashed are looked up only after it failed. Parameters have no names: PL/pgSQL can be set to
 -- refuse variables that shadow them.
 create or replace function "msrepl"."mssync_change_ins_account"(text) returns void
 language plpgsql security definer
@@ -60,12 +60,12 @@ declare
     detail text;
     bad record;
 begin
--- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
--- called by: rendered into functions of a table's role, first
+-- fragment: raises an error if a function that runs code of a table's owner does not run as its own owner.
+-- called by: rendered at the beginning of functions of a table's role
 -- tables:    none
 -- holes:     role_text
 --
--- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+-- That code also runs as the function's owner, and can remove SECURITY DEFINER or search_path from the function.
     if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_9152ee2bae7f' then
         raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_9152ee2bae7f', current_user
             using errcode = 'insufficient_privilege',
@@ -127,12 +127,13 @@ revoke all on function "msrepl"."mssync_change_ins_account"(text) from public;
 grant execute on function "msrepl"."mssync_change_ins_account"(text) to "msrepl_owner_0123456789ab";
 comment on function "msrepl"."mssync_change_ins_account"(text) is 'Applies the INSERT of a Subscriber to account';
 
--- sp_mssync_<operation>_<table>: notes whose transaction it is, and has a Subscriber's rows applied.
+-- sp_mssync_<operation>_<table>: writes the branch marker, and has a Subscriber's rows applied.
 -- called by: a trigger of a Subscriber, over its link
--- tables:    msrepl.branch_marker; the published table is mssync_change_<operation>_<table>'s
+-- tables:    msrepl.branch_marker; the published table, by mssync_change_<operation>_<table>
 -- holes:     procedure, parameters, change, arguments, path_is_kept, signature, owner, comment
 --
--- The rows are text up to there: types may be a user's, too, and what they check is not to run as the link.
+-- The rows remain text until then: types may be a user's too, and their checks must not run with the rights
+-- of the link.
 create or replace procedure "msrepl"."sp_mssync_ins_account"(shape "msrepl"."mssync_shape_account", branch text, sites text[], "new_rows" text)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -143,12 +144,12 @@ begin
         values ($2, pg_current_xact_id(), $3, session_user);
     end if;
     perform "msrepl"."mssync_change_ins_account"($4);
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered behind calls of functions of a table's role
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered after calls of functions of a table's role
 -- tables:    none
 -- holes:     table_name
 --
--- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+-- SET outlasts the call, whatever the function itself sets, and its callers have other rights.
     if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
         raise exception 'an expression or a trigger of table % has set search_path', 'account'
             using errcode = 'insufficient_privilege',
@@ -160,7 +161,7 @@ alter procedure "msrepl"."sp_mssync_ins_account"("msrepl"."mssync_shape_account"
 revoke all on procedure "msrepl"."sp_mssync_ins_account"("msrepl"."mssync_shape_account", text, text[], text) from public;
 comment on procedure "msrepl"."sp_mssync_ins_account"("msrepl"."mssync_shape_account", text, text[], text) is 'Applies the INSERT of a Subscriber to account';
 
--- mssync_change_upd_<table>: applies a Subscriber's UPDATE if no row changed since it was received.
+-- mssync_change_upd_<table>: applies a Subscriber's UPDATE if no row has changed since the Subscriber received it.
 -- called by: sp_mssync_upd_<table>
 -- tables:    the published table
 -- holes:     function, signature, rows, runs_as, before, opened, closed, table, assignments, old_names,
@@ -168,11 +169,11 @@ comment on procedure "msrepl"."sp_mssync_ins_account"("msrepl"."mssync_shape_acc
 --            held_version, row_json, held, inside, held_match, new_key_match, new_version, after, salt,
 --            owner, caller, comment
 --
--- The old and the new rows pair by position. Behind a branch that is committed at the Subscriber but still
--- prepared here the first UPDATE does not wait: the version in its snapshot is filtered out before any
--- lock is met. So a mismatch locks the rows by key, which does wait, and tries once more. What such a branch
--- has inserted cannot even be locked: then the branch itself is waited for (msrepl.await_branches). Parameters
--- have no names, as in mssync_change_ins_<table>.
+-- Old and new rows are paired by position. The first UPDATE does not wait for a branch that is committed at the
+-- Subscriber but still prepared here: the row in its snapshot fails the condition on the row version before any
+-- lock is requested. On a mismatch, the rows are therefore locked by key, which does wait, and the UPDATE is
+-- retried once. Rows that such a branch has inserted cannot be locked at all; then the branch itself is waited
+-- for (msrepl.await_branches). Parameters have no names, for the reason given in mssync_change_ins_<table>.
 create or replace function "msrepl"."mssync_change_upd_account"(text, text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -191,12 +192,12 @@ declare
     detail text;
     bad record;
 begin
--- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
--- called by: rendered into functions of a table's role, first
+-- fragment: raises an error if a function that runs code of a table's owner does not run as its own owner.
+-- called by: rendered at the beginning of functions of a table's role
 -- tables:    none
 -- holes:     role_text
 --
--- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+-- That code also runs as the function's owner, and can remove SECURITY DEFINER or search_path from the function.
     if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_9152ee2bae7f' then
         raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_9152ee2bae7f', current_user
             using errcode = 'insufficient_privilege',
@@ -293,12 +294,13 @@ revoke all on function "msrepl"."mssync_change_upd_account"(text, text) from pub
 grant execute on function "msrepl"."mssync_change_upd_account"(text, text) to "msrepl_owner_0123456789ab";
 comment on function "msrepl"."mssync_change_upd_account"(text, text) is 'Applies the UPDATE of a Subscriber to account';
 
--- sp_mssync_<operation>_<table>: notes whose transaction it is, and has a Subscriber's rows applied.
+-- sp_mssync_<operation>_<table>: writes the branch marker, and has a Subscriber's rows applied.
 -- called by: a trigger of a Subscriber, over its link
--- tables:    msrepl.branch_marker; the published table is mssync_change_<operation>_<table>'s
+-- tables:    msrepl.branch_marker; the published table, by mssync_change_<operation>_<table>
 -- holes:     procedure, parameters, change, arguments, path_is_kept, signature, owner, comment
 --
--- The rows are text up to there: types may be a user's, too, and what they check is not to run as the link.
+-- The rows remain text until then: types may be a user's too, and their checks must not run with the rights
+-- of the link.
 create or replace procedure "msrepl"."sp_mssync_upd_account"(shape "msrepl"."mssync_shape_account", branch text, sites text[], "old_rows" text, "new_rows" text)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -309,12 +311,12 @@ begin
         values ($2, pg_current_xact_id(), $3, session_user);
     end if;
     perform "msrepl"."mssync_change_upd_account"($4, $5);
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered behind calls of functions of a table's role
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered after calls of functions of a table's role
 -- tables:    none
 -- holes:     table_name
 --
--- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+-- SET outlasts the call, whatever the function itself sets, and its callers have other rights.
     if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
         raise exception 'an expression or a trigger of table % has set search_path', 'account'
             using errcode = 'insufficient_privilege',
@@ -326,16 +328,16 @@ alter procedure "msrepl"."sp_mssync_upd_account"("msrepl"."mssync_shape_account"
 revoke all on procedure "msrepl"."sp_mssync_upd_account"("msrepl"."mssync_shape_account", text, text[], text, text) from public;
 comment on procedure "msrepl"."sp_mssync_upd_account"("msrepl"."mssync_shape_account", text, text[], text, text) is 'Applies the UPDATE of a Subscriber to account';
 
--- mssync_change_del_<table>: applies a Subscriber's DELETE if every published value is still the same.
+-- mssync_change_del_<table>: applies a Subscriber's DELETE if no published value has changed.
 -- called by: sp_mssync_del_<table>
 -- tables:    the published table
 -- holes:     function, signature, rows, runs_as, before, opened, closed, table, old_names, key_match,
 --            same, tables, denied, article, only_key, key_json, old_version, held_version, row_json, held,
 --            inside, held_match, owner, caller, comment
 --
--- "A WHERE clause that qualifies the current row with values from the deleted table" (seed 002). A
--- mismatch locks by key and tries once more, as in mssync_change_upd_<table>. Parameters have no
--- names, as in mssync_change_ins_<table>.
+-- "A WHERE clause that qualifies the current row with values from the deleted table" (seed 002). On a
+-- mismatch, the rows are locked by key and the DELETE is retried once, as in mssync_change_upd_<table>.
+-- Parameters have no names, for the reason given in mssync_change_ins_<table>.
 create or replace function "msrepl"."mssync_change_del_account"(text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -353,12 +355,12 @@ declare
     detail text;
     bad record;
 begin
--- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
--- called by: rendered into functions of a table's role, first
+-- fragment: raises an error if a function that runs code of a table's owner does not run as its own owner.
+-- called by: rendered at the beginning of functions of a table's role
 -- tables:    none
 -- holes:     role_text
 --
--- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+-- That code also runs as the function's owner, and can remove SECURITY DEFINER or search_path from the function.
     if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_9152ee2bae7f' then
         raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_9152ee2bae7f', current_user
             using errcode = 'insufficient_privilege',
@@ -406,8 +408,8 @@ begin
         end;
     end loop;
     if done <> sent then
-        -- a row still there is stale; without one, and with several rows sent, which one was missing
-        -- cannot be told from those that this call deleted
+        -- a row that still exists is stale; if none does and several rows were sent, the missing row
+        -- cannot be distinguished from those that this call deleted
         select jsonb_build_object('id', "r"."o1") as key, r."o4"::text as sent_version,
                t."c4"::text as held_version, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "id", "t"."c2" as "owner", "t"."c3" as "balance", "t"."c4" as "msrepl_tran_version") as shown) end as image
         into bad
@@ -438,12 +440,13 @@ revoke all on function "msrepl"."mssync_change_del_account"(text) from public;
 grant execute on function "msrepl"."mssync_change_del_account"(text) to "msrepl_owner_0123456789ab";
 comment on function "msrepl"."mssync_change_del_account"(text) is 'Applies the DELETE of a Subscriber to account';
 
--- sp_mssync_<operation>_<table>: notes whose transaction it is, and has a Subscriber's rows applied.
+-- sp_mssync_<operation>_<table>: writes the branch marker, and has a Subscriber's rows applied.
 -- called by: a trigger of a Subscriber, over its link
--- tables:    msrepl.branch_marker; the published table is mssync_change_<operation>_<table>'s
+-- tables:    msrepl.branch_marker; the published table, by mssync_change_<operation>_<table>
 -- holes:     procedure, parameters, change, arguments, path_is_kept, signature, owner, comment
 --
--- The rows are text up to there: types may be a user's, too, and what they check is not to run as the link.
+-- The rows remain text until then: types may be a user's too, and their checks must not run with the rights
+-- of the link.
 create or replace procedure "msrepl"."sp_mssync_del_account"(shape "msrepl"."mssync_shape_account", branch text, sites text[], "old_rows" text)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -454,12 +457,12 @@ begin
         values ($2, pg_current_xact_id(), $3, session_user);
     end if;
     perform "msrepl"."mssync_change_del_account"($4);
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered behind calls of functions of a table's role
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered after calls of functions of a table's role
 -- tables:    none
 -- holes:     table_name
 --
--- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+-- SET outlasts the call, whatever the function itself sets, and its callers have other rights.
     if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
         raise exception 'an expression or a trigger of table % has set search_path', 'account'
             using errcode = 'insufficient_privilege',
@@ -476,8 +479,8 @@ comment on procedure "msrepl"."sp_mssync_del_account"("msrepl"."mssync_shape_acc
 -- tables:    the published table
 -- holes:     trigger, table, role, more
 --
--- Always: a change made under session_replication_role = replica would else keep the version, and a
--- Subscriber's stale copy would pass the check.
+-- ENABLE ALWAYS: a change made under session_replication_role = replica would otherwise keep the row
+-- version, and a Subscriber's stale copy would pass the check.
 create or replace trigger "~sp_mssync_upd_trig_account"
     before insert or update on "public"."account"
     for each row execute function msrepl.sp_mssync_upd_trig('msrepl_table_c268110370c2_9152ee2bae7f');

@@ -3,18 +3,18 @@
 -- tables:    none
 -- holes:     name
 --
--- The body keeps its name, by which a text may call its own arguments: name.argument.
+-- The body keeps its name, since its text may qualify arguments with it: name.argument.
 create schema "msrepl_body_7";
 grant usage on schema "msrepl_body_7" to public;
 
 CREATE OR REPLACE PROCEDURE "msrepl_body_7"."give_raise"() LANGUAGE sql AS $procedure$update employees$procedure$;
 
--- msrepl_call.args_<n>: the call of a published routine as it is stored, whatever the caller's settings are.
+-- msrepl_call.args_<n>: the call of a published routine as it is stored, independent of the caller's settings.
 -- called by: msrepl_call.run_<n>
 -- tables:    none
 -- holes:     name, parameters, types, values, signature
 --
--- Values by their types' output functions, which a cast to text may not be.
+-- Values are written by the output functions of their types, which a cast to text may not use.
 create or replace function msrepl_call."args_7"(jsonb) returns text
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -32,13 +32,13 @@ revoke all on function msrepl_call."args_7"(jsonb) from public;
 grant execute on function msrepl_call."args_7"(jsonb) to public;
 comment on function msrepl_call."args_7"(jsonb) is 'The call of a published routine as it is stored';
 
--- msrepl_call.run_<n>: runs a published routine's body between the marks of a call.
--- called by: what stands in the routine's place
+-- msrepl_call.run_<n>: runs a published routine's body between the two call markers.
+-- called by: the wrapper in the routine's place
 -- tables:    none
 -- holes:     kind, name, parameters, returns, article, arguments, variables, body, answer
 --
--- The setting makes it one statement: a COMMIT in the body is refused. msrepl.in_call is the call in which
--- another one is; an error takes it back.
+-- The setting makes the call one statement: a COMMIT in the body is refused. msrepl.in_call names the
+-- article of the running call, so that nested calls are recognised; an error restores it.
 create or replace procedure msrepl_call."run_7"()
 language plpgsql
 set msrepl.one_statement = on
@@ -59,8 +59,8 @@ begin
 end
 $msrepl$;
 
--- What stands in the place of a published routine, under its name: calls the runner.
--- called by: everybody who calls the routine
+-- The wrapper in the place of a published routine, under its name: calls the runner.
+-- called by: callers of the routine
 -- tables:    none
 -- holes:     kind, name, parameters, returns, attributes, call
 create or replace procedure "public"."give_raise"()

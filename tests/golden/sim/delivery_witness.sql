@@ -1,12 +1,14 @@
--- msrepl.delivery_witness: what agents have done at this Subscriber, a row for each row that they changed.
+-- msrepl.delivery_witness: what agents have done at this Subscriber, one row for each row that they changed.
 -- called by: the function of witness_function.sql writes it; twopc audit reads it
 -- tables:    itself
 -- holes:     none
 --
--- operation  ins, upd, del; call; of 'since', the row's key is the position that had been delivered when the
---            witness of the table came; of a routine's, beside it, the transactions that were over by then
--- key        of the row as it is afterwards, as text; of a call, which is of no row, md5 of its command
--- version    the row's, null where the table has none
+-- operation  ins, upd, del; call; since: key is the position that had been delivered when the witness of the
+--            table was installed, and for a routine also the snapshot, which tells the transactions that had
+--            ended by then
+-- key        of the row after the change, or of a deleted row, as text; of a call, which concerns no row,
+--            md5 of its command
+-- version    the row version, null if the table has none
 create table if not exists msrepl.delivery_witness (
     id bigint generated always as identity primary key,
     xid xid8 not null default pg_current_xact_id(),
@@ -20,12 +22,12 @@ create table if not exists msrepl.delivery_witness (
 revoke all on msrepl.delivery_witness from public;
 comment on table msrepl.delivery_witness is 'What agents have done here, noted for an audit';
 
--- msrepl.<function>: notes what an agent does to one row of a subscribed table.
+-- msrepl.<function>: records what an agent does to one row of a subscribed table.
 -- called by: the trigger of witness_trigger.sql
 -- tables:    msrepl.delivery_witness
 -- holes:     function, source_schema, source_object, new_key, old_key, new_version, old_version
 --
--- What a call of a routine changes is the routine's affair: the call itself is noted (witness_call.sql).
+-- Rows that a call of a routine changes are not recorded: the call itself is (witness_call.sql).
 create function "msrepl"."delivery_witness_7"() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -47,7 +49,7 @@ $msrepl$;
 revoke all on function "msrepl"."delivery_witness_7"() from public;
 comment on function "msrepl"."delivery_witness_7"() is 'Notes what an agent does here, for an audit';
 
--- The trigger by which a subscribed table is witnessed: for agents alone, after everything else.
+-- The trigger that records changes of a subscribed table: for agents only, after all other triggers.
 -- called by: twopc audit --witness install
 -- tables:    the subscribed table
 -- holes:     trigger, table, function

@@ -1,9 +1,9 @@
--- msrepl.<function>: notes what an agent does to one row of a subscribed table.
+-- msrepl.<function>: records what an agent does to one row of a subscribed table.
 -- called by: the trigger of witness_trigger.sql
 -- tables:    msrepl.delivery_witness
 -- holes:     function, source_schema, source_object, new_key, old_key, new_version, old_version
 --
--- What a call of a routine changes is the routine's affair: the call itself is noted (witness_call.sql).
+-- Rows that a call of a routine changes are not recorded: the call itself is (witness_call.sql).
 create function "msrepl"."delivery_witness_1"() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -25,7 +25,7 @@ $msrepl$;
 revoke all on function "msrepl"."delivery_witness_1"() from public;
 comment on function "msrepl"."delivery_witness_1"() is 'Notes what an agent does here, for an audit';
 
--- The trigger by which a subscribed table is witnessed: for agents alone, after everything else.
+-- The trigger that records changes of a subscribed table: for agents only, after all other triggers.
 -- called by: twopc audit --witness install
 -- tables:    the subscribed table
 -- holes:     trigger, table, function

@@ -6,7 +6,7 @@ create table "public"."account" (
     constraint "account_pkey" PRIMARY KEY (id)
 );
 
--- A subscribed table must have the row version.
+-- Checks that a subscribed table has the row version.
 -- called by: twopc.subscriber.subscription, the script of a subscription
 -- tables:    catalogs
 -- holes:     table, table_name
@@ -32,15 +32,15 @@ select msrepl.drop_triggers('"public"."account"'::regclass);
 
 -- trg_mssync_ver_<table>: gives an updated row its new version.
 -- called by: BEFORE UPDATE row trigger of the subscribed table
--- tables:    the row in hand only
+-- tables:    none but the trigger's row
 -- holes:     function, guard, salt, seal, owner, comment
 --
--- "The uniqueidentifier value (generated at the Subscriber)" (seed 002). Derived from the old one and the
--- transaction: unlike any other transaction's, and to be recomputed when old and new rows are paired. The
--- transaction is told from others by its begin and its session, and not by its name, which is a setting: changed
--- between two rows of a statement, it would have them paired wrongly.
+-- "The uniqueidentifier value (generated at the Subscriber)" (seed 002). It is derived from the old version and
+-- the transaction: different from any other transaction's, and computed again when old and new rows are paired.
+-- The transaction is identified by its start and its session, and not by its name, which is a setting: changed
+-- between two rows of a statement, it would make them be paired wrongly.
 --
--- Of a partitioned table, the second half is made of the first and the transaction: see renew_version.
+-- In a partitioned table, the second half is derived from the first and the transaction: see renew_version.
 create or replace function "msrepl"."trg_mssync_ver_account"() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -86,26 +86,26 @@ begin
         return null;
     end if;
     arguments := quote_literal(news);
--- fragment: ships one call to the Publisher, or queues it; the tail of every capture trigger.
+-- fragment: sends one call to the Publisher, or queues it; the end of every capture trigger.
 -- called by: rendered into capture_insert, capture_update, capture_delete (a function of its own would cost
 --            more than these lines)
 -- tables:    msrepl.branch_marker
 -- holes:     call, own_branch, publisher_branch, sites, sites_text, table_name, send, send_again, after
 --
--- `calls` counts what was sent in this branch. It rolls back with the caller's savepoint, and every message
--- first takes the Publisher's transaction back to the savepoint that it names: the remote side follows the
--- local one without asking how far it got, and a remote side left in error is revived by the same words.
--- A savepoint to which the caller cannot roll back any more, because this call and the one before belong to
--- the same subtransaction, is released: nested ever deeper, they would make each call dearer than the last.
--- (Who wrote the row last tells, unless the guard has in between, which asks in any subtransaction.)
+-- `calls` counts what was sent in this branch. It rolls back with the caller's savepoint, and every message first
+-- returns the Publisher's transaction to the savepoint that it names: the remote side follows the local one without
+-- being asked for its state, and a failed remote transaction is recovered in the same way. A savepoint to which the
+-- caller can no longer roll back, because this call and the previous one belong to the same subtransaction, is
+-- released: savepoints nested ever deeper would make each call more expensive than the last. (The last writer of the
+-- row shows this, unless the guard has written it in between, which may run in any subtransaction.)
 --
--- Over several Subscribers, msrepl.participants names all branches, this one's at the Publisher first; what
--- it says goes into the marker row, and prepare_branch refuses what the coordinator did not say.
+-- With several Subscribers, msrepl.participants names all branches, this one's at the Publisher first. Its value is
+-- stored in the marker row, and prepare_branch refuses one that the coordinator did not set.
 --
--- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the
--- row's xid is checked, and without the setting a second marker of the same xid is refused. An index would be
--- slower, and under SERIALIZABLE its pages would make unrelated transactions conflict. (The functions set
--- enable_seqscan off: a plan made while the table was small would scan it for ever.)
+-- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the row's xid is
+-- checked, and without the setting a second marker of the same xid is refused. An index would be slower, and under
+-- SERIALIZABLE its pages would make unrelated transactions conflict. (The functions set enable_seqscan off: a plan
+-- made while the table was small would otherwise scan it for ever.)
     sync.marker := nullif(current_setting('msrepl.marker', true), '')::tid;
     if sync.marker is not null then
         sync.call := 'call "msrepl"."sp_mssync_ins_account"(''161f6ea4e2fe'',' || 'null,null,' || sync.arguments || ')';
@@ -127,14 +127,14 @@ begin
         values (sync.transaction || ':sub1', pg_current_xact_id(), coalesce(sync.sites, array['pub', 'sub1']), sync.step,
                 case when sync.step = 0 then sync.call end)
         on conflict (xid) do nothing
-        -- in here, because after SET CONSTRAINTS ALL IMMEDIATE the guard puts it elsewhere before the next statement
+        -- set here, because after SET CONSTRAINTS ALL IMMEDIATE the guard moves the row before the next statement
         returning m.calls, set_config('msrepl.marker', m.ctid::text, true)::tid into sync.sent, sync.marker;
     end if;
     if sync.sent is null then
         perform msrepl.raise_uncoordinated('account');
     end if;
     if sync.step = 0 then
-        -- appending copies the text: what has grown long is sent
+        -- appending copies the text, so a long one is sent
         if length(sync.queued) > 16384 then
             perform msrepl.flush();
         end if;
@@ -176,9 +176,9 @@ comment on function "msrepl"."trg_mssync_ins_account"() is 'Sends to the Publish
 -- tables:    transition tables deleted and inserted; msrepl.branch_marker
 -- holes:     function, old_columns, new_columns, salt, variables, before, ship, owner, comment
 --
--- Old and new rows pair by position. Transition tables promise no order, so several rows are sorted: a new
--- row's version was derived from its old one (trg_mssync_ver_<table>), and sorting both by it puts them in
--- the same order even when keys changed. No join: a cached plan of one goes quadratic.
+-- Old and new rows are paired by position. Transition tables guarantee no order, so several rows are sorted:
+-- a new row's version was derived from its old one (trg_mssync_ver_<table>), and sorting both by it puts
+-- them in the same order even if keys changed. There is no join: a cached plan of one becomes quadratic.
 create or replace function "msrepl"."trg_mssync_upd_account"() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
@@ -218,26 +218,26 @@ begin
         into olds, news;
     end if;
     arguments := quote_literal(olds) || ',' || quote_literal(news);
--- fragment: ships one call to the Publisher, or queues it; the tail of every capture trigger.
+-- fragment: sends one call to the Publisher, or queues it; the end of every capture trigger.
 -- called by: rendered into capture_insert, capture_update, capture_delete (a function of its own would cost
 --            more than these lines)
 -- tables:    msrepl.branch_marker
 -- holes:     call, own_branch, publisher_branch, sites, sites_text, table_name, send, send_again, after
 --
--- `calls` counts what was sent in this branch. It rolls back with the caller's savepoint, and every message
--- first takes the Publisher's transaction back to the savepoint that it names: the remote side follows the
--- local one without asking how far it got, and a remote side left in error is revived by the same words.
--- A savepoint to which the caller cannot roll back any more, because this call and the one before belong to
--- the same subtransaction, is released: nested ever deeper, they would make each call dearer than the last.
--- (Who wrote the row last tells, unless the guard has in between, which asks in any subtransaction.)
+-- `calls` counts what was sent in this branch. It rolls back with the caller's savepoint, and every message first
+-- returns the Publisher's transaction to the savepoint that it names: the remote side follows the local one without
+-- being asked for its state, and a failed remote transaction is recovered in the same way. A savepoint to which the
+-- caller can no longer roll back, because this call and the previous one belong to the same subtransaction, is
+-- released: savepoints nested ever deeper would make each call more expensive than the last. (The last writer of the
+-- row shows this, unless the guard has written it in between, which may run in any subtransaction.)
 --
--- Over several Subscribers, msrepl.participants names all branches, this one's at the Publisher first; what
--- it says goes into the marker row, and prepare_branch refuses what the coordinator did not say.
+-- With several Subscribers, msrepl.participants names all branches, this one's at the Publisher first. Its value is
+-- stored in the marker row, and prepare_branch refuses one that the coordinator did not set.
 --
--- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the
--- row's xid is checked, and without the setting a second marker of the same xid is refused. An index would be
--- slower, and under SERIALIZABLE its pages would make unrelated transactions conflict. (The functions set
--- enable_seqscan off: a plan made while the table was small would scan it for ever.)
+-- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the row's xid is
+-- checked, and without the setting a second marker of the same xid is refused. An index would be slower, and under
+-- SERIALIZABLE its pages would make unrelated transactions conflict. (The functions set enable_seqscan off: a plan
+-- made while the table was small would otherwise scan it for ever.)
     sync.marker := nullif(current_setting('msrepl.marker', true), '')::tid;
     if sync.marker is not null then
         sync.call := 'call "msrepl"."sp_mssync_upd_account"(''161f6ea4e2fe'',' || 'null,null,' || sync.arguments || ')';
@@ -259,14 +259,14 @@ begin
         values (sync.transaction || ':sub1', pg_current_xact_id(), coalesce(sync.sites, array['pub', 'sub1']), sync.step,
                 case when sync.step = 0 then sync.call end)
         on conflict (xid) do nothing
-        -- in here, because after SET CONSTRAINTS ALL IMMEDIATE the guard puts it elsewhere before the next statement
+        -- set here, because after SET CONSTRAINTS ALL IMMEDIATE the guard moves the row before the next statement
         returning m.calls, set_config('msrepl.marker', m.ctid::text, true)::tid into sync.sent, sync.marker;
     end if;
     if sync.sent is null then
         perform msrepl.raise_uncoordinated('account');
     end if;
     if sync.step = 0 then
-        -- appending copies the text: what has grown long is sent
+        -- appending copies the text, so a long one is sent
         if length(sync.queued) > 16384 then
             perform msrepl.flush();
         end if;
@@ -334,26 +334,26 @@ begin
         return null;
     end if;
     arguments := quote_literal(olds);
--- fragment: ships one call to the Publisher, or queues it; the tail of every capture trigger.
+-- fragment: sends one call to the Publisher, or queues it; the end of every capture trigger.
 -- called by: rendered into capture_insert, capture_update, capture_delete (a function of its own would cost
 --            more than these lines)
 -- tables:    msrepl.branch_marker
 -- holes:     call, own_branch, publisher_branch, sites, sites_text, table_name, send, send_again, after
 --
--- `calls` counts what was sent in this branch. It rolls back with the caller's savepoint, and every message
--- first takes the Publisher's transaction back to the savepoint that it names: the remote side follows the
--- local one without asking how far it got, and a remote side left in error is revived by the same words.
--- A savepoint to which the caller cannot roll back any more, because this call and the one before belong to
--- the same subtransaction, is released: nested ever deeper, they would make each call dearer than the last.
--- (Who wrote the row last tells, unless the guard has in between, which asks in any subtransaction.)
+-- `calls` counts what was sent in this branch. It rolls back with the caller's savepoint, and every message first
+-- returns the Publisher's transaction to the savepoint that it names: the remote side follows the local one without
+-- being asked for its state, and a failed remote transaction is recovered in the same way. A savepoint to which the
+-- caller can no longer roll back, because this call and the previous one belong to the same subtransaction, is
+-- released: savepoints nested ever deeper would make each call more expensive than the last. (The last writer of the
+-- row shows this, unless the guard has written it in between, which may run in any subtransaction.)
 --
--- Over several Subscribers, msrepl.participants names all branches, this one's at the Publisher first; what
--- it says goes into the marker row, and prepare_branch refuses what the coordinator did not say.
+-- With several Subscribers, msrepl.participants names all branches, this one's at the Publisher first. Its value is
+-- stored in the marker row, and prepare_branch refuses one that the coordinator did not set.
 --
--- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the
--- row's xid is checked, and without the setting a second marker of the same xid is refused. An index would be
--- slower, and under SERIALIZABLE its pages would make unrelated transactions conflict. (The functions set
--- enable_seqscan off: a plan made while the table was small would scan it for ever.)
+-- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the row's xid is
+-- checked, and without the setting a second marker of the same xid is refused. An index would be slower, and under
+-- SERIALIZABLE its pages would make unrelated transactions conflict. (The functions set enable_seqscan off: a plan
+-- made while the table was small would otherwise scan it for ever.)
     sync.marker := nullif(current_setting('msrepl.marker', true), '')::tid;
     if sync.marker is not null then
         sync.call := 'call "msrepl"."sp_mssync_del_account"(''161f6ea4e2fe'',' || 'null,null,' || sync.arguments || ')';
@@ -375,14 +375,14 @@ begin
         values (sync.transaction || ':sub1', pg_current_xact_id(), coalesce(sync.sites, array['pub', 'sub1']), sync.step,
                 case when sync.step = 0 then sync.call end)
         on conflict (xid) do nothing
-        -- in here, because after SET CONSTRAINTS ALL IMMEDIATE the guard puts it elsewhere before the next statement
+        -- set here, because after SET CONSTRAINTS ALL IMMEDIATE the guard moves the row before the next statement
         returning m.calls, set_config('msrepl.marker', m.ctid::text, true)::tid into sync.sent, sync.marker;
     end if;
     if sync.sent is null then
         perform msrepl.raise_uncoordinated('account');
     end if;
     if sync.step = 0 then
-        -- appending copies the text: what has grown long is sent
+        -- appending copies the text, so a long one is sent
         if length(sync.queued) > 16384 then
             perform msrepl.flush();
         end if;
@@ -420,7 +420,7 @@ revoke all on function "msrepl"."trg_mssync_del_account"() from public;
 comment on function "msrepl"."trg_mssync_del_account"() is 'Sends to the Publisher what was deleted from account';
 
 -- ~trg_mssync_ver_<table>, ~trg_mssync_new_<table>, !trg_mssync_gen_<table>: change a row before it is stored.
--- called by: every such row
+-- called by: every such change of a row
 -- tables:    the subscribed table
 -- holes:     trigger, event, table, function
 create or replace trigger "~trg_mssync_ver_account"
@@ -428,7 +428,7 @@ create or replace trigger "~trg_mssync_ver_account"
     for each row execute function "msrepl"."trg_mssync_ver_account"();
 
 -- ~trg_mssync_ver_<table>, ~trg_mssync_new_<table>, !trg_mssync_gen_<table>: change a row before it is stored.
--- called by: every such row
+-- called by: every such change of a row
 -- tables:    the subscribed table
 -- holes:     trigger, event, table, function
 create or replace trigger "~trg_mssync_new_account"
@@ -436,7 +436,7 @@ create or replace trigger "~trg_mssync_new_account"
     for each row execute function "msrepl"."renew_version"();
 
 -- !trg_mssync_<operation>_<table>: captures one kind of statement on one subscribed table.
--- called by: every such statement, or its first row; fires first, because PostgreSQL fires by name
+-- called by: every such statement, or its first row; fires first, since triggers fire in order of name
 -- tables:    the subscribed table
 -- holes:     trigger, event, table, referencing, each, function
 create or replace trigger "!trg_mssync_ins_account"
@@ -445,7 +445,7 @@ create or replace trigger "!trg_mssync_ins_account"
     for each statement execute function "msrepl"."trg_mssync_ins_account"();
 
 -- !trg_mssync_<operation>_<table>: captures one kind of statement on one subscribed table.
--- called by: every such statement, or its first row; fires first, because PostgreSQL fires by name
+-- called by: every such statement, or its first row; fires first, since triggers fire in order of name
 -- tables:    the subscribed table
 -- holes:     trigger, event, table, referencing, each, function
 create or replace trigger "!trg_mssync_upd_account"
@@ -454,7 +454,7 @@ create or replace trigger "!trg_mssync_upd_account"
     for each statement execute function "msrepl"."trg_mssync_upd_account"();
 
 -- !trg_mssync_<operation>_<table>: captures one kind of statement on one subscribed table.
--- called by: every such statement, or its first row; fires first, because PostgreSQL fires by name
+-- called by: every such statement, or its first row; fires first, since triggers fire in order of name
 -- tables:    the subscribed table
 -- holes:     trigger, event, table, referencing, each, function
 create or replace trigger "!trg_mssync_del_account"
@@ -470,7 +470,7 @@ create or replace trigger "trg_mssync_truncate_account"
     before truncate on "public"."account"
     for each statement execute function msrepl.refuse_truncate();
 
--- The row of a subscribed table: what is needed to call for it, and to take the subscription away again.
+-- The row of a subscribed table: what is needed to make its calls, and to remove the subscription.
 -- called by: twopc.subscriber.subscription, the script of a subscription
 -- tables:    msrepl.msreplication_objects
 -- holes:     table, schema, article, created_table, added_version, added_keys, routines, parents, calls,

@@ -11,7 +11,7 @@ create table "sales"."line" (
 
 alter table "sales"."line" add constraint "line_order_fkey" foreign key ("order") references "sales"."order" ("id") on delete cascade on update no action;
 
--- A subscribed table must have the row version.
+-- Checks that a subscribed table has the row version.
 -- called by: twopc.subscriber.subscription, the script of a subscription
 -- tables:    catalogs
 -- holes:     table, table_name
@@ -39,15 +39,15 @@ select msrepl.drop_triggers('"sales"."line"'::regclass);
 
 -- trg_mssync_ver_<table>: gives an updated row its new version.
 -- called by: BEFORE UPDATE row trigger of the subscribed table
--- tables:    the row in hand only
+-- tables:    none but the trigger's row
 -- holes:     function, guard, salt, seal, owner, comment
 --
--- "The uniqueidentifier value (generated at the Subscriber)" (seed 002). Derived from the old one and the
--- transaction: unlike any other transaction's, and to be recomputed when old and new rows are paired. The
--- transaction is told from others by its begin and its session, and not by its name, which is a setting: changed
--- between two rows of a statement, it would have them paired wrongly.
+-- "The uniqueidentifier value (generated at the Subscriber)" (seed 002). It is derived from the old version and
+-- the transaction: different from any other transaction's, and computed again when old and new rows are paired.
+-- The transaction is identified by its start and its session, and not by its name, which is a setting: changed
+-- between two rows of a statement, it would make them be paired wrongly.
 --
--- Of a partitioned table, the second half is made of the first and the transaction: see renew_version.
+-- In a partitioned table, the second half is derived from the first and the transaction: see renew_version.
 create or replace function "msrepl"."trg_mssync_ver_sales__line"() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -90,7 +90,7 @@ declare
     place integer;
 begin
 -- fragment: holds inserted rows while other statements are open.
--- called by: rendered into capture_insert of tables that may hold
+-- called by: rendered into capture_insert of tables that may hold rows
 -- tables:    transition table inserted; msrepl.held_row
 -- holes:     place, relation, new_key, new_columns, note
     sync.place := msrepl.leave_statement(tg_relid, tg_op, true, false);
@@ -110,26 +110,26 @@ begin
         return null;
     end if;
     arguments := quote_literal(news);
--- fragment: ships one call to the Publisher, or queues it; the tail of every capture trigger.
+-- fragment: sends one call to the Publisher, or queues it; the end of every capture trigger.
 -- called by: rendered into capture_insert, capture_update, capture_delete (a function of its own would cost
 --            more than these lines)
 -- tables:    msrepl.branch_marker
 -- holes:     call, own_branch, publisher_branch, sites, sites_text, table_name, send, send_again, after
 --
--- `calls` counts what was sent in this branch. It rolls back with the caller's savepoint, and every message
--- first takes the Publisher's transaction back to the savepoint that it names: the remote side follows the
--- local one without asking how far it got, and a remote side left in error is revived by the same words.
--- A savepoint to which the caller cannot roll back any more, because this call and the one before belong to
--- the same subtransaction, is released: nested ever deeper, they would make each call dearer than the last.
--- (Who wrote the row last tells, unless the guard has in between, which asks in any subtransaction.)
+-- `calls` counts what was sent in this branch. It rolls back with the caller's savepoint, and every message first
+-- returns the Publisher's transaction to the savepoint that it names: the remote side follows the local one without
+-- being asked for its state, and a failed remote transaction is recovered in the same way. A savepoint to which the
+-- caller can no longer roll back, because this call and the previous one belong to the same subtransaction, is
+-- released: savepoints nested ever deeper would make each call more expensive than the last. (The last writer of the
+-- row shows this, unless the guard has written it in between, which may run in any subtransaction.)
 --
--- Over several Subscribers, msrepl.participants names all branches, this one's at the Publisher first; what
--- it says goes into the marker row, and prepare_branch refuses what the coordinator did not say.
+-- With several Subscribers, msrepl.participants names all branches, this one's at the Publisher first. Its value is
+-- stored in the marker row, and prepare_branch refuses one that the coordinator did not set.
 --
--- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the
--- row's xid is checked, and without the setting a second marker of the same xid is refused. An index would be
--- slower, and under SERIALIZABLE its pages would make unrelated transactions conflict. (The functions set
--- enable_seqscan off: a plan made while the table was small would scan it for ever.)
+-- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the row's xid is
+-- checked, and without the setting a second marker of the same xid is refused. An index would be slower, and under
+-- SERIALIZABLE its pages would make unrelated transactions conflict. (The functions set enable_seqscan off: a plan
+-- made while the table was small would otherwise scan it for ever.)
     sync.marker := nullif(current_setting('msrepl.marker', true), '')::tid;
     if sync.marker is not null then
         sync.call := 'call "msrepl"."sp_mssync_ins_sales__line"(''c83184ba1cac'',' || 'null,null,' || sync.arguments || ')';
@@ -151,14 +151,14 @@ begin
         values (sync.transaction || ':sub1', pg_current_xact_id(), coalesce(sync.sites, array['pub', 'sub1']), sync.step,
                 case when sync.step = 0 then sync.call end)
         on conflict (xid) do nothing
-        -- in here, because after SET CONSTRAINTS ALL IMMEDIATE the guard puts it elsewhere before the next statement
+        -- set here, because after SET CONSTRAINTS ALL IMMEDIATE the guard moves the row before the next statement
         returning m.calls, set_config('msrepl.marker', m.ctid::text, true)::tid into sync.sent, sync.marker;
     end if;
     if sync.sent is null then
         perform msrepl.raise_uncoordinated('sales.line');
     end if;
     if sync.step = 0 then
-        -- appending copies the text: what has grown long is sent
+        -- appending copies the text, so a long one is sent
         if length(sync.queued) > 16384 then
             perform msrepl.flush();
         end if;
@@ -200,9 +200,9 @@ comment on function "msrepl"."trg_mssync_ins_sales__line"() is 'Sends to the Pub
 -- tables:    transition tables deleted and inserted; msrepl.branch_marker
 -- holes:     function, old_columns, new_columns, salt, variables, before, ship, owner, comment
 --
--- Old and new rows pair by position. Transition tables promise no order, so several rows are sorted: a new
--- row's version was derived from its old one (trg_mssync_ver_<table>), and sorting both by it puts them in
--- the same order even when keys changed. No join: a cached plan of one goes quadratic.
+-- Old and new rows are paired by position. Transition tables guarantee no order, so several rows are sorted:
+-- a new row's version was derived from its old one (trg_mssync_ver_<table>), and sorting both by it puts
+-- them in the same order even if keys changed. There is no join: a cached plan of one becomes quadratic.
 create or replace function "msrepl"."trg_mssync_upd_sales__line"() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
@@ -230,11 +230,11 @@ declare
     place integer;
 begin
 -- fragment: holds updated rows, old and new, while other statements are open.
--- called by: rendered into capture_update of tables that may hold
+-- called by: rendered into capture_update of tables that may hold rows
 -- tables:    transition tables deleted and inserted; msrepl.held_row
 -- holes:     place, relation, derived, old_key, old_columns, old_target, new_key, new_columns, new_target, note
 --
--- Pairs as capture_update does: a new row's version was derived from its old one.
+-- Rows are paired as in capture_update: a new row's version was derived from its old one.
     sync.place := msrepl.leave_statement(tg_relid, tg_op, true, false);
     if sync.place > 0 then
         insert into msrepl.held_row as h
@@ -271,26 +271,26 @@ begin
         into olds, news;
     end if;
     arguments := quote_literal(olds) || ',' || quote_literal(news);
--- fragment: ships one call to the Publisher, or queues it; the tail of every capture trigger.
+-- fragment: sends one call to the Publisher, or queues it; the end of every capture trigger.
 -- called by: rendered into capture_insert, capture_update, capture_delete (a function of its own would cost
 --            more than these lines)
 -- tables:    msrepl.branch_marker
 -- holes:     call, own_branch, publisher_branch, sites, sites_text, table_name, send, send_again, after
 --
--- `calls` counts what was sent in this branch. It rolls back with the caller's savepoint, and every message
--- first takes the Publisher's transaction back to the savepoint that it names: the remote side follows the
--- local one without asking how far it got, and a remote side left in error is revived by the same words.
--- A savepoint to which the caller cannot roll back any more, because this call and the one before belong to
--- the same subtransaction, is released: nested ever deeper, they would make each call dearer than the last.
--- (Who wrote the row last tells, unless the guard has in between, which asks in any subtransaction.)
+-- `calls` counts what was sent in this branch. It rolls back with the caller's savepoint, and every message first
+-- returns the Publisher's transaction to the savepoint that it names: the remote side follows the local one without
+-- being asked for its state, and a failed remote transaction is recovered in the same way. A savepoint to which the
+-- caller can no longer roll back, because this call and the previous one belong to the same subtransaction, is
+-- released: savepoints nested ever deeper would make each call more expensive than the last. (The last writer of the
+-- row shows this, unless the guard has written it in between, which may run in any subtransaction.)
 --
--- Over several Subscribers, msrepl.participants names all branches, this one's at the Publisher first; what
--- it says goes into the marker row, and prepare_branch refuses what the coordinator did not say.
+-- With several Subscribers, msrepl.participants names all branches, this one's at the Publisher first. Its value is
+-- stored in the marker row, and prepare_branch refuses one that the coordinator did not set.
 --
--- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the
--- row's xid is checked, and without the setting a second marker of the same xid is refused. An index would be
--- slower, and under SERIALIZABLE its pages would make unrelated transactions conflict. (The functions set
--- enable_seqscan off: a plan made while the table was small would scan it for ever.)
+-- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the row's xid is
+-- checked, and without the setting a second marker of the same xid is refused. An index would be slower, and under
+-- SERIALIZABLE its pages would make unrelated transactions conflict. (The functions set enable_seqscan off: a plan
+-- made while the table was small would otherwise scan it for ever.)
     sync.marker := nullif(current_setting('msrepl.marker', true), '')::tid;
     if sync.marker is not null then
         sync.call := 'call "msrepl"."sp_mssync_upd_sales__line"(''c83184ba1cac'',' || 'null,null,' || sync.arguments || ')';
@@ -312,14 +312,14 @@ begin
         values (sync.transaction || ':sub1', pg_current_xact_id(), coalesce(sync.sites, array['pub', 'sub1']), sync.step,
                 case when sync.step = 0 then sync.call end)
         on conflict (xid) do nothing
-        -- in here, because after SET CONSTRAINTS ALL IMMEDIATE the guard puts it elsewhere before the next statement
+        -- set here, because after SET CONSTRAINTS ALL IMMEDIATE the guard moves the row before the next statement
         returning m.calls, set_config('msrepl.marker', m.ctid::text, true)::tid into sync.sent, sync.marker;
     end if;
     if sync.sent is null then
         perform msrepl.raise_uncoordinated('sales.line');
     end if;
     if sync.step = 0 then
-        -- appending copies the text: what has grown long is sent
+        -- appending copies the text, so a long one is sent
         if length(sync.queued) > 16384 then
             perform msrepl.flush();
         end if;
@@ -384,7 +384,7 @@ declare
     place integer;
 begin
 -- fragment: holds deleted rows while other statements are open.
--- called by: rendered into capture_delete of tables that may hold
+-- called by: rendered into capture_delete of tables that may hold rows
 -- tables:    transition table deleted; msrepl.held_row
 -- holes:     place, relation, old_key, old_columns, note
     sync.place := msrepl.leave_statement(tg_relid, tg_op, true, false);
@@ -404,26 +404,26 @@ begin
         return null;
     end if;
     arguments := quote_literal(olds);
--- fragment: ships one call to the Publisher, or queues it; the tail of every capture trigger.
+-- fragment: sends one call to the Publisher, or queues it; the end of every capture trigger.
 -- called by: rendered into capture_insert, capture_update, capture_delete (a function of its own would cost
 --            more than these lines)
 -- tables:    msrepl.branch_marker
 -- holes:     call, own_branch, publisher_branch, sites, sites_text, table_name, send, send_again, after
 --
--- `calls` counts what was sent in this branch. It rolls back with the caller's savepoint, and every message
--- first takes the Publisher's transaction back to the savepoint that it names: the remote side follows the
--- local one without asking how far it got, and a remote side left in error is revived by the same words.
--- A savepoint to which the caller cannot roll back any more, because this call and the one before belong to
--- the same subtransaction, is released: nested ever deeper, they would make each call dearer than the last.
--- (Who wrote the row last tells, unless the guard has in between, which asks in any subtransaction.)
+-- `calls` counts what was sent in this branch. It rolls back with the caller's savepoint, and every message first
+-- returns the Publisher's transaction to the savepoint that it names: the remote side follows the local one without
+-- being asked for its state, and a failed remote transaction is recovered in the same way. A savepoint to which the
+-- caller can no longer roll back, because this call and the previous one belong to the same subtransaction, is
+-- released: savepoints nested ever deeper would make each call more expensive than the last. (The last writer of the
+-- row shows this, unless the guard has written it in between, which may run in any subtransaction.)
 --
--- Over several Subscribers, msrepl.participants names all branches, this one's at the Publisher first; what
--- it says goes into the marker row, and prepare_branch refuses what the coordinator did not say.
+-- With several Subscribers, msrepl.participants names all branches, this one's at the Publisher first. Its value is
+-- stored in the marker row, and prepare_branch refuses one that the coordinator did not set.
 --
--- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the
--- row's xid is checked, and without the setting a second marker of the same xid is refused. An index would be
--- slower, and under SERIALIZABLE its pages would make unrelated transactions conflict. (The functions set
--- enable_seqscan off: a plan made while the table was small would scan it for ever.)
+-- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the row's xid is
+-- checked, and without the setting a second marker of the same xid is refused. An index would be slower, and under
+-- SERIALIZABLE its pages would make unrelated transactions conflict. (The functions set enable_seqscan off: a plan
+-- made while the table was small would otherwise scan it for ever.)
     sync.marker := nullif(current_setting('msrepl.marker', true), '')::tid;
     if sync.marker is not null then
         sync.call := 'call "msrepl"."sp_mssync_del_sales__line"(''c83184ba1cac'',' || 'null,null,' || sync.arguments || ')';
@@ -445,14 +445,14 @@ begin
         values (sync.transaction || ':sub1', pg_current_xact_id(), coalesce(sync.sites, array['pub', 'sub1']), sync.step,
                 case when sync.step = 0 then sync.call end)
         on conflict (xid) do nothing
-        -- in here, because after SET CONSTRAINTS ALL IMMEDIATE the guard puts it elsewhere before the next statement
+        -- set here, because after SET CONSTRAINTS ALL IMMEDIATE the guard moves the row before the next statement
         returning m.calls, set_config('msrepl.marker', m.ctid::text, true)::tid into sync.sent, sync.marker;
     end if;
     if sync.sent is null then
         perform msrepl.raise_uncoordinated('sales.line');
     end if;
     if sync.step = 0 then
-        -- appending copies the text: what has grown long is sent
+        -- appending copies the text, so a long one is sent
         if length(sync.queued) > 16384 then
             perform msrepl.flush();
         end if;
@@ -490,7 +490,7 @@ revoke all on function "msrepl"."trg_mssync_del_sales__line"() from public;
 comment on function "msrepl"."trg_mssync_del_sales__line"() is 'Sends to the Publisher what was deleted from sales.line';
 
 -- ~trg_mssync_ver_<table>, ~trg_mssync_new_<table>, !trg_mssync_gen_<table>: change a row before it is stored.
--- called by: every such row
+-- called by: every such change of a row
 -- tables:    the subscribed table
 -- holes:     trigger, event, table, function
 create or replace trigger "~trg_mssync_ver_sales__line"
@@ -498,15 +498,15 @@ create or replace trigger "~trg_mssync_ver_sales__line"
     for each row execute function "msrepl"."trg_mssync_ver_sales__line"();
 
 -- ~trg_mssync_ver_<table>, ~trg_mssync_new_<table>, !trg_mssync_gen_<table>: change a row before it is stored.
--- called by: every such row
+-- called by: every such change of a row
 -- tables:    the subscribed table
 -- holes:     trigger, event, table, function
 create or replace trigger "~trg_mssync_new_sales__line"
     before insert on "sales"."line"
     for each row execute function "msrepl"."renew_version"();
 
--- !trg_mssync_open_<table>, !trg_mssync_end_<operation>_<table>: count the statements that are open.
--- called by: every statement on a subscribed table that may hold
+-- !trg_mssync_open_<table>, !trg_mssync_end_<operation>_<table>: count the open statements.
+-- called by: every statement on a subscribed table that may hold rows
 -- tables:    the subscribed table
 -- holes:     trigger, when, table, function
 create or replace trigger "!trg_mssync_open_sales__line"
@@ -514,7 +514,7 @@ create or replace trigger "!trg_mssync_open_sales__line"
     for each statement execute function "msrepl"."enter_statement"();
 
 -- !trg_mssync_<operation>_<table>: captures one kind of statement on one subscribed table.
--- called by: every such statement, or its first row; fires first, because PostgreSQL fires by name
+-- called by: every such statement, or its first row; fires first, since triggers fire in order of name
 -- tables:    the subscribed table
 -- holes:     trigger, event, table, referencing, each, function
 create or replace trigger "!trg_mssync_ins_sales__line"
@@ -523,7 +523,7 @@ create or replace trigger "!trg_mssync_ins_sales__line"
     for each statement execute function "msrepl"."trg_mssync_ins_sales__line"();
 
 -- !trg_mssync_<operation>_<table>: captures one kind of statement on one subscribed table.
--- called by: every such statement, or its first row; fires first, because PostgreSQL fires by name
+-- called by: every such statement, or its first row; fires first, since triggers fire in order of name
 -- tables:    the subscribed table
 -- holes:     trigger, event, table, referencing, each, function
 create or replace trigger "!trg_mssync_upd_sales__line"
@@ -532,7 +532,7 @@ create or replace trigger "!trg_mssync_upd_sales__line"
     for each statement execute function "msrepl"."trg_mssync_upd_sales__line"();
 
 -- !trg_mssync_<operation>_<table>: captures one kind of statement on one subscribed table.
--- called by: every such statement, or its first row; fires first, because PostgreSQL fires by name
+-- called by: every such statement, or its first row; fires first, since triggers fire in order of name
 -- tables:    the subscribed table
 -- holes:     trigger, event, table, referencing, each, function
 create or replace trigger "!trg_mssync_del_sales__line"
@@ -548,18 +548,18 @@ create or replace trigger "trg_mssync_truncate_sales__line"
     before truncate on "sales"."line"
     for each statement execute function msrepl.refuse_truncate();
 
--- msrepl.prepare_branch: sends what waits and prepares the Publisher's branch.
+-- msrepl.prepare_branch: sends what is queued and prepares the Publisher's branch.
 -- called by: prepare_publisher, and refuse_unprepared for any client
 -- tables:    msrepl.branch_marker
 -- holes:     owner, link, held, own_branch
 --
--- Returns how many calls were sent; 0 if nothing was captured in this transaction: then there is no branch at
--- the Publisher.
--- as_whole: for the transaction as a whole; 0 too, and nothing was asked, where a savepoint could be gone
--- back to: then the Publisher would have prepared what is taken back here.
--- A vote is a command tag and nothing else: PREPARE TRANSACTION of a failed transaction succeeds with the
--- tag ROLLBACK, and NULL must not pass for yes. After any error the branch may still be prepared there
--- (cancelled, or the link lost with the answer): whoever called rolls it back at the Publisher too.
+-- Returns how many calls were sent; 0 if nothing was captured in this transaction, which then has no branch
+-- at the Publisher.
+-- as_whole: for the transaction as a whole. Also returns 0, and asks nothing, if the session could still roll
+-- back to a savepoint: the Publisher would then have prepared what is rolled back here.
+-- A vote is a command tag and nothing else: PREPARE TRANSACTION of a failed transaction succeeds with the tag
+-- ROLLBACK, and NULL must not pass for yes. After any error the branch may still be prepared there
+-- (cancelled, or the link lost with the answer): the caller must roll it back at the Publisher too.
 drop procedure if exists msrepl.prepare_branch(text, integer, text[]), msrepl.prepare_branch(text, integer, text[], boolean);
 create or replace function msrepl.prepare_branch(gid text, participants text[], as_whole boolean) returns integer
 language plpgsql
@@ -581,13 +581,13 @@ declare
     context text;
     hint text;
 begin
-    -- what is prepared there must not be forgotten here; a coordinator's COMMIT PREPARED must not either
+    -- what is prepared there must not be lost here, and neither must a coordinator's COMMIT PREPARED
     if current_setting('synchronous_commit') not in ('on', 'remote_apply') then
         perform set_config('synchronous_commit', 'on', $3);
     end if;
     perform msrepl.send_held();
     marker := nullif(current_setting('msrepl.marker', true), '')::tid;
-    -- the row says so from here on, and goes back with a savepoint: whatever is changed after it is refused
+    -- the row records it from here on, and is rolled back with a savepoint: later changes are refused
     update msrepl.branch_marker as m set prepared = true
     where m.ctid = marker and m.xid = pg_current_xact_id_if_assigned() and not m.prepared
     returning m.gid, m.participants, m.calls, m.pending, set_config('msrepl.marker', m.ctid::text, true)::tid,
@@ -641,7 +641,7 @@ alter function msrepl.prepare_branch(text, text[], boolean) owner to "msrepl_own
 revoke all on function msrepl.prepare_branch(text, text[], boolean) from public;
 comment on function msrepl.prepare_branch(text, text[], boolean) is 'Sends what waits and prepares the branch at the Publisher';
 
--- The row of a subscribed table: what is needed to call for it, and to take the subscription away again.
+-- The row of a subscribed table: what is needed to make its calls, and to remove the subscription.
 -- called by: twopc.subscriber.subscription, the script of a subscription
 -- tables:    msrepl.msreplication_objects
 -- holes:     table, schema, article, created_table, added_version, added_keys, routines, parents, calls,

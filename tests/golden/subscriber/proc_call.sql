@@ -1,10 +1,10 @@
--- msrepl.apply_<article>_call: one call of a routine, as it is stored, made here.
+-- msrepl.apply_<article>_call: makes one call of a routine, as it is stored.
 -- called by: the distribution agent
--- tables:    those that the routine touches
+-- tables:    those that the routine uses
 -- holes:     function, invocation, given, identity, runs_as, path_stays, owner, agent, comment
 --
--- The caller's settings hold for the call alone: other commands of the same commit must not see them. The
--- rights are those of the role of calls. No search_path is set: the caller's is.
+-- The caller's settings apply to the call alone: other commands of the same commit must not see them. The
+-- rights are those of the role of calls. No search_path is set: the caller's applies.
 create or replace function "msrepl"."apply_7_call"(command text) returns void
 language plpgsql security definer
 as $msrepl$
@@ -17,12 +17,12 @@ declare
     given pg_catalog.text[];
     before pg_catalog.jsonb;
 begin
--- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
--- called by: rendered into functions of a table's role, first
+-- fragment: raises an error if a function that runs code of a table's owner does not run as its own owner.
+-- called by: rendered at the beginning of functions of a table's role
 -- tables:    none
 -- holes:     role_text
 --
--- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+-- That code also runs as the function's owner, and can remove SECURITY DEFINER or search_path from the function.
     if current_user operator(pg_catalog.<>) 'calls' then
         raise exception 'this function must run as its owner %, and runs as %', 'calls', current_user
             using errcode = 'insufficient_privilege',
@@ -39,8 +39,8 @@ begin
         raise exception 'a call of % failed at the Publisher (%) and does not fail here', 'public.give_raise(numeric)', failure
             using errcode = failure;
     end if;
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered into what agents call for a table, last
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered at the end of the functions that agents call for a table
 -- tables:    none
 -- holes:     none
 --
@@ -57,13 +57,13 @@ revoke all on function "msrepl"."apply_7_call"(text) from public;
 grant execute on function "msrepl"."apply_7_call"(text) to "msrepl_agent";
 comment on function "msrepl"."apply_7_call"(text) is 'One call of public.give_raise(numeric)';
 
--- msrepl.apply_<article>_call: one call of a routine, as it is stored, made here.
+-- msrepl.apply_<article>_call: makes one call of a routine, as it is stored.
 -- called by: the distribution agent
--- tables:    those that the routine touches
+-- tables:    those that the routine uses
 -- holes:     function, invocation, given, identity, runs_as, path_stays, owner, agent, comment
 --
--- The caller's settings hold for the call alone: other commands of the same commit must not see them. The
--- rights are those of the role of calls. No search_path is set: the caller's is.
+-- The caller's settings apply to the call alone: other commands of the same commit must not see them. The
+-- rights are those of the role of calls. No search_path is set: the caller's applies.
 create or replace function "msrepl"."apply_8_call"(command text) returns void
 language plpgsql security definer
 as $msrepl$
@@ -76,12 +76,12 @@ declare
     given pg_catalog.text[];
     before pg_catalog.jsonb;
 begin
--- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
--- called by: rendered into functions of a table's role, first
+-- fragment: raises an error if a function that runs code of a table's owner does not run as its own owner.
+-- called by: rendered at the beginning of functions of a table's role
 -- tables:    none
 -- holes:     role_text
 --
--- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+-- That code also runs as the function's owner, and can remove SECURITY DEFINER or search_path from the function.
     if current_user operator(pg_catalog.<>) 'calls' then
         raise exception 'this function must run as its owner %, and runs as %', 'calls', current_user
             using errcode = 'insufficient_privilege',
@@ -98,8 +98,8 @@ begin
         raise exception 'a call of % failed at the Publisher (%) and does not fail here', '"odd schema"."50% ""off"""(anyelement, character[], text[])', failure
             using errcode = failure;
     end if;
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered into what agents call for a table, last
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered at the end of the functions that agents call for a table
 -- tables:    none
 -- holes:     none
 --

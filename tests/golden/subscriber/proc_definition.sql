@@ -1,4 +1,4 @@
--- msrepl.apply_<article>_definition: a routine's new definition, as it is stored.
+-- msrepl.apply_<article>_definition: applies a routine's new definition, as it is stored.
 -- called by: the distribution agent
 -- tables:    none
 -- holes:     function, article, owner, agent, comment

@@ -1,12 +1,12 @@
--- msrepl.msreplication_proc_articles: the routines that came with the subscription, or that it has taken over.
+-- msrepl.msreplication_proc_articles: the routines that the subscription has created or taken over.
 -- called by: twopc.subscriber.proc_execution
 -- tables:    itself
 -- holes:     owner
 --
 -- identity       the routine as regprocedure reads it: schema, name and types
--- takes_calls    agents call it here; else they bring its definitions alone
--- digest         of its text as an agent or a copy has brought it last
--- before         definition and owner of the routine that stood in its place; unsubscribing puts it back
+-- takes_calls    agents call it here; otherwise they only apply its definitions
+-- digest         of its text as last set by an agent or an initial copy
+-- before         definition and owner of the routine that was in its place; unsubscribing restores it
 -- before_owner
 create table if not exists msrepl.msreplication_proc_articles (
     article_id integer primary key,
@@ -29,9 +29,9 @@ revoke all on msrepl.msreplication_proc_articles from public;
 -- tables:    msrepl.msreplication_proc_articles
 -- holes:     owner
 --
--- A definition of anything else is refused. It runs with its caller's rights here, an agent's as a rule: the
--- owner has none on tables. Names in its body are looked up when it is called, so a table that is not here
--- matters then at the earliest.
+-- A definition of anything else is refused. The routine runs with its caller's rights here, usually an
+-- agent's, because the owner has none on tables. Names in its body are looked up when it is called, so a
+-- missing table matters only then.
 create or replace function msrepl.define_routine(article integer, definition text) returns void
 language plpgsql
 security definer
@@ -57,7 +57,7 @@ begin
         execute definition;
     exception
         when invalid_function_definition then
-            -- its result is another one
+            -- the type of its result has changed
             execute format('drop %s %s', word, known.identity);
             execute definition;
     end;

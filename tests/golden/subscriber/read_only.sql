@@ -22,8 +22,7 @@ $msrepl$;
 create schema if not exists "msrepl";
 grant all on schema "msrepl" to "msrepl_owner_8d9001d32c6a";
 
--- msrepl.mssubscription_agents, msrepl.msreplication_objects: the subscription of this database and the
--- objects it brought in.
+-- msrepl.mssubscription_agents, msrepl.msreplication_objects: the subscription of this database and its tables.
 -- called by: twopc.subscriber.subscription, twopc.subscriber.read_only
 -- tables:    themselves
 -- holes:     owner
@@ -58,14 +57,14 @@ alter table msrepl.mssubscription_agents owner to "msrepl_owner_8d9001d32c6a";
 alter table msrepl.msreplication_objects owner to "msrepl_owner_8d9001d32c6a";
 revoke all on msrepl.mssubscription_agents, msrepl.msreplication_objects from public;
 
--- msrepl.table_structure: what procedures and triggers of a table were generated from, as a digest.
+-- msrepl.table_structure: a digest of what the procedures and triggers of a table were generated from.
 -- called by: publish/subscribe, and the event triggers that find stale objects (ddl_guard)
 -- tables:    catalogs
 -- holes:     owner, pinned
 --
--- Names stand in it as they stand in generated text: a rename makes that stale. What we change ourselves is
--- left out: our triggers, and whether keys are deferrable. NULL for a table that is not there any more.
--- The guard runs in anybody's session: constants and names are printed alike in all of them.
+-- It includes names as they are in generated text: a rename makes that text stale. What our own code changes
+-- is left out: our triggers, and whether keys are deferrable. NULL for a table that no longer exists. The
+-- guard runs in sessions of any role, so constants and names are printed in the same way in all of them.
 create or replace function msrepl.table_structure(relid oid) returns text
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -138,7 +137,7 @@ comment on function msrepl.table_structure(oid) is 'Digest of a table''s structu
 -- tables:    catalogs; msrepl.msreplication_objects
 -- holes:     owner
 --
--- And those of tables that belong to no subscribed table any more: a partition keeps them when it is detached.
+-- It also drops those of tables that no longer belong to a subscribed table: a detached partition keeps its triggers.
 create or replace function msrepl.drop_triggers(relation regclass) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -165,7 +164,7 @@ alter function msrepl.drop_triggers(regclass) owner to "msrepl_owner_8d9001d32c6
 revoke all on function msrepl.drop_triggers(regclass) from public;
 comment on function msrepl.drop_triggers(regclass) is 'Drops our triggers of a table and of its partitions';
 
--- The row of a subscription: its Publisher, and the name under which it takes part in transactions.
+-- The row of a subscription: its Publisher, and the name under which this Subscriber takes part in transactions.
 -- called by: twopc.subscriber.subscription, twopc.subscriber.read_only, the script of a subscription
 -- tables:    msrepl.mssubscription_agents
 -- holes:     publisher, subscriber, publisher_db, server, update_mode

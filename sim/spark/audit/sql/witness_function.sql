@@ -1,9 +1,9 @@
--- msrepl.<function>: notes what an agent does to one row of a subscribed table.
+-- msrepl.<function>: records what an agent does to one row of a subscribed table.
 -- called by: the trigger of witness_trigger.sql
 -- tables:    msrepl.delivery_witness
 -- holes:     function, source_schema, source_object, new_key, old_key, new_version, old_version
 --
--- What a call of a routine changes is the routine's affair: the call itself is noted (witness_call.sql).
+-- Rows that a call of a routine changes are not recorded: the call itself is (witness_call.sql).
 create function {function}() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -1,4 +1,4 @@
--- msrepl.delivery_witness_note: notes a call of a routine.
+-- msrepl.delivery_witness_note: records a call of a routine.
 -- called by: the function of witness_call.sql
 -- tables:    msrepl.delivery_witness
 -- holes:     none

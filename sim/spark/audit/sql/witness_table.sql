@@ -1,12 +1,14 @@
--- msrepl.delivery_witness: what agents have done at this Subscriber, a row for each row that they changed.
+-- msrepl.delivery_witness: what agents have done at this Subscriber, one row for each row that they changed.
 -- called by: the function of witness_function.sql writes it; twopc audit reads it
 -- tables:    itself
 -- holes:     none
 --
--- operation  ins, upd, del; call; of 'since', the row's key is the position that had been delivered when the
---            witness of the table came; of a routine's, beside it, the transactions that were over by then
--- key        of the row as it is afterwards, as text; of a call, which is of no row, md5 of its command
--- version    the row's, null where the table has none
+-- operation  ins, upd, del; call; since: key is the position that had been delivered when the witness of the
+--            table was installed, and for a routine also the snapshot, which tells the transactions that had
+--            ended by then
+-- key        of the row after the change, or of a deleted row, as text; of a call, which concerns no row,
+--            md5 of its command
+-- version    the row version, null if the table has none
 create table if not exists msrepl.delivery_witness (
     id bigint generated always as identity primary key,
     xid xid8 not null default pg_current_xact_id(),

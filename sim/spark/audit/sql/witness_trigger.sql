@@ -1,4 +1,4 @@
--- The trigger by which a subscribed table is witnessed: for agents alone, after everything else.
+-- The trigger that records changes of a subscribed table: for agents only, after all other triggers.
 -- called by: twopc audit --witness install
 -- tables:    the subscribed table
 -- holes:     trigger, table, function

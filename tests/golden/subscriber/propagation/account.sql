@@ -1,5 +1,5 @@
--- msrepl.call_<article>_<operation>, msrepl.image_<article>, msrepl.key_<article>: what a call carries.
--- called by: msrepl.apply_<article>_<operation>, and procedures with more parameters than PostgreSQL passes
+-- msrepl.call_<article>_<operation>, msrepl.image_<article>, msrepl.key_<article>: the types of what a call carries.
+-- called by: msrepl.apply_<article>_<operation>, and procedures with more parameters than PostgreSQL allows
 -- tables:    none
 -- holes:     type, attributes, owner, agent, comment
 create type "msrepl"."call_7_ins" as ("c1" integer, "c2" text, "c3" numeric(12,2), "c4" uuid);
@@ -8,8 +8,8 @@ revoke all on type "msrepl"."call_7_ins" from public;
 grant usage on type "msrepl"."call_7_ins" to "msrepl_agent_0123456789ab";
 comment on type "msrepl"."call_7_ins" is 'Values of a command for INSERT in account';
 
--- msrepl.call_<article>_<operation>, msrepl.image_<article>, msrepl.key_<article>: what a call carries.
--- called by: msrepl.apply_<article>_<operation>, and procedures with more parameters than PostgreSQL passes
+-- msrepl.call_<article>_<operation>, msrepl.image_<article>, msrepl.key_<article>: the types of what a call carries.
+-- called by: msrepl.apply_<article>_<operation>, and procedures with more parameters than PostgreSQL allows
 -- tables:    none
 -- holes:     type, attributes, owner, agent, comment
 create type "msrepl"."call_7_upd" as ("c1" integer, "c2" text, "c3" numeric(12,2), "c4" uuid, "pkc1" integer, "bitmap" bytea);
@@ -18,8 +18,8 @@ revoke all on type "msrepl"."call_7_upd" from public;
 grant usage on type "msrepl"."call_7_upd" to "msrepl_agent_0123456789ab";
 comment on type "msrepl"."call_7_upd" is 'Values of a command for UPDATE in account';
 
--- msrepl.call_<article>_<operation>, msrepl.image_<article>, msrepl.key_<article>: what a call carries.
--- called by: msrepl.apply_<article>_<operation>, and procedures with more parameters than PostgreSQL passes
+-- msrepl.call_<article>_<operation>, msrepl.image_<article>, msrepl.key_<article>: the types of what a call carries.
+-- called by: msrepl.apply_<article>_<operation>, and procedures with more parameters than PostgreSQL allows
 -- tables:    none
 -- holes:     type, attributes, owner, agent, comment
 create type "msrepl"."call_7_del" as ("pkc1" integer);
@@ -28,13 +28,14 @@ revoke all on type "msrepl"."call_7_del" from public;
 grant usage on type "msrepl"."call_7_del" to "msrepl_agent_0123456789ab";
 comment on type "msrepl"."call_7_del" is 'Values of a command for DELETE in account';
 
--- The role that writes one published or subscribed table: in whose name its owner's expressions and triggers run.
+-- The role that writes one published or subscribed table. Expressions and triggers of the table's owner run
+-- in its name.
 -- called by: twopc.publisher.article_setup, twopc.subscriber.subscription, twopc.subscriber.propagation
 -- tables:    none
 -- holes:     role, role_text, schema, table_schema, table, privileges, comment
 --
--- It owns the functions that write this table for us, and may do nothing else: who owns a table of ours may put
--- code of his own into its constraints, indexes, domains, defaults and triggers.
+-- It owns the functions that write this table for us, and has no other rights: the owner of a table can put code
+-- into its constraints, indexes, domains, defaults and triggers.
 do $msrepl$
 begin
     if not exists (select from pg_roles where rolname = 'msrepl_table_c268110370c2_9152ee2bae7f') then
@@ -46,12 +47,12 @@ $msrepl$;
 grant usage on schema "msrepl", "public" to "msrepl_table_c268110370c2_9152ee2bae7f";
 grant select, insert, update, delete on "public"."account" to "msrepl_table_c268110370c2_9152ee2bae7f";
 
--- What the role of a subscribed table needs besides the table, so that agents' commands are applied in its name.
+-- Rights that the role of a subscribed table needs besides the table: agents' commands are applied in its name.
 -- called by: twopc.subscriber.propagation
 -- tables:    msrepl.msreplication_procedures
 -- holes:     role, calls, agent_text
 --
--- Whoever lets agents past row security lets this role, which has no other table.
+-- If agents may bypass row security, so may this role, which has no other table.
 grant execute on function msrepl.is_default_procedure(integer, text), msrepl.fires_for_agents(regclass) to "msrepl_table_c268110370c2_9152ee2bae7f";
 grant execute on function msrepl.raise_unfit_call(text, text, text, text, text) to "msrepl_table_c268110370c2_9152ee2bae7f";
 grant select on msrepl.msreplication_procedures to "msrepl_table_c268110370c2_9152ee2bae7f";
@@ -64,13 +65,13 @@ begin
 end
 $msrepl$;
 
--- sp_msins_<table>: brings a row that was inserted at the Publisher.
+-- sp_msins_<table>: inserts a row that was inserted at the Publisher.
 -- called by: msrepl.apply_<article>_ins
 -- tables:    the subscribed table
 -- holes:     procedure, parameters, table, columns, overriding, values, computed, signature, owner, caller, comment
 --
--- No search_path is set, since that costs a tenth of a call: the agent's session has ours. Every parameter is
--- one whatever the columns are called, and the rights are those of the caller, the table's role.
+-- No search_path is set, since that costs a tenth of a call: the agent's session has ours. Parameters take
+-- precedence over columns of the same name, and the rights are those of the caller, the table's role.
 create function "public"."sp_msins_account"(c1 integer, c2 text, c3 numeric(12,2), c4 uuid) returns void
 language plpgsql
 as $msrepl$
@@ -91,7 +92,7 @@ comment on function "public"."sp_msins_account"(integer, text, numeric(12,2), uu
 -- holes:     procedure, parameters, bytes, guard, key_changed, with_key, without_key, command, article, key_json,
 --            computed, signature, owner, caller, comment
 --
--- Key columns stand in the statement only if one of their bits is set, as in the original's newer procedures.
+-- Key columns are in the statement only if one of their bits is set, as in SQL Server's newer procedures.
 -- No search_path is set: see sp_msins_<table>.
 create function "public"."sp_msupd_account"(
     c1 integer default null,
@@ -130,13 +131,13 @@ revoke all on function "public"."sp_msupd_account"(integer, text, numeric(12,2),
 grant execute on function "public"."sp_msupd_account"(integer, text, numeric(12,2), uuid, integer, bytea) to "msrepl_table_c268110370c2_9152ee2bae7f";
 comment on function "public"."sp_msupd_account"(integer, text, numeric(12,2), uuid, integer, bytea) is 'Brings UPDATE of account from the Publisher (SCALL)';
 
--- sp_msupd_<table>, CALL and XCALL, and sp_msdel_<table>: one statement by key, whose row must be there.
+-- sp_msupd_<table>, CALL and XCALL, and sp_msdel_<table>: one statement by key, whose row must exist.
 -- called by: msrepl.apply_<article>_upd, msrepl.apply_<article>_del
 -- tables:    the subscribed table
 -- holes:     procedure, parameters, guard, statement, command, article, key_json, computed, signature, owner, caller,
 --            comment
 --
--- An UPDATE sets every column, the key too: PostgreSQL finds by itself what did not change.
+-- An UPDATE sets every column, including the key: PostgreSQL detects by itself what did not change.
 -- No search_path is set: see sp_msins_<table>.
 create function "public"."sp_msdel_account"(pkc1 integer) returns void
 language plpgsql
@@ -155,13 +156,12 @@ revoke all on function "public"."sp_msdel_account"(integer) from public;
 grant execute on function "public"."sp_msdel_account"(integer) to "msrepl_table_c268110370c2_9152ee2bae7f";
 comment on function "public"."sp_msdel_account"(integer) is 'Brings DELETE of account from the Publisher (CALL)';
 
--- msrepl.apply_<article>_<operation>: one command as it is stored, handed to the procedure of its article.
+-- msrepl.apply_<article>_<operation>: passes one command, as it is stored, to the procedure of its article.
 -- called by: the distribution agent, for every row of a block
 -- tables:    none
 -- holes:     function, call_type, article, procedure_text, invocation, runs_as, path_stays, owner, agent, comment
 --
--- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
--- sp_msins_<table>.
+-- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see sp_msins_<table>.
 create function "msrepl"."apply_7_ins"(command text) returns void
 language plpgsql security definer
 as $msrepl$
@@ -171,12 +171,12 @@ declare
     done boolean;
     more text;
 begin
--- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
--- called by: rendered into functions of a table's role, first
+-- fragment: raises an error if a function that runs code of a table's owner does not run as its own owner.
+-- called by: rendered at the beginning of functions of a table's role
 -- tables:    none
 -- holes:     role_text
 --
--- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+-- That code also runs as the function's owner, and can remove SECURITY DEFINER or search_path from the function.
     if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_9152ee2bae7f' then
         raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_9152ee2bae7f', current_user
             using errcode = 'insufficient_privilege',
@@ -190,8 +190,8 @@ begin
             perform msrepl.raise_unfit_call('account', '"public"."sp_msins_account"', sqlstate, sqlerrm, more);
     end;
     done := "public"."sp_msins_account"(c.c1, c.c2, c.c3, c.c4) is null;
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered into what agents call for a table, last
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered at the end of the functions that agents call for a table
 -- tables:    none
 -- holes:     none
 --
@@ -208,13 +208,12 @@ revoke all on function "msrepl"."apply_7_ins"(text) from public;
 grant execute on function "msrepl"."apply_7_ins"(text) to "msrepl_agent_0123456789ab";
 comment on function "msrepl"."apply_7_ins"(text) is 'Applies one command for INSERT in account';
 
--- msrepl.apply_<article>_<operation>: one command as it is stored, handed to the procedure of its article.
+-- msrepl.apply_<article>_<operation>: passes one command, as it is stored, to the procedure of its article.
 -- called by: the distribution agent, for every row of a block
 -- tables:    none
 -- holes:     function, call_type, article, procedure_text, invocation, runs_as, path_stays, owner, agent, comment
 --
--- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
--- sp_msins_<table>.
+-- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see sp_msins_<table>.
 create function "msrepl"."apply_7_upd"(command text) returns void
 language plpgsql security definer
 as $msrepl$
@@ -224,12 +223,12 @@ declare
     done boolean;
     more text;
 begin
--- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
--- called by: rendered into functions of a table's role, first
+-- fragment: raises an error if a function that runs code of a table's owner does not run as its own owner.
+-- called by: rendered at the beginning of functions of a table's role
 -- tables:    none
 -- holes:     role_text
 --
--- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+-- That code also runs as the function's owner, and can remove SECURITY DEFINER or search_path from the function.
     if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_9152ee2bae7f' then
         raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_9152ee2bae7f', current_user
             using errcode = 'insufficient_privilege',
@@ -243,8 +242,8 @@ begin
             perform msrepl.raise_unfit_call('account', '"public"."sp_msupd_account"', sqlstate, sqlerrm, more);
     end;
     done := "public"."sp_msupd_account"(c.c1, c.c2, c.c3, c.c4, c.pkc1, c.bitmap) is null;
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered into what agents call for a table, last
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered at the end of the functions that agents call for a table
 -- tables:    none
 -- holes:     none
 --
@@ -261,13 +260,12 @@ revoke all on function "msrepl"."apply_7_upd"(text) from public;
 grant execute on function "msrepl"."apply_7_upd"(text) to "msrepl_agent_0123456789ab";
 comment on function "msrepl"."apply_7_upd"(text) is 'Applies one command for UPDATE in account';
 
--- msrepl.apply_<article>_<operation>: one command as it is stored, handed to the procedure of its article.
+-- msrepl.apply_<article>_<operation>: passes one command, as it is stored, to the procedure of its article.
 -- called by: the distribution agent, for every row of a block
 -- tables:    none
 -- holes:     function, call_type, article, procedure_text, invocation, runs_as, path_stays, owner, agent, comment
 --
--- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
--- sp_msins_<table>.
+-- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see sp_msins_<table>.
 create function "msrepl"."apply_7_del"(command text) returns void
 language plpgsql security definer
 as $msrepl$
@@ -277,12 +275,12 @@ declare
     done boolean;
     more text;
 begin
--- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
--- called by: rendered into functions of a table's role, first
+-- fragment: raises an error if a function that runs code of a table's owner does not run as its own owner.
+-- called by: rendered at the beginning of functions of a table's role
 -- tables:    none
 -- holes:     role_text
 --
--- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+-- That code also runs as the function's owner, and can remove SECURITY DEFINER or search_path from the function.
     if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_9152ee2bae7f' then
         raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_9152ee2bae7f', current_user
             using errcode = 'insufficient_privilege',
@@ -296,8 +294,8 @@ begin
             perform msrepl.raise_unfit_call('account', '"public"."sp_msdel_account"', sqlstate, sqlerrm, more);
     end;
     done := "public"."sp_msdel_account"(c.pkc1) is null;
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered into what agents call for a table, last
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered at the end of the functions that agents call for a table
 -- tables:    none
 -- holes:     none
 --
@@ -314,15 +312,14 @@ revoke all on function "msrepl"."apply_7_del"(text) from public;
 grant execute on function "msrepl"."apply_7_del"(text) to "msrepl_agent_0123456789ab";
 comment on function "msrepl"."apply_7_del"(text) is 'Applies one command for DELETE in account';
 
--- msrepl.set_<article>_<operation>: a run of calls for one article and operation, as one statement.
+-- msrepl.set_<article>_<operation>: makes a run of calls for one article and operation in one statement.
 -- called by: the distribution agent
 -- tables:    the subscribed table; msrepl.msreplication_procedures
 -- holes:     function, article_id, operation, call_type, statement, computed, runs_as, path_stays, owner, agent, comment
 --
--- It does what the default procedure would do call by call, or nothing at all and returns -1: a row is not
--- here, a key is there twice, a value clashes (if only on its way to another row), a call does not
--- fit, or somebody has replaced the procedure. Then the calls are to be made one by one, and whatever is
--- wrong with one of them is said there.
+-- It does what the default procedure would do call by call, or nothing at all and returns -1: a row is missing, a key
+-- occurs twice, a unique value is taken (even if another row is about to give it up), a call does not fit, or the
+-- procedure was replaced. The calls must then be made one by one, which reports what is wrong with one of them.
 create function "msrepl"."set_7_ins"(commands text[]) returns bigint
 language plpgsql security definer
 as $msrepl$
@@ -332,12 +329,12 @@ declare
     rows "msrepl"."call_7_ins"[];
     done bigint;
 begin
--- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
--- called by: rendered into functions of a table's role, first
+-- fragment: raises an error if a function that runs code of a table's owner does not run as its own owner.
+-- called by: rendered at the beginning of functions of a table's role
 -- tables:    none
 -- holes:     role_text
 --
--- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+-- That code also runs as the function's owner, and can remove SECURITY DEFINER or search_path from the function.
     if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_9152ee2bae7f' then
         raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_9152ee2bae7f', current_user
             using errcode = 'insufficient_privilege',
@@ -359,8 +356,8 @@ begin
         when no_data_found or unique_violation or exclusion_violation or data_exception then
             return -1;
     end;
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered into what agents call for a table, last
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered at the end of the functions that agents call for a table
 -- tables:    none
 -- holes:     none
 --
@@ -378,17 +375,17 @@ revoke all on function "msrepl"."set_7_ins"(text[]) from public;
 grant execute on function "msrepl"."set_7_ins"(text[]) to "msrepl_agent_0123456789ab";
 comment on function "msrepl"."set_7_ins"(text[]) is 'Applies a run of commands for INSERT in account';
 
--- msrepl.set_<article>_upd: a run of calls for one article's UPDATE, as one statement.
+-- msrepl.set_<article>_upd: makes a run of calls for one article's UPDATE in one statement.
 -- called by: the distribution agent
 -- tables:    the subscribed table; msrepl.msreplication_procedures; catalogs
 -- holes:     function, article_id, table_text, call_type, key, same, key_stays, statement, computed, runs_as,
 --            path_stays, owner, agent, comment
 --
--- As msrepl.set_<article>_<operation> for INSERT and DELETE. Of several calls that set the same columns of one
--- row only the last is made: nobody sees what comes in between, except a trigger or a rule that fires for
--- agents; where there is one, a call that is left out is a reason for -1. So is a call that changes the key:
--- others for the same key may be meant for another row. Those left of one row, which set different columns,
--- have their turns one after the other. In the order of the key: the table's pages are met once.
+-- Like msrepl.set_<article>_<operation> for INSERT and DELETE. Of several calls that set the same columns of one
+-- row, only the last is made: intermediate values are visible only to a trigger or a rule that fires for agents;
+-- if there is one, an omitted call is a reason for -1. So is a call that changes the key: others for the same
+-- key may be meant for another row. The remaining calls for one row, which set different columns, are made in
+-- successive turns. Rows are updated in the order of the key, so that each page of the table is visited once.
 create function "msrepl"."set_7_upd"(commands text[]) returns bigint
 language plpgsql security definer
 as $msrepl$
@@ -402,12 +399,12 @@ declare
     changed bigint;
     done bigint := 0;
 begin
--- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
--- called by: rendered into functions of a table's role, first
+-- fragment: raises an error if a function that runs code of a table's owner does not run as its own owner.
+-- called by: rendered at the beginning of functions of a table's role
 -- tables:    none
 -- holes:     role_text
 --
--- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+-- That code also runs as the function's owner, and can remove SECURITY DEFINER or search_path from the function.
     if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_9152ee2bae7f' then
         raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_9152ee2bae7f', current_user
             using errcode = 'insufficient_privilege',
@@ -450,8 +447,8 @@ begin
         when no_data_found or unique_violation or exclusion_violation or data_exception then
             return -1;
     end;
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered into what agents call for a table, last
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered at the end of the functions that agents call for a table
 -- tables:    none
 -- holes:     none
 --
@@ -469,15 +466,14 @@ revoke all on function "msrepl"."set_7_upd"(text[]) from public;
 grant execute on function "msrepl"."set_7_upd"(text[]) to "msrepl_agent_0123456789ab";
 comment on function "msrepl"."set_7_upd"(text[]) is 'Applies a run of commands for UPDATE in account';
 
--- msrepl.set_<article>_<operation>: a run of calls for one article and operation, as one statement.
+-- msrepl.set_<article>_<operation>: makes a run of calls for one article and operation in one statement.
 -- called by: the distribution agent
 -- tables:    the subscribed table; msrepl.msreplication_procedures
 -- holes:     function, article_id, operation, call_type, statement, computed, runs_as, path_stays, owner, agent, comment
 --
--- It does what the default procedure would do call by call, or nothing at all and returns -1: a row is not
--- here, a key is there twice, a value clashes (if only on its way to another row), a call does not
--- fit, or somebody has replaced the procedure. Then the calls are to be made one by one, and whatever is
--- wrong with one of them is said there.
+-- It does what the default procedure would do call by call, or nothing at all and returns -1: a row is missing, a key
+-- occurs twice, a unique value is taken (even if another row is about to give it up), a call does not fit, or the
+-- procedure was replaced. The calls must then be made one by one, which reports what is wrong with one of them.
 create function "msrepl"."set_7_del"(commands text[]) returns bigint
 language plpgsql security definer
 as $msrepl$
@@ -487,12 +483,12 @@ declare
     rows "msrepl"."call_7_del"[];
     done bigint;
 begin
--- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
--- called by: rendered into functions of a table's role, first
+-- fragment: raises an error if a function that runs code of a table's owner does not run as its own owner.
+-- called by: rendered at the beginning of functions of a table's role
 -- tables:    none
 -- holes:     role_text
 --
--- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+-- That code also runs as the function's owner, and can remove SECURITY DEFINER or search_path from the function.
     if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_9152ee2bae7f' then
         raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_9152ee2bae7f', current_user
             using errcode = 'insufficient_privilege',
@@ -514,8 +510,8 @@ begin
         when no_data_found or unique_violation or exclusion_violation or data_exception then
             return -1;
     end;
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered into what agents call for a table, last
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered at the end of the functions that agents call for a table
 -- tables:    none
 -- holes:     none
 --
@@ -533,15 +529,15 @@ revoke all on function "msrepl"."set_7_del"(text[]) from public;
 grant execute on function "msrepl"."set_7_del"(text[]) to "msrepl_agent_0123456789ab";
 comment on function "msrepl"."set_7_del"(text[]) is 'Applies a run of commands for DELETE in account';
 
--- msrepl.net_<article>: updates that are in each other's way, made at once: unique values are freed first.
+-- msrepl.net_<article>: makes updates that block each other in one statement: unique values are freed first.
 -- called by: msrepl.apply_net
 -- tables:    the subscribed table; msrepl.msreplication_procedures
 -- holes:     function, article_id, table, table_text, call_type, match, columns, values, computed, runs_as, path_stays, owner, agent,
 --            comment
 --
--- The rows are deleted and inserted again in one statement, with what only this Subscriber knows of them, so that
--- at its end nothing refers to a row that is gone. -1: it must not be done, because a referential action would
--- follow the delete, or because somebody has replaced the default procedure.
+-- The rows are deleted and inserted again in one statement, with the values that only this Subscriber has, so that at
+-- its end nothing refers to a missing row. -1: this is not allowed, because a referential action would follow the
+-- delete, or because the default procedure was replaced.
 create function "msrepl"."net_7"(commands text[]) returns bigint
 language plpgsql security definer
 as $msrepl$
@@ -551,12 +547,12 @@ declare
     rows "msrepl"."call_7_upd"[];
     done bigint;
 begin
--- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
--- called by: rendered into functions of a table's role, first
+-- fragment: raises an error if a function that runs code of a table's owner does not run as its own owner.
+-- called by: rendered at the beginning of functions of a table's role
 -- tables:    none
 -- holes:     role_text
 --
--- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+-- That code also runs as the function's owner, and can remove SECURITY DEFINER or search_path from the function.
     if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_9152ee2bae7f' then
         raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_9152ee2bae7f', current_user
             using errcode = 'insufficient_privilege',
@@ -585,8 +581,8 @@ begin
     if done <> cardinality(rows) then
         return -1;
     end if;
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered into what agents call for a table, last
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered at the end of the functions that agents call for a table
 -- tables:    none
 -- holes:     none
 --

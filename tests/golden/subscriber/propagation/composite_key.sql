@@ -1,5 +1,5 @@
--- msrepl.call_<article>_<operation>, msrepl.image_<article>, msrepl.key_<article>: what a call carries.
--- called by: msrepl.apply_<article>_<operation>, and procedures with more parameters than PostgreSQL passes
+-- msrepl.call_<article>_<operation>, msrepl.image_<article>, msrepl.key_<article>: the types of what a call carries.
+-- called by: msrepl.apply_<article>_<operation>, and procedures with more parameters than PostgreSQL allows
 -- tables:    none
 -- holes:     type, attributes, owner, agent, comment
 create type "msrepl"."call_7_ins" as ("c1" bigint, "c2" smallint, "c3" public.citext, "c4" json, "c5" uuid);
@@ -8,8 +8,8 @@ revoke all on type "msrepl"."call_7_ins" from public;
 grant usage on type "msrepl"."call_7_ins" to "msrepl_agent_0123456789ab";
 comment on type "msrepl"."call_7_ins" is 'Values of a command for INSERT in sales.line';
 
--- msrepl.call_<article>_<operation>, msrepl.image_<article>, msrepl.key_<article>: what a call carries.
--- called by: msrepl.apply_<article>_<operation>, and procedures with more parameters than PostgreSQL passes
+-- msrepl.call_<article>_<operation>, msrepl.image_<article>, msrepl.key_<article>: the types of what a call carries.
+-- called by: msrepl.apply_<article>_<operation>, and procedures with more parameters than PostgreSQL allows
 -- tables:    none
 -- holes:     type, attributes, owner, agent, comment
 create type "msrepl"."call_7_upd" as ("old_c1" bigint, "old_c2" smallint, "old_c3" public.citext, "old_c4" json, "old_c5" uuid, "c1" bigint, "c2" smallint, "c3" public.citext, "c4" json, "c5" uuid);
@@ -18,8 +18,8 @@ revoke all on type "msrepl"."call_7_upd" from public;
 grant usage on type "msrepl"."call_7_upd" to "msrepl_agent_0123456789ab";
 comment on type "msrepl"."call_7_upd" is 'Values of a command for UPDATE in sales.line';
 
--- msrepl.call_<article>_<operation>, msrepl.image_<article>, msrepl.key_<article>: what a call carries.
--- called by: msrepl.apply_<article>_<operation>, and procedures with more parameters than PostgreSQL passes
+-- msrepl.call_<article>_<operation>, msrepl.image_<article>, msrepl.key_<article>: the types of what a call carries.
+-- called by: msrepl.apply_<article>_<operation>, and procedures with more parameters than PostgreSQL allows
 -- tables:    none
 -- holes:     type, attributes, owner, agent, comment
 create type "msrepl"."call_7_del" as ("old_c1" bigint, "old_c2" smallint, "old_c3" public.citext, "old_c4" json, "old_c5" uuid);
@@ -28,13 +28,14 @@ revoke all on type "msrepl"."call_7_del" from public;
 grant usage on type "msrepl"."call_7_del" to "msrepl_agent_0123456789ab";
 comment on type "msrepl"."call_7_del" is 'Values of a command for DELETE in sales.line';
 
--- The role that writes one published or subscribed table: in whose name its owner's expressions and triggers run.
+-- The role that writes one published or subscribed table. Expressions and triggers of the table's owner run
+-- in its name.
 -- called by: twopc.publisher.article_setup, twopc.subscriber.subscription, twopc.subscriber.propagation
 -- tables:    none
 -- holes:     role, role_text, schema, table_schema, table, privileges, comment
 --
--- It owns the functions that write this table for us, and may do nothing else: who owns a table of ours may put
--- code of his own into its constraints, indexes, domains, defaults and triggers.
+-- It owns the functions that write this table for us, and has no other rights: the owner of a table can put code
+-- into its constraints, indexes, domains, defaults and triggers.
 do $msrepl$
 begin
     if not exists (select from pg_roles where rolname = 'msrepl_table_c268110370c2_2f6d64898938') then
@@ -46,12 +47,12 @@ $msrepl$;
 grant usage on schema "msrepl", "sales" to "msrepl_table_c268110370c2_2f6d64898938";
 grant select, insert, update, delete on "sales"."line" to "msrepl_table_c268110370c2_2f6d64898938";
 
--- What the role of a subscribed table needs besides the table, so that agents' commands are applied in its name.
+-- Rights that the role of a subscribed table needs besides the table: agents' commands are applied in its name.
 -- called by: twopc.subscriber.propagation
 -- tables:    msrepl.msreplication_procedures
 -- holes:     role, calls, agent_text
 --
--- Whoever lets agents past row security lets this role, which has no other table.
+-- If agents may bypass row security, so may this role, which has no other table.
 grant execute on function msrepl.is_default_procedure(integer, text), msrepl.fires_for_agents(regclass) to "msrepl_table_c268110370c2_2f6d64898938";
 grant execute on function msrepl.raise_unfit_call(text, text, text, text, text) to "msrepl_table_c268110370c2_2f6d64898938";
 grant select on msrepl.msreplication_procedures to "msrepl_table_c268110370c2_2f6d64898938";
@@ -64,13 +65,13 @@ begin
 end
 $msrepl$;
 
--- sp_msins_<table>: brings a row that was inserted at the Publisher.
+-- sp_msins_<table>: inserts a row that was inserted at the Publisher.
 -- called by: msrepl.apply_<article>_ins
 -- tables:    the subscribed table
 -- holes:     procedure, parameters, table, columns, overriding, values, computed, signature, owner, caller, comment
 --
--- No search_path is set, since that costs a tenth of a call: the agent's session has ours. Every parameter is
--- one whatever the columns are called, and the rights are those of the caller, the table's role.
+-- No search_path is set, since that costs a tenth of a call: the agent's session has ours. Parameters take
+-- precedence over columns of the same name, and the rights are those of the caller, the table's role.
 create function "sales"."sp_msins_salesline"(
     c1 bigint,
     c2 smallint,
@@ -90,13 +91,13 @@ revoke all on function "sales"."sp_msins_salesline"(bigint, smallint, public.cit
 grant execute on function "sales"."sp_msins_salesline"(bigint, smallint, public.citext, json, uuid) to "msrepl_table_c268110370c2_2f6d64898938";
 comment on function "sales"."sp_msins_salesline"(bigint, smallint, public.citext, json, uuid) is 'Brings INSERT of sales.line from the Publisher (CALL)';
 
--- sp_msupd_<table>, CALL and XCALL, and sp_msdel_<table>: one statement by key, whose row must be there.
+-- sp_msupd_<table>, CALL and XCALL, and sp_msdel_<table>: one statement by key, whose row must exist.
 -- called by: msrepl.apply_<article>_upd, msrepl.apply_<article>_del
 -- tables:    the subscribed table
 -- holes:     procedure, parameters, guard, statement, command, article, key_json, computed, signature, owner, caller,
 --            comment
 --
--- An UPDATE sets every column, the key too: PostgreSQL finds by itself what did not change.
+-- An UPDATE sets every column, including the key: PostgreSQL detects by itself what did not change.
 -- No search_path is set: see sp_msins_<table>.
 create function "sales"."sp_msupd_salesline"(
     old_c1 bigint,
@@ -130,13 +131,13 @@ revoke all on function "sales"."sp_msupd_salesline"(bigint, smallint, public.cit
 grant execute on function "sales"."sp_msupd_salesline"(bigint, smallint, public.citext, json, uuid, bigint, smallint, public.citext, json, uuid) to "msrepl_table_c268110370c2_2f6d64898938";
 comment on function "sales"."sp_msupd_salesline"(bigint, smallint, public.citext, json, uuid, bigint, smallint, public.citext, json, uuid) is 'Brings UPDATE of sales.line from the Publisher (XCALL)';
 
--- sp_msupd_<table>, CALL and XCALL, and sp_msdel_<table>: one statement by key, whose row must be there.
+-- sp_msupd_<table>, CALL and XCALL, and sp_msdel_<table>: one statement by key, whose row must exist.
 -- called by: msrepl.apply_<article>_upd, msrepl.apply_<article>_del
 -- tables:    the subscribed table
 -- holes:     procedure, parameters, guard, statement, command, article, key_json, computed, signature, owner, caller,
 --            comment
 --
--- An UPDATE sets every column, the key too: PostgreSQL finds by itself what did not change.
+-- An UPDATE sets every column, including the key: PostgreSQL detects by itself what did not change.
 -- No search_path is set: see sp_msins_<table>.
 create function "sales"."sp_msdel_salesline"(
     old_c1 bigint,
@@ -160,13 +161,12 @@ revoke all on function "sales"."sp_msdel_salesline"(bigint, smallint, public.cit
 grant execute on function "sales"."sp_msdel_salesline"(bigint, smallint, public.citext, json, uuid) to "msrepl_table_c268110370c2_2f6d64898938";
 comment on function "sales"."sp_msdel_salesline"(bigint, smallint, public.citext, json, uuid) is 'Brings DELETE of sales.line from the Publisher (XCALL)';
 
--- msrepl.apply_<article>_<operation>: one command as it is stored, handed to the procedure of its article.
+-- msrepl.apply_<article>_<operation>: passes one command, as it is stored, to the procedure of its article.
 -- called by: the distribution agent, for every row of a block
 -- tables:    none
 -- holes:     function, call_type, article, procedure_text, invocation, runs_as, path_stays, owner, agent, comment
 --
--- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
--- sp_msins_<table>.
+-- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see sp_msins_<table>.
 create function "msrepl"."apply_7_ins"(command text) returns void
 language plpgsql security definer
 as $msrepl$
@@ -176,12 +176,12 @@ declare
     done boolean;
     more text;
 begin
--- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
--- called by: rendered into functions of a table's role, first
+-- fragment: raises an error if a function that runs code of a table's owner does not run as its own owner.
+-- called by: rendered at the beginning of functions of a table's role
 -- tables:    none
 -- holes:     role_text
 --
--- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+-- That code also runs as the function's owner, and can remove SECURITY DEFINER or search_path from the function.
     if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_2f6d64898938' then
         raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_2f6d64898938', current_user
             using errcode = 'insufficient_privilege',
@@ -195,8 +195,8 @@ begin
             perform msrepl.raise_unfit_call('sales.line', '"sales"."sp_msins_salesline"', sqlstate, sqlerrm, more);
     end;
     done := "sales"."sp_msins_salesline"(c.c1, c.c2, c.c3, c.c4, c.c5) is null;
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered into what agents call for a table, last
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered at the end of the functions that agents call for a table
 -- tables:    none
 -- holes:     none
 --
@@ -213,13 +213,12 @@ revoke all on function "msrepl"."apply_7_ins"(text) from public;
 grant execute on function "msrepl"."apply_7_ins"(text) to "msrepl_agent_0123456789ab";
 comment on function "msrepl"."apply_7_ins"(text) is 'Applies one command for INSERT in sales.line';
 
--- msrepl.apply_<article>_<operation>: one command as it is stored, handed to the procedure of its article.
+-- msrepl.apply_<article>_<operation>: passes one command, as it is stored, to the procedure of its article.
 -- called by: the distribution agent, for every row of a block
 -- tables:    none
 -- holes:     function, call_type, article, procedure_text, invocation, runs_as, path_stays, owner, agent, comment
 --
--- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
--- sp_msins_<table>.
+-- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see sp_msins_<table>.
 create function "msrepl"."apply_7_upd"(command text) returns void
 language plpgsql security definer
 as $msrepl$
@@ -229,12 +228,12 @@ declare
     done boolean;
     more text;
 begin
--- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
--- called by: rendered into functions of a table's role, first
+-- fragment: raises an error if a function that runs code of a table's owner does not run as its own owner.
+-- called by: rendered at the beginning of functions of a table's role
 -- tables:    none
 -- holes:     role_text
 --
--- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+-- That code also runs as the function's owner, and can remove SECURITY DEFINER or search_path from the function.
     if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_2f6d64898938' then
         raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_2f6d64898938', current_user
             using errcode = 'insufficient_privilege',
@@ -248,8 +247,8 @@ begin
             perform msrepl.raise_unfit_call('sales.line', '"sales"."sp_msupd_salesline"', sqlstate, sqlerrm, more);
     end;
     done := "sales"."sp_msupd_salesline"(c.old_c1, c.old_c2, c.old_c3, c.old_c4, c.old_c5, c.c1, c.c2, c.c3, c.c4, c.c5) is null;
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered into what agents call for a table, last
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered at the end of the functions that agents call for a table
 -- tables:    none
 -- holes:     none
 --
@@ -266,13 +265,12 @@ revoke all on function "msrepl"."apply_7_upd"(text) from public;
 grant execute on function "msrepl"."apply_7_upd"(text) to "msrepl_agent_0123456789ab";
 comment on function "msrepl"."apply_7_upd"(text) is 'Applies one command for UPDATE in sales.line';
 
--- msrepl.apply_<article>_<operation>: one command as it is stored, handed to the procedure of its article.
+-- msrepl.apply_<article>_<operation>: passes one command, as it is stored, to the procedure of its article.
 -- called by: the distribution agent, for every row of a block
 -- tables:    none
 -- holes:     function, call_type, article, procedure_text, invocation, runs_as, path_stays, owner, agent, comment
 --
--- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
--- sp_msins_<table>.
+-- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see sp_msins_<table>.
 create function "msrepl"."apply_7_del"(command text) returns void
 language plpgsql security definer
 as $msrepl$
@@ -282,12 +280,12 @@ declare
     done boolean;
     more text;
 begin
--- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
--- called by: rendered into functions of a table's role, first
+-- fragment: raises an error if a function that runs code of a table's owner does not run as its own owner.
+-- called by: rendered at the beginning of functions of a table's role
 -- tables:    none
 -- holes:     role_text
 --
--- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+-- That code also runs as the function's owner, and can remove SECURITY DEFINER or search_path from the function.
     if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_2f6d64898938' then
         raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_2f6d64898938', current_user
             using errcode = 'insufficient_privilege',
@@ -301,8 +299,8 @@ begin
             perform msrepl.raise_unfit_call('sales.line', '"sales"."sp_msdel_salesline"', sqlstate, sqlerrm, more);
     end;
     done := "sales"."sp_msdel_salesline"(c.old_c1, c.old_c2, c.old_c3, c.old_c4, c.old_c5) is null;
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered into what agents call for a table, last
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered at the end of the functions that agents call for a table
 -- tables:    none
 -- holes:     none
 --
@@ -319,15 +317,14 @@ revoke all on function "msrepl"."apply_7_del"(text) from public;
 grant execute on function "msrepl"."apply_7_del"(text) to "msrepl_agent_0123456789ab";
 comment on function "msrepl"."apply_7_del"(text) is 'Applies one command for DELETE in sales.line';
 
--- msrepl.set_<article>_<operation>: a run of calls for one article and operation, as one statement.
+-- msrepl.set_<article>_<operation>: makes a run of calls for one article and operation in one statement.
 -- called by: the distribution agent
 -- tables:    the subscribed table; msrepl.msreplication_procedures
 -- holes:     function, article_id, operation, call_type, statement, computed, runs_as, path_stays, owner, agent, comment
 --
--- It does what the default procedure would do call by call, or nothing at all and returns -1: a row is not
--- here, a key is there twice, a value clashes (if only on its way to another row), a call does not
--- fit, or somebody has replaced the procedure. Then the calls are to be made one by one, and whatever is
--- wrong with one of them is said there.
+-- It does what the default procedure would do call by call, or nothing at all and returns -1: a row is missing, a key
+-- occurs twice, a unique value is taken (even if another row is about to give it up), a call does not fit, or the
+-- procedure was replaced. The calls must then be made one by one, which reports what is wrong with one of them.
 create function "msrepl"."set_7_ins"(commands text[]) returns bigint
 language plpgsql security definer
 as $msrepl$
@@ -337,12 +334,12 @@ declare
     rows "msrepl"."call_7_ins"[];
     done bigint;
 begin
--- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
--- called by: rendered into functions of a table's role, first
+-- fragment: raises an error if a function that runs code of a table's owner does not run as its own owner.
+-- called by: rendered at the beginning of functions of a table's role
 -- tables:    none
 -- holes:     role_text
 --
--- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+-- That code also runs as the function's owner, and can remove SECURITY DEFINER or search_path from the function.
     if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_2f6d64898938' then
         raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_2f6d64898938', current_user
             using errcode = 'insufficient_privilege',
@@ -364,8 +361,8 @@ begin
         when no_data_found or unique_violation or exclusion_violation or data_exception then
             return -1;
     end;
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered into what agents call for a table, last
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered at the end of the functions that agents call for a table
 -- tables:    none
 -- holes:     none
 --
@@ -383,17 +380,17 @@ revoke all on function "msrepl"."set_7_ins"(text[]) from public;
 grant execute on function "msrepl"."set_7_ins"(text[]) to "msrepl_agent_0123456789ab";
 comment on function "msrepl"."set_7_ins"(text[]) is 'Applies a run of commands for INSERT in sales.line';
 
--- msrepl.set_<article>_upd: a run of calls for one article's UPDATE, as one statement.
+-- msrepl.set_<article>_upd: makes a run of calls for one article's UPDATE in one statement.
 -- called by: the distribution agent
 -- tables:    the subscribed table; msrepl.msreplication_procedures; catalogs
 -- holes:     function, article_id, table_text, call_type, key, same, key_stays, statement, computed, runs_as,
 --            path_stays, owner, agent, comment
 --
--- As msrepl.set_<article>_<operation> for INSERT and DELETE. Of several calls that set the same columns of one
--- row only the last is made: nobody sees what comes in between, except a trigger or a rule that fires for
--- agents; where there is one, a call that is left out is a reason for -1. So is a call that changes the key:
--- others for the same key may be meant for another row. Those left of one row, which set different columns,
--- have their turns one after the other. In the order of the key: the table's pages are met once.
+-- Like msrepl.set_<article>_<operation> for INSERT and DELETE. Of several calls that set the same columns of one
+-- row, only the last is made: intermediate values are visible only to a trigger or a rule that fires for agents;
+-- if there is one, an omitted call is a reason for -1. So is a call that changes the key: others for the same
+-- key may be meant for another row. The remaining calls for one row, which set different columns, are made in
+-- successive turns. Rows are updated in the order of the key, so that each page of the table is visited once.
 create function "msrepl"."set_7_upd"(commands text[]) returns bigint
 language plpgsql security definer
 as $msrepl$
@@ -407,12 +404,12 @@ declare
     changed bigint;
     done bigint := 0;
 begin
--- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
--- called by: rendered into functions of a table's role, first
+-- fragment: raises an error if a function that runs code of a table's owner does not run as its own owner.
+-- called by: rendered at the beginning of functions of a table's role
 -- tables:    none
 -- holes:     role_text
 --
--- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+-- That code also runs as the function's owner, and can remove SECURITY DEFINER or search_path from the function.
     if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_2f6d64898938' then
         raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_2f6d64898938', current_user
             using errcode = 'insufficient_privilege',
@@ -455,8 +452,8 @@ begin
         when no_data_found or unique_violation or exclusion_violation or data_exception then
             return -1;
     end;
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered into what agents call for a table, last
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered at the end of the functions that agents call for a table
 -- tables:    none
 -- holes:     none
 --
@@ -474,15 +471,14 @@ revoke all on function "msrepl"."set_7_upd"(text[]) from public;
 grant execute on function "msrepl"."set_7_upd"(text[]) to "msrepl_agent_0123456789ab";
 comment on function "msrepl"."set_7_upd"(text[]) is 'Applies a run of commands for UPDATE in sales.line';
 
--- msrepl.set_<article>_<operation>: a run of calls for one article and operation, as one statement.
+-- msrepl.set_<article>_<operation>: makes a run of calls for one article and operation in one statement.
 -- called by: the distribution agent
 -- tables:    the subscribed table; msrepl.msreplication_procedures
 -- holes:     function, article_id, operation, call_type, statement, computed, runs_as, path_stays, owner, agent, comment
 --
--- It does what the default procedure would do call by call, or nothing at all and returns -1: a row is not
--- here, a key is there twice, a value clashes (if only on its way to another row), a call does not
--- fit, or somebody has replaced the procedure. Then the calls are to be made one by one, and whatever is
--- wrong with one of them is said there.
+-- It does what the default procedure would do call by call, or nothing at all and returns -1: a row is missing, a key
+-- occurs twice, a unique value is taken (even if another row is about to give it up), a call does not fit, or the
+-- procedure was replaced. The calls must then be made one by one, which reports what is wrong with one of them.
 create function "msrepl"."set_7_del"(commands text[]) returns bigint
 language plpgsql security definer
 as $msrepl$
@@ -492,12 +488,12 @@ declare
     rows "msrepl"."call_7_del"[];
     done bigint;
 begin
--- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
--- called by: rendered into functions of a table's role, first
+-- fragment: raises an error if a function that runs code of a table's owner does not run as its own owner.
+-- called by: rendered at the beginning of functions of a table's role
 -- tables:    none
 -- holes:     role_text
 --
--- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+-- That code also runs as the function's owner, and can remove SECURITY DEFINER or search_path from the function.
     if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_2f6d64898938' then
         raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_2f6d64898938', current_user
             using errcode = 'insufficient_privilege',
@@ -519,8 +515,8 @@ begin
         when no_data_found or unique_violation or exclusion_violation or data_exception then
             return -1;
     end;
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered into what agents call for a table, last
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered at the end of the functions that agents call for a table
 -- tables:    none
 -- holes:     none
 --
@@ -538,15 +534,15 @@ revoke all on function "msrepl"."set_7_del"(text[]) from public;
 grant execute on function "msrepl"."set_7_del"(text[]) to "msrepl_agent_0123456789ab";
 comment on function "msrepl"."set_7_del"(text[]) is 'Applies a run of commands for DELETE in sales.line';
 
--- msrepl.net_<article>: updates that are in each other's way, made at once: unique values are freed first.
+-- msrepl.net_<article>: makes updates that block each other in one statement: unique values are freed first.
 -- called by: msrepl.apply_net
 -- tables:    the subscribed table; msrepl.msreplication_procedures
 -- holes:     function, article_id, table, table_text, call_type, match, columns, values, computed, runs_as, path_stays, owner, agent,
 --            comment
 --
--- The rows are deleted and inserted again in one statement, with what only this Subscriber knows of them, so that
--- at its end nothing refers to a row that is gone. -1: it must not be done, because a referential action would
--- follow the delete, or because somebody has replaced the default procedure.
+-- The rows are deleted and inserted again in one statement, with the values that only this Subscriber has, so that at
+-- its end nothing refers to a missing row. -1: this is not allowed, because a referential action would follow the
+-- delete, or because the default procedure was replaced.
 create function "msrepl"."net_7"(commands text[]) returns bigint
 language plpgsql security definer
 as $msrepl$
@@ -556,12 +552,12 @@ declare
     rows "msrepl"."call_7_upd"[];
     done bigint;
 begin
--- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
--- called by: rendered into functions of a table's role, first
+-- fragment: raises an error if a function that runs code of a table's owner does not run as its own owner.
+-- called by: rendered at the beginning of functions of a table's role
 -- tables:    none
 -- holes:     role_text
 --
--- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+-- That code also runs as the function's owner, and can remove SECURITY DEFINER or search_path from the function.
     if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_2f6d64898938' then
         raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_2f6d64898938', current_user
             using errcode = 'insufficient_privilege',
@@ -590,8 +586,8 @@ begin
     if done <> cardinality(rows) then
         return -1;
     end if;
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered into what agents call for a table, last
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered at the end of the functions that agents call for a table
 -- tables:    none
 -- holes:     none
 --

@@ -22,13 +22,13 @@ $msrepl$;
 create schema if not exists "msrepl";
 grant all on schema "msrepl" to "msrepl_owner_0123456789ab";
 
--- The role that makes calls of published routines here: whatever a routine touches is evaluated in its name.
+-- The role that makes calls of published routines here: whatever a routine uses is evaluated in its name.
 -- called by: twopc.subscriber.propagation
 -- tables:    none
 -- holes:     role, role_text
 --
--- A member of the roles of all subscribed tables, since nobody knows which of them a routine writes; it may do
--- nothing else.
+-- It is a member of the roles of all subscribed tables, since any of them may be written by a routine; it has
+-- no other rights.
 do $msrepl$
 begin
     if not exists (select from pg_roles where rolname = 'msrepl_table_c268110370c2_calls') then
@@ -38,13 +38,14 @@ begin
 end
 $msrepl$;
 
--- msrepl.msreplication_subscriptions, msrepl.msreplication_procedures: how far agents have come, and what calls they make here.
+-- msrepl.msreplication_subscriptions, msrepl.msreplication_procedures: the positions of agents, and what
+-- they call here.
 -- called by: twopc.subscriber.propagation; distribution agents
 -- tables:    themselves
 -- holes:     owner, agent
 --
--- An agent writes its position in the commit of the data: that commit, and nothing at the distribution
--- database, says what was delivered. The columns of the first are those of the original's table.
+-- An agent writes its position in the commit of the data: that commit, and nothing in the distribution database, shows
+-- what was delivered. The columns of the first table are those of SQL Server's.
 create table if not exists msrepl.msreplication_subscriptions (
     publisher text not null,
     publisher_db text not null,
@@ -76,13 +77,13 @@ grant usage on schema msrepl to "msrepl_agent_0123456789ab";
 grant select, insert, update, delete on msrepl.msreplication_subscriptions to "msrepl_agent_0123456789ab";
 grant select on msrepl.msreplication_procedures to "msrepl_agent_0123456789ab";
 
--- msrepl.sp_msreplraiserror: 20598, the row that a call changes is not here.
--- called by: default procedures of articles; procedures of users that look for the row as those do
+-- msrepl.sp_msreplraiserror: raises error 20598: the row that a call changes is not here.
+-- called by: default procedures of articles; procedures of users that look for the row in the same way
 -- tables:    none
 -- holes:     owner
 --
--- PUBLIC may execute it: it does nothing but fail, and a user's procedure may run as anybody. The SQLSTATE is
--- none that calls for another try: the row does not come back by itself.
+-- PUBLIC may execute it: it does nothing but fail, and a user's procedure may run as any role. The SQLSTATE
+-- is not one that causes a retry: the row does not come back by itself.
 create or replace function msrepl.sp_msreplraiserror(
     number integer, command text default null, article text default null, key jsonb default null,
     statement text default null
@@ -111,12 +112,12 @@ grant execute on function msrepl.sp_msreplraiserror(integer, text, text, jsonb, 
 comment on function msrepl.sp_msreplraiserror(integer, text, text, jsonb, text)
     is 'Refuses a call whose row is not here (20598): SQLSTATE P0002, the facts as JSON in DETAIL';
 
--- msrepl.raise_unfit_call: a call that does not fit the procedure it is for.
+-- msrepl.raise_unfit_call: refuses a call that does not fit its procedure.
 -- called by: msrepl.apply_<article>_<operation>
 -- tables:    none
 -- holes:     owner, agent
 --
--- After an ALTER TABLE calls of the new shape meet procedures of the old one, or the other way round.
+-- After an ALTER TABLE, calls of the new shape can meet procedures of the old one, or the reverse.
 create or replace function msrepl.raise_unfit_call(
     article text, procedure text, state text, reason text, more text
 ) returns void
@@ -138,7 +139,7 @@ grant execute on function msrepl.raise_unfit_call(text, text, text, text, text) 
 comment on function msrepl.raise_unfit_call(text, text, text, text, text)
     is 'Says that a call does not fit its procedure, and what to do';
 
--- msrepl.is_default_procedure: the default procedure of an article is there and nobody has replaced it.
+-- msrepl.is_default_procedure: tells whether the default procedure of an article exists and has not been replaced.
 -- called by: msrepl.set_<article>_<operation>, msrepl.net_<article>
 -- tables:    msrepl.msreplication_procedures; catalogs
 -- holes:     owner, agent
@@ -157,7 +158,8 @@ grant execute on function msrepl.is_default_procedure(integer, text) to "msrepl_
 comment on function msrepl.is_default_procedure(integer, text)
     is 'Whether calls may be applied as a set: nobody has replaced the default procedure';
 
--- msrepl.fires_for_agents: something runs for the rows that an agent changes in a table.
+-- msrepl.fires_for_agents: tells whether a trigger or rule fires for the rows that an agent changes
+-- in a table.
 -- called by: msrepl.set_<article>_upd
 -- tables:    catalogs
 -- holes:     owner, agent
@@ -176,13 +178,13 @@ grant execute on function msrepl.fires_for_agents(regclass) to "msrepl_agent_012
 comment on function msrepl.fires_for_agents(regclass)
     is 'Whether a trigger or a rule of the table, or of a partition, is not NOT FOR REPLICATION';
 
--- msrepl.move_position: where an agent's deliveries have come to, in the transaction that brings them.
+-- msrepl.move_position: moves an agent's position, in the transaction that delivers.
 -- called by: the distribution agent, first in each of its transactions
 -- tables:    msrepl.msreplication_subscriptions
 -- holes:     owner, agent
 --
--- Moving from where the position is not means that another agent has been here meanwhile: then nothing of
--- this transaction may stay. The row's lock keeps any other out until the transaction ends.
+-- If the position is not the expected one, another agent has delivered here in the meantime, and nothing
+-- of this transaction may stay. The lock of the row keeps other agents out until the transaction ends.
 create or replace function msrepl.move_position(from_publisher text, was pg_lsn, becomes pg_lsn) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -204,7 +206,7 @@ grant execute on function msrepl.move_position(text, pg_lsn, pg_lsn) to "msrepl_
 comment on function msrepl.move_position(text, pg_lsn, pg_lsn)
     is 'Moves the position of an agent, unless it was moved by somebody else';
 
--- msrepl.refuse_command: what a command meets that nothing at this Subscriber takes.
+-- msrepl.refuse_command: refuses a command for which this Subscriber has no procedure.
 -- called by: the distribution agent's statement
 -- tables:    none
 -- holes:     owner, agent
@@ -225,15 +227,15 @@ grant execute on function msrepl.refuse_command(integer) to "msrepl_agent_012345
 comment on function msrepl.refuse_command(integer) is 'Refuses a command that nothing takes';
 
 -- msrepl.apply_net: applies the net effect of a range of commands: deletes, updates, inserts, in that order.
--- called by: the distribution agent, where commands clash with what this Subscriber has done itself since
+-- called by: the distribution agent, where commands collide with what this Subscriber has changed itself since
 -- tables:    subscribed tables
 -- holes:     owner, agent
 --
--- A code is article * 100 + type of command. First everything in the order given. If something is in the way
--- of something else (a unique value that another row gives up later, a row that is still referred to), each
--- command is tried by itself, and again after the others. Updates that are only in each other's way are made
--- at once (msrepl.net_<article>). What is then left fails with its own error. The rights are the caller's,
--- and so is the search path: every name here has its schema.
+-- A code is article * 100 + type of command. All commands are first applied in the order given. If some
+-- block others (a unique value that another row gives up later, a row that is still referred to), each
+-- command is tried individually, and again after the others. Updates that only block each other are made in
+-- one statement (msrepl.net_<article>). A command that then still fails raises its own error. The rights and
+-- the search path are the caller's, so every name here has its schema.
 create or replace function msrepl.apply_net(codes integer[], commands text[]) returns bigint
 language plpgsql
 as $msrepl$
@@ -273,7 +275,7 @@ begin
         end loop;
         exit when pg_catalog.cardinality(later_codes) = 0;
         if pg_catalog.cardinality(later_codes) = pg_catalog.cardinality(left_codes) then
-            -- nothing moved: updates in each other's way, article by article
+            -- no progress: updates that block each other, article by article
             for article in
                 select distinct l.code / 100 from pg_catalog.unnest(left_codes) as l(code) where l.code % 100 = 2
             loop

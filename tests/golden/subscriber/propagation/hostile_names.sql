@@ -1,5 +1,5 @@
--- msrepl.call_<article>_<operation>, msrepl.image_<article>, msrepl.key_<article>: what a call carries.
--- called by: msrepl.apply_<article>_<operation>, and procedures with more parameters than PostgreSQL passes
+-- msrepl.call_<article>_<operation>, msrepl.image_<article>, msrepl.key_<article>: the types of what a call carries.
+-- called by: msrepl.apply_<article>_<operation>, and procedures with more parameters than PostgreSQL allows
 -- tables:    none
 -- holes:     type, attributes, owner, agent, comment
 create type "msrepl"."call_7_ins" as ("c1" integer, "c2" text, "c3" text, "c4" text, "c5" text, "c6" uuid);
@@ -8,8 +8,8 @@ revoke all on type "msrepl"."call_7_ins" from public;
 grant usage on type "msrepl"."call_7_ins" to "msrepl_agent_0123456789ab";
 comment on type "msrepl"."call_7_ins" is  E'Values of a command for INSERT in the "odd" one.t%s{}\\''';
 
--- msrepl.call_<article>_<operation>, msrepl.image_<article>, msrepl.key_<article>: what a call carries.
--- called by: msrepl.apply_<article>_<operation>, and procedures with more parameters than PostgreSQL passes
+-- msrepl.call_<article>_<operation>, msrepl.image_<article>, msrepl.key_<article>: the types of what a call carries.
+-- called by: msrepl.apply_<article>_<operation>, and procedures with more parameters than PostgreSQL allows
 -- tables:    none
 -- holes:     type, attributes, owner, agent, comment
 create type "msrepl"."call_7_upd" as ("c1" integer, "c2" text, "c3" text, "c4" text, "c5" text, "c6" uuid, "pkc1" integer, "bitmap" bytea);
@@ -18,8 +18,8 @@ revoke all on type "msrepl"."call_7_upd" from public;
 grant usage on type "msrepl"."call_7_upd" to "msrepl_agent_0123456789ab";
 comment on type "msrepl"."call_7_upd" is  E'Values of a command for UPDATE in the "odd" one.t%s{}\\''';
 
--- msrepl.call_<article>_<operation>, msrepl.image_<article>, msrepl.key_<article>: what a call carries.
--- called by: msrepl.apply_<article>_<operation>, and procedures with more parameters than PostgreSQL passes
+-- msrepl.call_<article>_<operation>, msrepl.image_<article>, msrepl.key_<article>: the types of what a call carries.
+-- called by: msrepl.apply_<article>_<operation>, and procedures with more parameters than PostgreSQL allows
 -- tables:    none
 -- holes:     type, attributes, owner, agent, comment
 create type "msrepl"."call_7_del" as ("pkc1" integer);
@@ -28,13 +28,14 @@ revoke all on type "msrepl"."call_7_del" from public;
 grant usage on type "msrepl"."call_7_del" to "msrepl_agent_0123456789ab";
 comment on type "msrepl"."call_7_del" is  E'Values of a command for DELETE in the "odd" one.t%s{}\\''';
 
--- The role that writes one published or subscribed table: in whose name its owner's expressions and triggers run.
+-- The role that writes one published or subscribed table. Expressions and triggers of the table's owner run
+-- in its name.
 -- called by: twopc.publisher.article_setup, twopc.subscriber.subscription, twopc.subscriber.propagation
 -- tables:    none
 -- holes:     role, role_text, schema, table_schema, table, privileges, comment
 --
--- It owns the functions that write this table for us, and may do nothing else: who owns a table of ours may put
--- code of his own into its constraints, indexes, domains, defaults and triggers.
+-- It owns the functions that write this table for us, and has no other rights: the owner of a table can put code
+-- into its constraints, indexes, domains, defaults and triggers.
 do $msrepl$
 begin
     if not exists (select from pg_roles where rolname = 'msrepl_table_c268110370c2_b4c33d6dfab3') then
@@ -46,12 +47,12 @@ $msrepl$;
 grant usage on schema "msrepl", "the ""odd"" one" to "msrepl_table_c268110370c2_b4c33d6dfab3";
 grant select, insert, update, delete on "the ""odd"" one"."t%s{}\'" to "msrepl_table_c268110370c2_b4c33d6dfab3";
 
--- What the role of a subscribed table needs besides the table, so that agents' commands are applied in its name.
+-- Rights that the role of a subscribed table needs besides the table: agents' commands are applied in its name.
 -- called by: twopc.subscriber.propagation
 -- tables:    msrepl.msreplication_procedures
 -- holes:     role, calls, agent_text
 --
--- Whoever lets agents past row security lets this role, which has no other table.
+-- If agents may bypass row security, so may this role, which has no other table.
 grant execute on function msrepl.is_default_procedure(integer, text), msrepl.fires_for_agents(regclass) to "msrepl_table_c268110370c2_b4c33d6dfab3";
 grant execute on function msrepl.raise_unfit_call(text, text, text, text, text) to "msrepl_table_c268110370c2_b4c33d6dfab3";
 grant select on msrepl.msreplication_procedures to "msrepl_table_c268110370c2_b4c33d6dfab3";
@@ -64,13 +65,13 @@ begin
 end
 $msrepl$;
 
--- sp_msins_<table>: brings a row that was inserted at the Publisher.
+-- sp_msins_<table>: inserts a row that was inserted at the Publisher.
 -- called by: msrepl.apply_<article>_ins
 -- tables:    the subscribed table
 -- holes:     procedure, parameters, table, columns, overriding, values, computed, signature, owner, caller, comment
 --
--- No search_path is set, since that costs a tenth of a call: the agent's session has ours. Every parameter is
--- one whatever the columns are called, and the rights are those of the caller, the table's role.
+-- No search_path is set, since that costs a tenth of a call: the agent's session has ours. Parameters take
+-- precedence over columns of the same name, and the rights are those of the caller, the table's role.
 create function "the ""odd"" one"."sp_msins_the ""odd"" onet%s{}\'"(
     c1 integer,
     c2 text,
@@ -97,7 +98,7 @@ comment on function "the ""odd"" one"."sp_msins_the ""odd"" onet%s{}\'"(integer,
 -- holes:     procedure, parameters, bytes, guard, key_changed, with_key, without_key, command, article, key_json,
 --            computed, signature, owner, caller, comment
 --
--- Key columns stand in the statement only if one of their bits is set, as in the original's newer procedures.
+-- Key columns are in the statement only if one of their bits is set, as in SQL Server's newer procedures.
 -- No search_path is set: see sp_msins_<table>.
 create function "the ""odd"" one"."sp_msupd_the ""odd"" onet%s{}\'"(
     c1 integer,
@@ -142,13 +143,13 @@ revoke all on function "the ""odd"" one"."sp_msupd_the ""odd"" onet%s{}\'"(integ
 grant execute on function "the ""odd"" one"."sp_msupd_the ""odd"" onet%s{}\'"(integer, text, text, text, text, uuid, integer, bytea) to "msrepl_table_c268110370c2_b4c33d6dfab3";
 comment on function "the ""odd"" one"."sp_msupd_the ""odd"" onet%s{}\'"(integer, text, text, text, text, uuid, integer, bytea) is  E'Brings UPDATE of the "odd" one.t%s{}\\'' from the Publisher (MCALL)';
 
--- sp_msupd_<table>, CALL and XCALL, and sp_msdel_<table>: one statement by key, whose row must be there.
+-- sp_msupd_<table>, CALL and XCALL, and sp_msdel_<table>: one statement by key, whose row must exist.
 -- called by: msrepl.apply_<article>_upd, msrepl.apply_<article>_del
 -- tables:    the subscribed table
 -- holes:     procedure, parameters, guard, statement, command, article, key_json, computed, signature, owner, caller,
 --            comment
 --
--- An UPDATE sets every column, the key too: PostgreSQL finds by itself what did not change.
+-- An UPDATE sets every column, including the key: PostgreSQL detects by itself what did not change.
 -- No search_path is set: see sp_msins_<table>.
 create function "the ""odd"" one"."sp_msdel_the ""odd"" onet%s{}\'"(pkc1 integer) returns void
 language plpgsql
@@ -167,13 +168,12 @@ revoke all on function "the ""odd"" one"."sp_msdel_the ""odd"" onet%s{}\'"(integ
 grant execute on function "the ""odd"" one"."sp_msdel_the ""odd"" onet%s{}\'"(integer) to "msrepl_table_c268110370c2_b4c33d6dfab3";
 comment on function "the ""odd"" one"."sp_msdel_the ""odd"" onet%s{}\'"(integer) is  E'Brings DELETE of the "odd" one.t%s{}\\'' from the Publisher (CALL)';
 
--- msrepl.apply_<article>_<operation>: one command as it is stored, handed to the procedure of its article.
+-- msrepl.apply_<article>_<operation>: passes one command, as it is stored, to the procedure of its article.
 -- called by: the distribution agent, for every row of a block
 -- tables:    none
 -- holes:     function, call_type, article, procedure_text, invocation, runs_as, path_stays, owner, agent, comment
 --
--- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
--- sp_msins_<table>.
+-- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see sp_msins_<table>.
 create function "msrepl"."apply_7_ins"(command text) returns void
 language plpgsql security definer
 as $msrepl$
@@ -183,12 +183,12 @@ declare
     done boolean;
     more text;
 begin
--- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
--- called by: rendered into functions of a table's role, first
+-- fragment: raises an error if a function that runs code of a table's owner does not run as its own owner.
+-- called by: rendered at the beginning of functions of a table's role
 -- tables:    none
 -- holes:     role_text
 --
--- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+-- That code also runs as the function's owner, and can remove SECURITY DEFINER or search_path from the function.
     if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_b4c33d6dfab3' then
         raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_b4c33d6dfab3', current_user
             using errcode = 'insufficient_privilege',
@@ -202,8 +202,8 @@ begin
             perform msrepl.raise_unfit_call( E'the "odd" one.t%s{}\\''',  E'"the ""odd"" one"."sp_msins_the ""odd"" onet%s{}\\''"', sqlstate, sqlerrm, more);
     end;
     done := "the ""odd"" one"."sp_msins_the ""odd"" onet%s{}\'"(c.c1, c.c2, c.c3, c.c4, c.c5, c.c6) is null;
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered into what agents call for a table, last
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered at the end of the functions that agents call for a table
 -- tables:    none
 -- holes:     none
 --
@@ -220,13 +220,12 @@ revoke all on function "msrepl"."apply_7_ins"(text) from public;
 grant execute on function "msrepl"."apply_7_ins"(text) to "msrepl_agent_0123456789ab";
 comment on function "msrepl"."apply_7_ins"(text) is  E'Applies one command for INSERT in the "odd" one.t%s{}\\''';
 
--- msrepl.apply_<article>_<operation>: one command as it is stored, handed to the procedure of its article.
+-- msrepl.apply_<article>_<operation>: passes one command, as it is stored, to the procedure of its article.
 -- called by: the distribution agent, for every row of a block
 -- tables:    none
 -- holes:     function, call_type, article, procedure_text, invocation, runs_as, path_stays, owner, agent, comment
 --
--- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
--- sp_msins_<table>.
+-- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see sp_msins_<table>.
 create function "msrepl"."apply_7_upd"(command text) returns void
 language plpgsql security definer
 as $msrepl$
@@ -236,12 +235,12 @@ declare
     done boolean;
     more text;
 begin
--- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
--- called by: rendered into functions of a table's role, first
+-- fragment: raises an error if a function that runs code of a table's owner does not run as its own owner.
+-- called by: rendered at the beginning of functions of a table's role
 -- tables:    none
 -- holes:     role_text
 --
--- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+-- That code also runs as the function's owner, and can remove SECURITY DEFINER or search_path from the function.
     if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_b4c33d6dfab3' then
         raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_b4c33d6dfab3', current_user
             using errcode = 'insufficient_privilege',
@@ -255,8 +254,8 @@ begin
             perform msrepl.raise_unfit_call( E'the "odd" one.t%s{}\\''',  E'"the ""odd"" one"."sp_msupd_the ""odd"" onet%s{}\\''"', sqlstate, sqlerrm, more);
     end;
     done := "the ""odd"" one"."sp_msupd_the ""odd"" onet%s{}\'"(c.c1, c.c2, c.c3, c.c4, c.c5, c.c6, c.pkc1, c.bitmap) is null;
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered into what agents call for a table, last
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered at the end of the functions that agents call for a table
 -- tables:    none
 -- holes:     none
 --
@@ -273,13 +272,12 @@ revoke all on function "msrepl"."apply_7_upd"(text) from public;
 grant execute on function "msrepl"."apply_7_upd"(text) to "msrepl_agent_0123456789ab";
 comment on function "msrepl"."apply_7_upd"(text) is  E'Applies one command for UPDATE in the "odd" one.t%s{}\\''';
 
--- msrepl.apply_<article>_<operation>: one command as it is stored, handed to the procedure of its article.
+-- msrepl.apply_<article>_<operation>: passes one command, as it is stored, to the procedure of its article.
 -- called by: the distribution agent, for every row of a block
 -- tables:    none
 -- holes:     function, call_type, article, procedure_text, invocation, runs_as, path_stays, owner, agent, comment
 --
--- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
--- sp_msins_<table>.
+-- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see sp_msins_<table>.
 create function "msrepl"."apply_7_del"(command text) returns void
 language plpgsql security definer
 as $msrepl$
@@ -289,12 +287,12 @@ declare
     done boolean;
     more text;
 begin
--- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
--- called by: rendered into functions of a table's role, first
+-- fragment: raises an error if a function that runs code of a table's owner does not run as its own owner.
+-- called by: rendered at the beginning of functions of a table's role
 -- tables:    none
 -- holes:     role_text
 --
--- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+-- That code also runs as the function's owner, and can remove SECURITY DEFINER or search_path from the function.
     if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_b4c33d6dfab3' then
         raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_b4c33d6dfab3', current_user
             using errcode = 'insufficient_privilege',
@@ -308,8 +306,8 @@ begin
             perform msrepl.raise_unfit_call( E'the "odd" one.t%s{}\\''',  E'"the ""odd"" one"."sp_msdel_the ""odd"" onet%s{}\\''"', sqlstate, sqlerrm, more);
     end;
     done := "the ""odd"" one"."sp_msdel_the ""odd"" onet%s{}\'"(c.pkc1) is null;
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered into what agents call for a table, last
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered at the end of the functions that agents call for a table
 -- tables:    none
 -- holes:     none
 --
@@ -326,15 +324,14 @@ revoke all on function "msrepl"."apply_7_del"(text) from public;
 grant execute on function "msrepl"."apply_7_del"(text) to "msrepl_agent_0123456789ab";
 comment on function "msrepl"."apply_7_del"(text) is  E'Applies one command for DELETE in the "odd" one.t%s{}\\''';
 
--- msrepl.set_<article>_<operation>: a run of calls for one article and operation, as one statement.
+-- msrepl.set_<article>_<operation>: makes a run of calls for one article and operation in one statement.
 -- called by: the distribution agent
 -- tables:    the subscribed table; msrepl.msreplication_procedures
 -- holes:     function, article_id, operation, call_type, statement, computed, runs_as, path_stays, owner, agent, comment
 --
--- It does what the default procedure would do call by call, or nothing at all and returns -1: a row is not
--- here, a key is there twice, a value clashes (if only on its way to another row), a call does not
--- fit, or somebody has replaced the procedure. Then the calls are to be made one by one, and whatever is
--- wrong with one of them is said there.
+-- It does what the default procedure would do call by call, or nothing at all and returns -1: a row is missing, a key
+-- occurs twice, a unique value is taken (even if another row is about to give it up), a call does not fit, or the
+-- procedure was replaced. The calls must then be made one by one, which reports what is wrong with one of them.
 create function "msrepl"."set_7_ins"(commands text[]) returns bigint
 language plpgsql security definer
 as $msrepl$
@@ -344,12 +341,12 @@ declare
     rows "msrepl"."call_7_ins"[];
     done bigint;
 begin
--- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
--- called by: rendered into functions of a table's role, first
+-- fragment: raises an error if a function that runs code of a table's owner does not run as its own owner.
+-- called by: rendered at the beginning of functions of a table's role
 -- tables:    none
 -- holes:     role_text
 --
--- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+-- That code also runs as the function's owner, and can remove SECURITY DEFINER or search_path from the function.
     if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_b4c33d6dfab3' then
         raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_b4c33d6dfab3', current_user
             using errcode = 'insufficient_privilege',
@@ -371,8 +368,8 @@ begin
         when no_data_found or unique_violation or exclusion_violation or data_exception then
             return -1;
     end;
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered into what agents call for a table, last
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered at the end of the functions that agents call for a table
 -- tables:    none
 -- holes:     none
 --
@@ -390,17 +387,17 @@ revoke all on function "msrepl"."set_7_ins"(text[]) from public;
 grant execute on function "msrepl"."set_7_ins"(text[]) to "msrepl_agent_0123456789ab";
 comment on function "msrepl"."set_7_ins"(text[]) is  E'Applies a run of commands for INSERT in the "odd" one.t%s{}\\''';
 
--- msrepl.set_<article>_upd: a run of calls for one article's UPDATE, as one statement.
+-- msrepl.set_<article>_upd: makes a run of calls for one article's UPDATE in one statement.
 -- called by: the distribution agent
 -- tables:    the subscribed table; msrepl.msreplication_procedures; catalogs
 -- holes:     function, article_id, table_text, call_type, key, same, key_stays, statement, computed, runs_as,
 --            path_stays, owner, agent, comment
 --
--- As msrepl.set_<article>_<operation> for INSERT and DELETE. Of several calls that set the same columns of one
--- row only the last is made: nobody sees what comes in between, except a trigger or a rule that fires for
--- agents; where there is one, a call that is left out is a reason for -1. So is a call that changes the key:
--- others for the same key may be meant for another row. Those left of one row, which set different columns,
--- have their turns one after the other. In the order of the key: the table's pages are met once.
+-- Like msrepl.set_<article>_<operation> for INSERT and DELETE. Of several calls that set the same columns of one
+-- row, only the last is made: intermediate values are visible only to a trigger or a rule that fires for agents;
+-- if there is one, an omitted call is a reason for -1. So is a call that changes the key: others for the same
+-- key may be meant for another row. The remaining calls for one row, which set different columns, are made in
+-- successive turns. Rows are updated in the order of the key, so that each page of the table is visited once.
 create function "msrepl"."set_7_upd"(commands text[]) returns bigint
 language plpgsql security definer
 as $msrepl$
@@ -414,12 +411,12 @@ declare
     changed bigint;
     done bigint := 0;
 begin
--- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
--- called by: rendered into functions of a table's role, first
+-- fragment: raises an error if a function that runs code of a table's owner does not run as its own owner.
+-- called by: rendered at the beginning of functions of a table's role
 -- tables:    none
 -- holes:     role_text
 --
--- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+-- That code also runs as the function's owner, and can remove SECURITY DEFINER or search_path from the function.
     if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_b4c33d6dfab3' then
         raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_b4c33d6dfab3', current_user
             using errcode = 'insufficient_privilege',
@@ -464,8 +461,8 @@ begin
         when no_data_found or unique_violation or exclusion_violation or data_exception then
             return -1;
     end;
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered into what agents call for a table, last
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered at the end of the functions that agents call for a table
 -- tables:    none
 -- holes:     none
 --
@@ -483,15 +480,14 @@ revoke all on function "msrepl"."set_7_upd"(text[]) from public;
 grant execute on function "msrepl"."set_7_upd"(text[]) to "msrepl_agent_0123456789ab";
 comment on function "msrepl"."set_7_upd"(text[]) is  E'Applies a run of commands for UPDATE in the "odd" one.t%s{}\\''';
 
--- msrepl.set_<article>_<operation>: a run of calls for one article and operation, as one statement.
+-- msrepl.set_<article>_<operation>: makes a run of calls for one article and operation in one statement.
 -- called by: the distribution agent
 -- tables:    the subscribed table; msrepl.msreplication_procedures
 -- holes:     function, article_id, operation, call_type, statement, computed, runs_as, path_stays, owner, agent, comment
 --
--- It does what the default procedure would do call by call, or nothing at all and returns -1: a row is not
--- here, a key is there twice, a value clashes (if only on its way to another row), a call does not
--- fit, or somebody has replaced the procedure. Then the calls are to be made one by one, and whatever is
--- wrong with one of them is said there.
+-- It does what the default procedure would do call by call, or nothing at all and returns -1: a row is missing, a key
+-- occurs twice, a unique value is taken (even if another row is about to give it up), a call does not fit, or the
+-- procedure was replaced. The calls must then be made one by one, which reports what is wrong with one of them.
 create function "msrepl"."set_7_del"(commands text[]) returns bigint
 language plpgsql security definer
 as $msrepl$
@@ -501,12 +497,12 @@ declare
     rows "msrepl"."call_7_del"[];
     done bigint;
 begin
--- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
--- called by: rendered into functions of a table's role, first
+-- fragment: raises an error if a function that runs code of a table's owner does not run as its own owner.
+-- called by: rendered at the beginning of functions of a table's role
 -- tables:    none
 -- holes:     role_text
 --
--- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+-- That code also runs as the function's owner, and can remove SECURITY DEFINER or search_path from the function.
     if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_b4c33d6dfab3' then
         raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_b4c33d6dfab3', current_user
             using errcode = 'insufficient_privilege',
@@ -528,8 +524,8 @@ begin
         when no_data_found or unique_violation or exclusion_violation or data_exception then
             return -1;
     end;
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered into what agents call for a table, last
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered at the end of the functions that agents call for a table
 -- tables:    none
 -- holes:     none
 --
@@ -547,15 +543,15 @@ revoke all on function "msrepl"."set_7_del"(text[]) from public;
 grant execute on function "msrepl"."set_7_del"(text[]) to "msrepl_agent_0123456789ab";
 comment on function "msrepl"."set_7_del"(text[]) is  E'Applies a run of commands for DELETE in the "odd" one.t%s{}\\''';
 
--- msrepl.net_<article>: updates that are in each other's way, made at once: unique values are freed first.
+-- msrepl.net_<article>: makes updates that block each other in one statement: unique values are freed first.
 -- called by: msrepl.apply_net
 -- tables:    the subscribed table; msrepl.msreplication_procedures
 -- holes:     function, article_id, table, table_text, call_type, match, columns, values, computed, runs_as, path_stays, owner, agent,
 --            comment
 --
--- The rows are deleted and inserted again in one statement, with what only this Subscriber knows of them, so that
--- at its end nothing refers to a row that is gone. -1: it must not be done, because a referential action would
--- follow the delete, or because somebody has replaced the default procedure.
+-- The rows are deleted and inserted again in one statement, with the values that only this Subscriber has, so that at
+-- its end nothing refers to a missing row. -1: this is not allowed, because a referential action would follow the
+-- delete, or because the default procedure was replaced.
 create function "msrepl"."net_7"(commands text[]) returns bigint
 language plpgsql security definer
 as $msrepl$
@@ -565,12 +561,12 @@ declare
     rows "msrepl"."call_7_upd"[];
     done bigint;
 begin
--- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
--- called by: rendered into functions of a table's role, first
+-- fragment: raises an error if a function that runs code of a table's owner does not run as its own owner.
+-- called by: rendered at the beginning of functions of a table's role
 -- tables:    none
 -- holes:     role_text
 --
--- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+-- That code also runs as the function's owner, and can remove SECURITY DEFINER or search_path from the function.
     if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_b4c33d6dfab3' then
         raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_b4c33d6dfab3', current_user
             using errcode = 'insufficient_privilege',
@@ -599,8 +595,8 @@ begin
     if done <> cardinality(rows) then
         return -1;
     end if;
--- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
--- called by: rendered into what agents call for a table, last
+-- fragment: raises an error if code of a table's owner has set the search path for what follows.
+-- called by: rendered at the end of the functions that agents call for a table
 -- tables:    none
 -- holes:     none
 --
