@@ -209,6 +209,7 @@ class ModelLinkedSession(LinkedSession):
         session = self.connection.session
         if session.node.kernel.watch is not None:  # the answer may be another node's
             session.node.kernel.watch(f"node {session.node.name}", False)
+            session.node.tell(session.called, changed=False)
         open_ = session.tx is not None or session.dead is not None  # not yet known at this end
         return open_ and not self.lean.lost
 

@@ -39,6 +39,7 @@ _MENDED = (
     "1049.0",  # answers to a process that is paused
     "2542.0",  # a connection that is lost, and a client that looks at it
     "2974.0",  # a session that dies, and an answer of another node after which it is given back
+    "4020.0",  # a session that ends by itself, and a rollback that looks whether it is in a transaction
 )
 #: Runs that show places; `python -m tests.explore.footprints --cover` finds such a choice.
 _SHOWING = (
