@@ -242,7 +242,6 @@ class ModelAnyClients:
 
     def begin(self, tx: OpenTx) -> str:
         """Name a transaction, as ``msrepl.begin_any_client`` does, and return its gid."""
-        self._tell(changed=True)
         gid = f"{self._prefix}{next(self._numbers)}"
         tx.set("msrepl.gid", gid, local=True)
         tx.set(_MARK, "yes", local=True)
@@ -285,6 +284,7 @@ class ModelAnyClients:
         return steps(self._resolver.keep_sweeping(goes_on.__next__))
 
     def _until_sweep(self, seconds: float) -> simpy.Event:
+        self._tell(changed=True)
         self._sweep = self._kernel.event()
         self._time_sweep(seconds)
         return self._sweep
@@ -304,7 +304,8 @@ class ModelAnyClients:
         return self._kernel.delay(seconds, Label(actor=self._actor, cause=cause, what=what))
 
     def _is_work_left(self) -> bool:
-        self.there.tell("branches", changed=True)  # see `PreparedTransaction.changed`
+        for what in ("branches", "begun branches"):
+            self.there.tell(what, changed=True)  # see `PreparedTransaction.changed`
         return (
             any(gid.startswith(self._prefix) for gid in self.there.branches)
             or any(one.tx is not None and is_any(one.tx) for one in sessions_of(self.here))
@@ -318,9 +319,8 @@ class ModelAnyClients:
 
     def has_link(self, pid: int) -> bool:
         """Whether a Subscriber's session has no transaction, but its link has one at the Publisher."""
-        here, there, name = self.here, self.there, link_name(self.here.name, pid)
-        there.tell(f"sessions {name}", changed=True)  # see `PreparedTransaction.changed`
-        links = [one for one in there.sessions.values() if one.application_name == name]
+        here, there = self.here, self.there
+        links = there.names.called(link_name(here.name, pid))
         for node, one in ((here, here.sessions.get(pid)), *((there, link) for link in links)):
             if one is not None:
                 node.tell(one.called, changed=True)

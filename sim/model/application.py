@@ -127,8 +127,9 @@ class ModelLean:
             if not self.lost:  # it may have been closed meanwhile
                 self.lost = str(error)
             return []
-        if wire.kernel.watch is not None:
-            answered(wire.kernel, wire.actor, wire.here)
+        finally:
+            if wire.kernel.watch is not None:
+                answered(wire.kernel, wire.actor, wire.here)
         if self._session.dead is not None:
             self.abort("the server has ended the session")  # these results are the last
         return results
@@ -206,6 +207,9 @@ class ModelLinkedSession(LinkedSession):
     def in_transaction(self) -> bool:
         """See `LinkedSession`."""
         session = self.connection.session
+        if session.node.kernel.watch is not None:  # the answer may be another node's
+            session.node.kernel.watch(f"node {session.node.name}", False)
+            session.node.tell(session.called, changed=False)
         open_ = session.tx is not None or session.dead is not None  # not yet known at this end
         return open_ and not self.lean.lost
 

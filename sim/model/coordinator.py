@@ -79,6 +79,26 @@ def _object_name(key: object) -> str:
     return f"transaction {key}"
 
 
+class _Owners(dict[str, str]):
+    """See `twopc.drivers.hub.Hub.owners`; the search is notified of reads and changes."""
+
+    def __init__(self, notify: Callable[[str, bool], None]) -> None:
+        super().__init__()
+        self._notify = notify
+
+    def get(self, subscriber: str, default: Any = None) -> Any:
+        self._notify(f"owner of {subscriber}", False)
+        return super().get(subscriber, default)
+
+    def __contains__(self, subscriber: object) -> bool:
+        self._notify(f"owner of {subscriber}", False)
+        return super().__contains__(subscriber)
+
+    def __setitem__(self, subscriber: str, owner: str) -> None:
+        self._notify(f"owner of {subscriber}", True)
+        super().__setitem__(subscriber, owner)
+
+
 class _ModelEngine(CoordinatorEngine):
     """The product's engine, in a process that may die; notifies the search of state that transactions share."""
 
@@ -248,6 +268,7 @@ class CoordinatorProcess:
             points=self.points,
             damage=decided.damage,
             in_doubt_after_s=in_doubt_after_s,
+            owners=_Owners(self.remembers),
             observe=observe,
             runtime=runtime,
         )

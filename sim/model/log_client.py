@@ -27,7 +27,6 @@ from twopc.sim.model.wire import Wire
 T = TypeVar("T")
 
 _TOUCHES = frozenset(("log",))
-_NODE = "node log"
 
 
 class _LogQueries:
@@ -98,7 +97,7 @@ class ModelLog:
         self._open = partial(network.connect, here, there, f"{actor}:log", ledger.connect)
         self._wire: Wire | None = None
         """Connection of the only session that writes."""
-        self._turn = FairLock(network.kernel)
+        self._turn = FairLock(network.kernel, partial(self._note, "turn", True))
         """Lock that serialises the session's requests."""
         self._queue: list[ModelEntry] = []
         self._is_sending = False
@@ -146,6 +145,7 @@ class ModelLog:
         kernel = self._network.kernel
         entry = ModelEntry((epoch, sequence), record, kernel.event())
         self._note("queue", True)
+        self._note("epochs", False)
         wire = self._wire
         if wire is None or wire.lost:
             entry.settle("failed", wire.lost if wire is not None else "the decision log is closed")
@@ -191,10 +191,10 @@ class ModelLog:
         watch = self._network.kernel.watch
         if watch is not None:
             watch(f"{what} of {self._coordinator}", changed)
-            watch(_NODE, False)
 
     def forget(self, epoch: int, sequence: int) -> None:
         """Schedule the deletion of a record."""
+        self._note("forgotten", False)  # their order is irrelevant
         self._forgotten.append((epoch, sequence))
 
     async def read_back(self, epoch: int, sequence: int) -> Record | None:
@@ -209,12 +209,14 @@ class ModelLog:
 
     async def forget_now(self) -> int:
         """See `twopc.drivers.keeper.KeptLogPort`."""
+        self._note("forgotten", True)
         batch, self._forgotten = self._forgotten, []
         if not batch:
             return 0
         try:
             await self._reading.asked("forget", lambda one: one.forget(batch))
         except psycopg.Error:
+            self._note("forgotten", False)
             self._forgotten += batch
             raise
         return len(batch)

@@ -225,10 +225,10 @@ class Network:
 
     def awake(self, actor: str) -> Steps[None]:
         """Wait until a client is not paused."""
-        while event := next(
-            (one for name, one in self._paused.items() if _is_part_of(actor, name)), None
-        ):
-            yield event
+        while name := next((one for one in self._paused if _is_part_of(actor, one)), ""):
+            if self.kernel.watch is not None:  # they go on in the order in which they began to wait
+                self.kernel.watch(f"pause of {name}", True)
+            yield self._paused[name]
 
     def client_lost(self, actor: str, killed: Container[simpy.Process] = ()) -> None:
         """Break the connections of a client that was killed; `killed` are its interrupted processes."""

@@ -73,15 +73,21 @@ class ConnectionPool:
 
 
 class FairLock:
-    """A mutex, first come first."""
+    """A mutex, first come first.
 
-    def __init__(self, kernel: Kernel) -> None:
+    Args:
+        tell: called when the lock is requested or released, to notify the search.
+    """
+
+    def __init__(self, kernel: Kernel, tell: Callable[[], None]) -> None:
         self._kernel = kernel
+        self._tell = tell
         self._taken = False
         self._queue: deque[simpy.Event] = deque()
 
     def take(self) -> Steps[None]:
         """Wait for the lock; `give` releases it."""
+        self._tell()
         if not self._taken:
             self._taken = True
             return
@@ -98,6 +104,7 @@ class FairLock:
 
     def give(self) -> None:
         """Release the lock, to the next waiter if there is one."""
+        self._tell()
         if self._queue:
             self._queue.popleft().succeed()
         else:

@@ -42,6 +42,7 @@ class ModelResolverLock:
 
     def ring(self) -> None:
         """Wake the resolver after a commit that notified."""
+        self._tell(changed=True)
         if not self._notice.triggered:
             self._notice.succeed()
 
@@ -67,6 +68,7 @@ class ModelResolverLock:
 
     async def hear(self, timeout_s: float | None) -> None:
         """See `LockPort`."""
+        self._tell(changed=True)
         kernel = self._node.kernel
         if timeout_s is None:
             await awaited(self._notice)

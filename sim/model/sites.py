@@ -128,14 +128,9 @@ class ModelSite:
 
     async def end_sessions(self, names: list[str]) -> list[int]:
         """End the sessions with these application names, and wait until they have ended; return their pids."""
-        requested = set(names)
 
         def end(_: NodeSession) -> Steps[list[int]]:
-            for name in names:
-                self._node.tell(f"sessions {name}", changed=True)
-            results = [
-                one for one in self._node.sessions.values() if one.application_name in requested
-            ]
+            results = self._node.names.called(*names)
             for one in results:
                 one.terminate()
             label = Label(actor=self._actor, cause=Cause.POLL, what=f"wait at {self.name}")
@@ -149,7 +144,7 @@ class ModelSite:
         """End one session, if it is still the one that started at `started`."""
 
         def end() -> None:
-            self._node.touched()
+            self._node.tell("sessions", changed=True)  # see `PreparedTransaction.changed`
             result = self._node.sessions.get(pid)
             if result is not None and str(result.born) == started:
                 result.terminate()

@@ -63,12 +63,22 @@ class Wire:
         self._way_back = network.between(there, here).given
         self.called = f"wire of {actor} to {there} {network.kernel.stretch}"
         self.belongs_to(actor)
-        self.lost = ""
-        """Reason why the connection is lost; empty while it is open."""
+        self._lost = ""
         self._waiting: simpy.Process | None = None
         """The process that waits for an answer."""
         self._serving = False
         """Whether the other end is executing a request."""
+
+    @property
+    def lost(self) -> str:
+        """Reason why the connection is lost; empty while it is open."""
+        if self.kernel.watch is not None:
+            self.kernel.watch(f"node {self.there}", False)
+        return self._lost
+
+    @lost.setter
+    def lost(self, why: str) -> None:
+        self._lost = why
 
     @property
     def waiting(self) -> bool:
@@ -87,8 +97,8 @@ class Wire:
         watch = kernel.watch
         if watch is not None:
             watch(f"node {self.there}", False)
-        if self.lost:
-            raise RequestLostError(self.lost)
+        if self._lost:
+            raise RequestLostError(self._lost)
         self._waiting = kernel.env.active_process
         error: Exception | None = None
         value: Any = None
@@ -132,7 +142,7 @@ class Wire:
                     self._notify_work(changed=False)
             self._serving = False
             if isinstance(error, RequestLostError):
-                self.lost = str(error)
+                self._lost = str(error)
                 raise error
             if network.troubled:
                 if network.watches:
@@ -165,12 +175,12 @@ class Wire:
 
     def _interrupted(self, interrupt: simpy.Interrupt) -> Exception:
         """Clean up after an interrupt of the waiting process, and return the exception to raise."""
-        was_cut = bool(self.lost) and interrupt.cause != KILLED
-        self.lost = self.lost or "its client was killed"
+        was_cut = bool(self._lost) and interrupt.cause != KILLED
+        self._lost = self._lost or "its client was killed"
         self._network.wires.pop(self, None)
         if not self._serving:
             self.served.close()
-        return RequestLostError(self.lost) if was_cut else interrupt
+        return RequestLostError(self._lost) if was_cut else interrupt
 
     def _complete(self, work: Steps[Any], event: simpy.Event) -> Steps[None]:
         """Complete a request whose client has gone."""
@@ -198,9 +208,9 @@ class Wire:
         Args:
             killed: processes that were killed, and so notice nothing.
         """
-        if self.lost:
+        if self._lost:
             return
-        self.lost = why
+        self._lost = why
         waiting = self._waiting
         if waiting is not None and waiting in killed:
             pass  # already interrupted, and closes its own connections
@@ -217,7 +227,7 @@ class Wire:
         self._lose("closed")
 
     def _lose(self, why: str) -> None:
-        if not self.lost:
-            self.lost = why
+        if not self._lost:
+            self._lost = why
             self._network.wires.pop(self, None)
             self._network.leave(self)

@@ -31,6 +31,8 @@ class Event:
     """What has happened in a run."""
 
     name: int
+    stretch: int
+    """The name by which it is the maker of others."""
     maker: int
     seen: dict[str, int]
     words: str
@@ -39,7 +41,7 @@ class Event:
 
 
 class Runs:
-    """Runs of a script in which one thing goes wrong."""
+    """Runs of a script in which something goes wrong, as often as there are kinds of it."""
 
     def __init__(
         self, script: Script, kinds: tuple[str, ...], kernel: Callable[[], ChoiceKernel] = ChoiceKernel
@@ -50,19 +52,32 @@ class Runs:
         """What goes wrong is taken to depend on nothing."""
         self.absorbed = 0
         """So often something went wrong just after what it leaves nothing of."""
-        self._budget = Budget(faults=1 if kinds else 0, of=kinds)
+        self._budget = Budget(faults=len(kinds), of=kinds)
 
-    def drawn(self, chance: Random) -> tuple[list[Event], ScriptRun]:
-        """One by chance."""
+    def drawn(self, chance: Random, holds: str = "") -> tuple[list[Event], ScriptRun]:
+        """One by chance.
+
+        Args:
+            holds: words of events. Something goes wrong while one of them is due, which then comes when nothing else
+                can.
+        """
         kernel, run = self._start()
         events: list[Event] = []
         goes_wrong_at = chance.randrange(70)
+        held: Option | None = None
         while options := self._options(kernel, run, events):
+            options = [one for one in options if one is not held] or options
             choices = [one for one in options if isinstance(one, Choice)]
             strikes = [one for one in options if isinstance(one, Strike)]
+            if holds and strikes and held is None:
+                due = [one for one in choices if holds in str(one)]
+                held = chance.choice(due) if due and chance.random() < 0.3 else None
+                goes_wrong_at = len(events) + (held is None)
             chosen: Option = chance.choice(options)
             if strikes and len(events) >= goes_wrong_at:
                 chosen = chance.choice(strikes)
+                if self._budget.faults > 1:
+                    goes_wrong_at = len(events) + chance.randrange(30)
             elif choices:
                 chosen = choices[0] if chance.random() < 0.5 else chance.choice(choices)
             events.append(_fired(kernel, run, chosen))
@@ -92,7 +107,7 @@ class Runs:
         if run.over():
             return []
         options: list[Option] = [*kernel.enabled()]
-        if options and self._budget.faults and not any(one.is_strike for one in events):
+        if options and sum(one.is_strike for one in events) < self._budget.faults:
             options += run.strikes()
         return options
 
@@ -106,7 +121,7 @@ class Runs:
         return [
             at
             for at, (one, other) in enumerate(itertools.pairwise(events))
-            if not self._depend(one, other) and other.maker != one.name
+            if not self._depend(one, other) and other.maker != one.stretch
         ]
 
     def differences(self, chance: Random) -> Iterator[str]:
@@ -195,7 +210,7 @@ def _fired(kernel: ChoiceKernel, run: ScriptRun, chosen: Option) -> Event:
     seen = kernel.fire(chosen)
     run.look()
     return Event(
-        name=chosen.name, maker=chosen.maker if isinstance(chosen, Choice) else 0, seen=seen,
+        name=chosen.name, stretch=kernel.stretch, maker=chosen.maker if isinstance(chosen, Choice) else 0, seen=seen,
         words=_words(chosen), is_strike=isinstance(chosen, Strike), option=chosen,
     )  # fmt: skip
 

@@ -36,23 +36,45 @@ _STATEMENTS = (
     "lock table account in share mode",
 )
 _LEVELS = ("read committed", "read committed", "repeatable read", "serializable")
+#: From this seed on programs are wider: they have these faults and statements too, two transactions of a session, and
+#: transactions of several Subscribers.
+WIDER = 1000
+#: From this seed on two faults may strike.
+TWICE = 2000
+_WIDER_FAULTS = (*FAULTS, "hand", "pause", "machine", "agent", "log reader")
+_WIDER_STATEMENTS = (
+    *_STATEMENTS,
+    "insert into account values (9, 1)",
+    "insert into account values (9, 1)",
+    "savepoint one",
+    "rollback to one",
+    "select pg_try_advisory_lock(1)",
+    "select pg_try_advisory_xact_lock(1)",
+    "select pg_advisory_unlock(1)",
+    "set local synchronous_commit = off",
+    "set local lock_timeout = '50ms'",
+    "select balance from account where id = 1 for share",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratedProgram:
-    """A program, and the fault that may strike once in it."""
+    """A program, and the faults that may strike once in it."""
 
     script: Script
     fault: str
+    later: str = ""
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Its fault, if it has one."""
-        return (self.fault,) if self.fault else ()
+        """Its faults."""
+        return tuple(one for one in (self.fault, self.later) if one)
 
 
 def generated(seed: int) -> GeneratedProgram:
     """The program of a seed."""
+    if seed >= WIDER:
+        return _wider(seed)
     chance = Random(f"program {seed}")
     fault = chance.choice(FAULTS)
     alone = chance.random() < 0.1
@@ -71,6 +93,55 @@ def generated(seed: int) -> GeneratedProgram:
             },
         ),
         fault=fault,
+    )
+
+
+def _wider(seed: int) -> GeneratedProgram:
+    chance = Random(f"program {seed}")
+    kind = chance.choice(("publisher", *["coordinated"] * 5, *["any client"] * 3))
+    distributes = chance.random() < 0.3
+    spec_ = replace(
+        _spec(kind, chance, distributes=distributes),
+        prepared_max=chance.choice((1, 3, 64)),
+        shipping=chance.choice(("eager", "eager", "lazy")),
+    )
+    clients = {
+        f"c{number}": _wider_client(kind, number, chance, spec_)
+        for number in range(chance.choice((2, 2, 3)))
+    }
+    fault = chance.choice(_WIDER_FAULTS)
+    if kind == "publisher" and "subscriber" in fault:
+        fault = ""
+    later = chance.choice(_WIDER_FAULTS) if fault and seed >= TWICE else ""
+    if kind == "publisher" and "subscriber" in later:
+        later = ""
+    return GeneratedProgram(
+        script=Script(name=f"generated {seed}", spec=spec_, clients=clients),
+        fault=fault, later=later,
+    )  # fmt: skip
+
+
+def _wider_client(kind: str, number: int, chance: Random, spec_: ModelSpec) -> ScriptClient:
+    subscribers = len(spec_.subscribers)
+    several = subscribers > 1 and spec_.commit == "presumed_abort" and chance.random() < 0.5
+    at = "sub1" if several else chance.choice(("sub1", "sub1", "sub1", f"sub{subscribers}"))
+    steps: list[tuple[str, str]] = []
+    places: dict[str, str] = {}
+    for _ in range(chance.choice((1, 1, 2))):
+        for _ in range(chance.choice((1, 1, 2, 3))):
+            name = f"s{len(steps)}"
+            steps.append((name, chance.choice(_WIDER_STATEMENTS).format(new=3 + number)))
+            if several:
+                places[name] = chance.choice(("sub1", "sub2"))
+        end = chance.choice(("commit", "commit", "commit", "rollback"))
+        steps.append((f"s{len(steps)}", end))
+    return ScriptClient(
+        node="pub" if kind == "publisher" else at,
+        steps=tuple(steps),
+        level=chance.choice(_LEVELS),
+        any_client=kind == "any client",
+        also=("sub2",) if several else (),
+        at=places,
     )
 
 

@@ -220,14 +220,22 @@ class Distribution:
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
         """See `AgentsPort`."""
+        self._tell_turn()
         while self._driving is not None:
             await AwaitableSteps(wait(self._driving))
+            self._tell_turn()
         own = self._driving = self.kernel.event()
         try:
             yield
         finally:
+            self._tell_turn()
             self._driving = None
             own.succeed()
+
+    def _tell_turn(self) -> None:
+        """Notify the search that a synchronisation begins, waits for its turn, or ends."""
+        if self.kernel.watch is not None:
+            self.kernel.watch("turn of a sync", True)
 
     async def read(self) -> None:
         """See `AgentsPort`."""

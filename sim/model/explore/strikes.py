@@ -42,7 +42,10 @@ def _memory_of(actor: str, name: str) -> Absorbs:
 
     These are events that changed only the process's memory, including messages that were about to be sent.
     """
-    own = (f"actor {actor}", f"queue of {name}", f"epochs of {name}")
+    own = (
+        f"actor {actor}",
+        *(f"{what} of {name}" for what in ("queue", "epochs", "turn", "forgotten")),
+    )
 
     def absorbs(event: Choice, seen: Mapping[str, int]) -> bool:
         if any(what.startswith("sessions ") for what in seen):

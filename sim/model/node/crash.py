@@ -26,17 +26,15 @@ def crash(node: ModelNode, kept_lsn: int | None) -> None:
     for what in (
         "branches",
         "log",
-        "sessions",
         "tables",
         *[f"branch {gid}" for gid in node.branches],
     ):
         node.tell(what, changed=True)
-    for one in node.sessions.values():
-        node.tell(f"sessions {one.application_name}", changed=True)
     _, lost = node.wal.cut(kept_lsn)
     why = RequestLostError(f"{node.name} went down")
     sessions = list(node.sessions.values())
     node.sessions.clear()
+    node.names.clear()
     for session in sessions:
         session.dead = why
         wait = session.wait

@@ -19,6 +19,7 @@ from twopc.sim.model.node.heap import HeapTable
 from twopc.sim.model.node.locks import Locks
 from twopc.sim.model.node.prepared_transactions import PreparedTransaction
 from twopc.sim.model.node.session import NodeSession
+from twopc.sim.model.node.session_names import SessionNames
 from twopc.sim.model.node.snapshots import CommitSnapshot
 from twopc.sim.model.node.ssi import Ssi
 from twopc.sim.model.node.transactions import ABORTED, COMMITTED, TopXact, Xact
@@ -100,8 +101,9 @@ class ModelNode:
         self.branches: dict[str, prepared_transactions.PreparedTransaction] = {}
         self.open: dict[TopXact, None] = {}
         self.sessions: dict[int, NodeSession] = {}
-        self.advisory = Advisory()
-        self.ssi = Ssi()
+        self.names = SessionNames(self.tell)
+        self.advisory = Advisory(self.touched)
+        self.ssi = Ssi(self.touched)
         self._next_xid = 740
         self._pids: set[int] = set()
         self._sessions_max = sessions_max
@@ -175,15 +177,8 @@ class ModelNode:
             raise SqlError("53300", "sorry, too many clients already")
         session = NodeSession(self, self._pid(), role, application_name)
         self.sessions[session.pid] = session
-        self._tell_of(session)
+        self.names.add(session)
         return session
-
-    def _tell_of(self, session: NodeSession) -> None:
-        """Notify the search that a session begins or ends; code that reads or ends all sessions counts as the
-        writer.
-        """
-        for what in ("sessions", f"sessions {session.application_name}"):
-            self.tell(what, changed=False)
 
     def _pid(self) -> int:
         """Return an unused pid for a new session; during a search it is equal in equivalent runs."""
@@ -198,7 +193,7 @@ class ModelNode:
     def gone(self, session: NodeSession) -> None:
         """Remove a session that has ended."""
         self.sessions.pop(session.pid, None)
-        self._tell_of(session)
+        self.names.remove(session)
         self.advisory.session_gone(session)
 
     # -- transactions --------------------------------------------------------------------------------

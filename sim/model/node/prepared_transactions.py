@@ -170,6 +170,8 @@ def prepare(session: NodeSession, gid: str) -> Steps[str]:
     branch = PreparedTransaction(node, gid, top)
     node.branches[gid] = branch  # not valid yet, and so invisible to readers of branches
     _note_branch(node, gid, changed=True)
+    if node.kernel.watch is not None:
+        node.tell("begun branches", changed=False)
     session.committing = True
     try:
         for event in (_BEGUN, _WROTE):

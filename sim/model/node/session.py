@@ -343,9 +343,7 @@ class NodeSession:
         """Roll back the open transaction."""
         tx = self.tx
         if tx is not None:
-            if tx.top.ssi is not None or tx.top.advisory:
-                self.node.touched()
-            elif tx.xid:
+            if tx.xid:
                 self.node.tell("given up", changed=True)
             tx.unwind()
             self.forget()

@@ -7,7 +7,7 @@ of the gap of a missing key, or of whole tables. Read-only optimisations are omi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from twopc.sim.model.node.transactions import ABORTED, COMMITTED, TopXact
 from twopc.sim.model.values import SqlError, Values
@@ -39,18 +39,25 @@ class SerializableXact:
 
 
 class Ssi:
-    """The serializable transactions of a node that can still conflict."""
+    """The serializable transactions of a node that can still conflict.
 
-    def __init__(self) -> None:
+    Args:
+        tell: called with each use, to notify the search.
+    """
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        self._tell = tell
         self._all: dict[TopXact, SerializableXact] = {}
         self._order = 0
 
     def begin(self, top: TopXact, no: int) -> None:
         """Register a transaction that has taken its snapshot."""
+        self._tell()
         top.ssi = self._all[top] = SerializableXact(top, no)
 
     def read(self, own: SerializableXact, table: str, keys: Iterable[Values]) -> None:
         """Register reads of rows by key, or `ALL`. Raise 40001."""
+        self._tell()
         known = own.reads.setdefault(table, set())
         for key in keys:
             if key in known:
@@ -65,10 +72,12 @@ class Ssi:
 
     def check_read(self, own: SerializableXact) -> None:
         """Raise 40001 if a transaction that reads a row is doomed."""
+        self._tell()
         self._check_doomed(own, "conflict out checking")
 
     def wrote(self, own: SerializableXact, table: str, keys: Iterable[Values]) -> list[Values]:
         """Register writes of rows with these keys; return the keys that are new. Raise 40001."""
+        self._tell()
         self._check_doomed(own, "conflict in checking")
         known = own.writes.setdefault(table, set())
         new = [key for key in keys if key not in known]
@@ -81,6 +90,7 @@ class Ssi:
 
     def check_commit(self, own: SerializableXact) -> None:
         """Raise 40001 if a transaction must not commit or prepare."""
+        self._tell()
         self._check_doomed(own, "commit attempt")
         for reader in own.ins:
             if reader.commit or reader.doomed:
@@ -96,6 +106,7 @@ class Ssi:
 
     def end(self, top: TopXact) -> None:
         """Note the end of a transaction; forget those that no running transaction overlaps."""
+        self._tell()
         own = top.ssi
         if top.state == COMMITTED:
             self._order += 1

@@ -128,8 +128,6 @@ class OpenTx:
         top = self.top
         if self.node.kernel.watch is not None:
             self.node.looked()
-            if top.level == "serializable":
-                self.node.touched()
         top.cid += 1
         first = top.snapshot
         if first is not None:

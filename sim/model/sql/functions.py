@@ -102,7 +102,6 @@ def _export(c: Any) -> str:
 def _advisory(scope: str, *, tries: bool) -> Function:
     def take(c: Any, key: int, other: int = 0) -> Any:
         top = c.tx.top if scope == "xact" else None
-        c.tx.node.touched()
         done = c.tx.node.advisory.take(key * 2**32 + other, c.tx.session, top)
         if tries:
             return done
@@ -114,7 +113,6 @@ def _advisory(scope: str, *, tries: bool) -> Function:
 
 
 def _unlock(c: Any, key: int, other: int = 0) -> bool:
-    c.tx.node.touched()
     return bool(c.tx.node.advisory.give(key * 2**32 + other, c.tx.session))
 
 

@@ -1,0 +1,51 @@
+"""The sessions of a node by `application_name`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from twopc.sim.model.node.session import NodeSession
+
+
+class SessionNames:
+    """The sessions of a node by `application_name`; notifies the search.
+
+    Code that reads or ends sessions counts as the writer of their list, so that sessions that begin and end depend on
+    that code and not on each other.
+
+    Args:
+        tell: notifies the search; see `twopc.sim.model.node.node.ModelNode.tell`.
+    """
+
+    def __init__(self, tell: Callable[..., None]) -> None:
+        self._tell = tell
+        self._by_name: dict[str, dict[int, NodeSession]] = {}
+
+    def add(self, session: NodeSession) -> None:
+        """Add a session that begins."""
+        self._tell_of(session)
+        self._by_name.setdefault(session.application_name, {})[session.pid] = session
+
+    def remove(self, session: NodeSession) -> None:
+        """Remove a session that has ended; idempotent."""
+        self._tell_of(session)
+        self._by_name.get(session.application_name, {}).pop(session.pid, None)
+
+    def clear(self) -> None:
+        """Remove all sessions: the node has crashed."""
+        for name in self._by_name:
+            self._tell(f"sessions {name}", changed=True)
+        self._tell("sessions", changed=True)
+        self._by_name.clear()
+
+    def called(self, *names: str) -> list[NodeSession]:
+        """Return the sessions with these names."""
+        for name in names:
+            self._tell(f"sessions {name}", changed=True)
+        return [one for name in names for one in self._by_name.get(name, {}).values()]
+
+    def _tell_of(self, session: NodeSession) -> None:
+        for what in ("sessions", f"sessions {session.application_name}"):
+            self._tell(what, changed=False)
