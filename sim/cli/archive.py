@@ -38,11 +38,12 @@ def show(
     from twopc.sim.spark.archive.show import document, lines
 
     result = Archive.open(path, verify=verify)
-    if as_json:
-        print(json.dumps(document(result), ensure_ascii=False))
-        return
-    for line in lines(result, segments=segments):
-        print(line)
+    with result.reading():
+        if as_json:
+            print(json.dumps(document(result), ensure_ascii=False))
+            return
+        for line in lines(result, segments=segments):
+            print(line)
     if verify:
         print(f"  every file is what was written ({len(result.manifest.files())} read)")
 

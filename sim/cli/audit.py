@@ -104,7 +104,7 @@ def audit(options: AuditOptions) -> None:
     requested = AuditRequest(
         only=chosen, limit=options.limit, drive=options.drive, repro=repro, out=folder
     )
-    with begun(spark, quiet=options.as_json) as session:
+    with archive.reading(), begun(spark, quiet=options.as_json) as session:
         report = look(session, archive, nodes, requested)
     if options.as_json:
         document = _json(report, archive, repro, folder)

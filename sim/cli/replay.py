@@ -132,7 +132,7 @@ def _replay(
 
     archive = Archive.open(options.what)
     try:
-        with begun(spark, quiet=options.as_json) as session:
+        with archive.reading(), begun(spark, quiet=options.as_json) as session:
             report = play(archive, session)
             _tell(report, limit=options.limit, as_json=options.as_json, out=folder)
     except NothingError as error:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -78,6 +81,7 @@ def begun(options: SparkOptions, *, quiet: bool = False) -> Iterator[SparkSessio
     """
     from twopc.sim.spark.session import java_of, session, translated
 
+    _handle_signals()
     started = time.monotonic()
     java = None if quiet else java_of(options)  # before the session, which sets JAVA_HOME
     if not quiet and sys.stderr.isatty():
@@ -88,8 +92,33 @@ def begun(options: SparkOptions, *, quiet: bool = False) -> Iterator[SparkSessio
             words = [f"spark {spark.version}", options.where]
             words += [str(java)] if java is not None else []
             print(" · ".join([*words, f"started in {took:.1f} s"]), file=sys.stderr, flush=True)
-        with translated():
-            yield spark
+        _handle_signals()
+        try:
+            with translated():
+                yield spark
+        except KeyboardInterrupt:
+            with suppress(
+                Exception
+            ):  # Java would print a stack trace for each job that is cancelled
+                spark.sparkContext.setLogLevel("OFF")
+            raise
+
+
+def _handle_signals() -> None:
+    """Let SIGINT and SIGTERM raise `KeyboardInterrupt` in place of PySpark's handler, and the system's.
+
+    PySpark's handler calls Java even while another call is being answered, which prints tracebacks. The system's
+    handler of SIGTERM would leave Spark's temporary folder and files of the archive.
+    """
+    logging.getLogger().addFilter(_is_no_interrupt)
+    if threading.current_thread() is threading.main_thread():
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, signal.default_int_handler)
+
+
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    """Return whether a log message is not Py4J's about an interrupt, which it raises too."""
+    return record.msg != "KeyboardInterrupt while sending command."
 
 
 def seqno(text: str, hint: str) -> int:

@@ -334,6 +334,11 @@ _KNOWN: tuple[tuple[str, type[PipelineError], str], ...] = (
         "spark.executor.memory), or read fewer commands at a time by --segment",
     ),
     (
+        r"No space left on device|Disk quota exceeded",
+        PipelineError,
+        "no space is left where Spark writes: in the archive, or in the folder of spark.local.dir",
+    ),
+    (
         r"PYTHON_VERSION_MISMATCH",
         SparkMissingError,
         "executors run another Python than this one: set --python to one of the same version on every worker",

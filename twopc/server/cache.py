@@ -76,13 +76,12 @@ class FileLock:
             try:
                 fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
                 # The previous holder may have removed the file after it was opened here.
-                if os.fstat(fd).st_ino == os.stat(path).st_ino:
-                    return cls(path=path, fd=fd)
+                lock = cls(path=path, fd=fd)
+                if lock.is_current():
+                    return lock
             except BlockingIOError:
                 os.close(fd)
                 return None
-            except FileNotFoundError:
-                pass
             os.close(fd)
 
     @classmethod
@@ -98,6 +97,13 @@ class FileLock:
             ) from error
         assert lock is not None
         return lock
+
+    def is_current(self) -> bool:
+        """Return whether the locked file is still the one at `path`: another process could lock any other."""
+        try:
+            return os.path.samestat(os.fstat(self.fd), os.stat(self.path))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
 
     def release(self, *, remove: bool = False) -> None:
         """Release the lock, and with `remove` delete its file."""

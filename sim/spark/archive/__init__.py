@@ -18,7 +18,7 @@ from twopc.sim.spark.archive import files
 from twopc.sim.spark.archive.calls import calls
 from twopc.sim.spark.archive.manifest import DECODED, File, Manifest
 from twopc.sim.spark.decode import decoded
-from twopc.sim.spark.errors import ArchiveError
+from twopc.sim.spark.errors import ArchiveError, PipelineError
 from twopc.sim.spark.source.facts import Publisher
 
 __all__ = ["BASE", "Archive", "now", "writer"]
@@ -52,18 +52,18 @@ class Archive:
         """
         folder = files.folder_of(path)
         where = folder / files.MANIFEST
-        try:
-            text = where.read_text(encoding="utf-8")
-        except FileNotFoundError as error:
-            raise ArchiveError(
-                f"{where}: not a manifest of an archive: it is not there; twopc accumulate makes one"
-            ) from error
-        except (OSError, ValueError) as error:
-            raise ArchiveError(f"{where}: not a manifest of an archive: {error}") from error
-        made = cls(folder, Manifest.parse(text, str(where)))
-        for each in made.manifest.files():
-            made.check(each, verify=verify)
-        return made
+        text = _text(where)
+        while True:
+            made = cls(folder, Manifest.parse(text, str(where)))
+            try:
+                for each in made.manifest.files():
+                    made.check(each, verify=verify)
+            except ArchiveError:
+                before, text = text, _text(where)
+                if text == before:
+                    raise
+                continue  # the archive was compacted meanwhile, which removes files
+            return made
 
     @classmethod
     def create(cls, path: str | Path, publisher: Publisher, *, first: int = 0) -> Self:
@@ -72,6 +72,7 @@ class Archive:
 
         Raises:
             ArchiveError: the folder is not empty.
+            PipelineError: the folder cannot be written.
         """
         folder = files.folder_of(path)
         known = {
@@ -85,7 +86,10 @@ class Archive:
         }
         if folder.exists() and (not folder.is_dir() or {e.name for e in folder.iterdir()} - known):
             raise ArchiveError(f"{folder}: something else is there: choose a new folder")
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise PipelineError(f"{folder} cannot be written: {error.strerror}") from error
         with files.locked(folder):
             if (folder / files.MANIFEST).exists():
                 raise ArchiveError(f"{folder}: an archive is there already")
@@ -99,6 +103,26 @@ class Archive:
     def name(self) -> str:
         """The folder's name."""
         return self.folder.name
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Explain why a read in the block has failed, if it was because the archive was compacted meanwhile.
+
+        Raises:
+            ArchiveError: files that the block was to read were removed.
+        """
+        try:
+            yield
+        except (PipelineError, FileNotFoundError) as error:
+            where = self.folder / files.MANIFEST
+            result = Manifest.parse(_text(where), str(where)).revision
+            kept = all((self.folder / each.path).exists() for each in self.manifest.files())
+            if kept or result == self.manifest.revision:
+                raise
+            raise ArchiveError(
+                f"{self.name} was compacted while it was read: files of its revision {self.manifest.revision} were "
+                f"removed, it is at {result} now; run the command again"
+            ) from error
 
     def is_newest(self) -> None:
         """Check that the archive has not changed since it was opened: a writer must know its latest revision.
@@ -137,16 +161,19 @@ class Archive:
         path = self.folder / file.path
         try:
             size = path.stat().st_size
-        except OSError as error:
+            changed = verify and size == file.bytes and files.digest(path) != file.sha256
+        except FileNotFoundError as error:
             raise ArchiveError(
                 f"{path} is missing: restore it, or {self._rebuild(file)}"
             ) from error
+        except OSError as error:
+            raise ArchiveError(f"{path} cannot be read: {error.strerror}") from error
         if size != file.bytes:
             raise ArchiveError(
                 f"{path} has {size:,} bytes and should have {file.bytes:,}: restore it, or "
                 f"{self._rebuild(file)}"
             )
-        if verify and files.digest(path) != file.sha256:
+        if changed:
             raise ArchiveError(
                 f"{path} is not what was written (sha256): restore it, or {self._rebuild(file)}"
             )
@@ -241,6 +268,22 @@ class Archive:
         return shapes.frame(
             spark, [tuple(each[name] for name in shape.names) for each in rows], shape
         )
+
+
+def _text(where: Path) -> str:
+    """Return the text of a manifest.
+
+    Raises:
+        ArchiveError: there is none, or it cannot be read.
+    """
+    try:
+        return where.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise ArchiveError(
+            f"{where}: not a manifest of an archive: it is not there; twopc accumulate makes one"
+        ) from error
+    except (OSError, ValueError) as error:
+        raise ArchiveError(f"{where}: not a manifest of an archive: {error}") from error
 
 
 @contextmanager

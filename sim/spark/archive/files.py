@@ -36,6 +36,8 @@ _WHOLE = {
 }
 #: The new manifest before it replaces the current one.
 FRESH = "manifest.json.new"
+#: The locks that this process holds, by the archive's folder.
+_held: dict[Path, FileLock] = {}
 
 
 def folder_of(text: str | Path) -> Path:
@@ -95,7 +97,14 @@ def replace_manifest(folder: Path, text: str) -> None:
 
 
 def commit_manifest(folder: Path) -> None:
-    """Replace the manifest atomically by the one that `replace_manifest` wrote."""
+    """Replace the manifest atomically by the one that `replace_manifest` wrote.
+
+    Raises:
+        ArchiveError: the writer's lock is no longer that of the archive.
+    """
+    lock = _held.get(folder)
+    if lock is not None and not lock.is_current():
+        raise _lost(folder)
     os.replace(folder / FRESH, folder / MANIFEST)
     sync(folder)
 
@@ -188,8 +197,13 @@ def locked(folder: Path) -> Iterator[None]:
 
     Raises:
         ArchiveBusyError: another writer holds the lock.
+        PipelineError: the folder cannot be written.
+        ArchiveError: the block failed after the folder or its lock file was moved, removed or replaced.
     """
-    lock = FileLock.try_take(folder / LOCK)
+    try:
+        lock = FileLock.try_take(folder / LOCK)
+    except OSError as error:
+        raise PipelineError(f"{folder} cannot be written: {error.strerror}") from error
     if lock is None:
         who: dict[str, Any] = {}
         with suppress(OSError, ValueError):
@@ -200,11 +214,26 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         who = {"pid": os.getpid(), "host": socket.gethostname()}
         (folder / _WHO).write_text(json.dumps(who), encoding="utf-8")
+        _held[folder] = lock
         yield
+    except Exception as error:
+        if lock.is_current():
+            raise
+        raise _lost(folder) from error
     finally:
-        with suppress(OSError):
-            (folder / _WHO).unlink()
+        _held.pop(folder, None)
+        if lock.is_current():  # otherwise the files may be another writer's
+            shutil.rmtree(folder / "staging", ignore_errors=True)
+            with suppress(OSError):
+                (folder / _WHO).unlink()
         lock.release()
+
+
+def _lost(folder: Path) -> ArchiveError:
+    return ArchiveError(
+        f"{folder}: the folder or its {LOCK} was moved, removed or replaced while this process was writing, so another "
+        "one may be writing too: nothing was added since; leave the folder in place, and run the command again"
+    )
 
 
 def strays(folder: Path, known: set[str]) -> list[Path]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
+import signal
+import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any, Literal
 
 from pyspark.sql import DataFrame, SparkSession
@@ -62,7 +65,9 @@ Note = Callable[[Archive, Archive, str], None]
 
 
 def opened(path: str | Path, requested: LoadRequest) -> Archive:
-    """Open the archive if it exists and is of this database; otherwise create one.
+    """Open the archive if it exists and is of this database; otherwise create and register one.
+
+    An archive that contains nothing yet begins where the distribution database does now.
 
     Raises:
         ArchiveError: the archive is of another Publisher or distribution database, or damaged.
@@ -76,7 +81,9 @@ def opened(path: str | Path, requested: LoadRequest) -> Archive:
         publisher = dataclasses.replace(publisher, system=system)
     if not (folder / files.MANIFEST).exists():
         first = result.removed_to if requested.start == "oldest" else result.read_to
-        return Archive.create(folder, publisher, first=first)
+        archive = Archive.create(folder, publisher, first=first)
+        register(archive, requested.dsn)  # before Spark is started: clean-up may be sooner
+        return _current(archive, requested.facts())
     archive = Archive.open(folder)
     known = archive.manifest.publisher
     for name in ("name", "distribution", "number", "slot", "identity"):
@@ -88,9 +95,19 @@ def opened(path: str | Path, requested: LoadRequest) -> Archive:
             )
     if publisher.system:
         same_publisher(archive, publisher.system)
+    archive = _current(archive, result)
     position = archive.manifest.position
     result.holds(after=position, upto=position, where=archive.name)
     return archive
+
+
+def _current(archive: Archive, result: Facts) -> Archive:
+    """Return an archive that contains nothing yet, with its beginning where the distribution database begins."""
+    manifest = archive.manifest
+    if manifest.segments or manifest.base or manifest.first >= result.removed_to:
+        return archive
+    with files.locked(archive.folder):
+        return archive.replaced(manifest.next(first=result.removed_to))
 
 
 def based(archive: Archive, spark: SparkSession, requested: LoadRequest, note: Note) -> Archive:
@@ -215,13 +232,17 @@ def follow(
 
     Raises:
         GapError: commands were removed before they were read.
+        KeyboardInterrupt: on SIGINT or SIGTERM, after the segment that is being appended; a second one does not wait.
     """
     archive = based(archive, spark, requested, note)
     register(archive, requested.dsn)
     held: list[Archive] = [archive]
     failed: list[Exception] = []
+    ended = threading.Event()
 
     def bring(batch: DataFrame, _: int) -> None:
+        if ended.is_set():
+            return
         before = held[0]
         after = before.manifest.position
         try:
@@ -236,40 +257,78 @@ def follow(
                 register(held[0], requested.dsn)
                 note(before, held[0], "segment")
                 held[0] = based(held[0], batch.sparkSession, requested, note)
-        except Exception as error:
-            failed.append(error)
-            raise
+        except Exception as error:  # not raised in Java, which would print three tracebacks
+            if not ended.is_set():  # else Ctrl-C may have ended Spark's Python workers
+                failed.append(error)
+            ended.set()
 
     checkpoint = archive.folder / "staging" / files.fresh_id()
     query = _started(spark, requested, archive.manifest.position, bring, checkpoint, every_s)
     try:
-        _await_end(query, requested, held, for_s)
-        # a batch that has begun is completed
+        _complete(query, requested, held, for_s, ended)
+    except Exception:
+        if not ended.is_set():
+            raise
+    finally:
+        query.stop()
+        shutil.rmtree(checkpoint, ignore_errors=True)
+    if failed:
+        raise failed[0]
+    if ended.is_set():
+        raise KeyboardInterrupt
+    if requested.upto is not None and requested.facts().read_to >= requested.upto:
+        # the range ends at the requested position
+        return accumulate(held[0], spark, requested, note)
+    return held[0]
+
+
+def _complete(
+    query: Any,
+    requested: LoadRequest,
+    held: list[Archive],
+    for_s: float | None,
+    ended: threading.Event,
+) -> None:
+    """Wait until the stream has ended, or is to end; a batch that has begun is completed."""
+    with _signals(ended):
+        _await_end(query, requested, held, for_s, ended)
         with suppress(TimeoutError):
             wait_for(
                 lambda: not query.status["isTriggerActive"], what="the last batch", timeout_s=60
             )
-    except Exception:
-        if failed:
-            raise failed[0] from None
-        raise
+
+
+@contextmanager
+def _signals(ended: threading.Event) -> Iterator[None]:
+    """Let the first SIGINT or SIGTERM in the block only set an event: an exception would end a segment half-way."""
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if ended.is_set():
+            signal.default_int_handler(number, frame)
+        ended.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {each: signal.signal(each, note) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
     finally:
-        query.stop()
-        shutil.rmtree(checkpoint, ignore_errors=True)
-    if requested.upto is not None and requested.facts().read_to >= requested.upto:
-        return accumulate(
-            held[0], spark, requested, note
-        )  # the range ends at the requested position
-    return held[0]
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def _await_end(
-    query: Any, requested: LoadRequest, held: list[Archive], for_s: float | None
+    query: Any,
+    requested: LoadRequest,
+    held: list[Archive],
+    for_s: float | None,
+    ended: threading.Event,
 ) -> None:
-    """Wait until the stream has ended, its time is over, or its range has been read."""
+    """Wait until the stream has ended, or is to end, its time is over, or its range has been read."""
     registered = time.monotonic()
     end = None if for_s is None else registered + for_s
-    while end is None or (left := end - time.monotonic()) > 0:
+    while not ended.is_set() and (end is None or (left := end - time.monotonic()) > 0):
         # in short waits, so that an interrupt is handled between two of them
         if query.awaitTermination(1 if end is None else max(0.1, min(1.0, left))):
             return

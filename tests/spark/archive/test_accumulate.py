@@ -184,7 +184,9 @@ def test_clean_up_waits_for_it(
             LoadRequest(dsn=dsn, partitions=2),
         )
         stored = asked(dsn, _COMMANDS)
-        with writer(opened(tmp_path / "a", first)) as held:
+        made_of_it = opened(tmp_path / "a", first)
+        asyncio.run(clean(dsn))  # before anything is appended
+        with writer(made_of_it) as held:
             held = accumulate(held, spark, first, lambda *_: None)
         asyncio.run(clean(dsn))
         with writer(opened(held.folder, rest)) as held:
@@ -199,9 +201,13 @@ def test_clean_up_waits_for_it(
         read_only = f"{dsn} options='-c default_transaction_read_only=on'"
         register(held, read_only)  # the role may not register, which must not prevent an append
         _say(dsn, "alter table msrepl.kept_from_it rename to msrepl_archives")
+        late = opened(tmp_path / "b", rest)
         assert release(held, dsn)
+        assert release(late, dsn)
         asyncio.run(clean(dsn))
         assert asked(dsn, _COMMANDS) == []
+        # it contains nothing yet, so nothing is missing
+        assert opened(late.folder, rest).manifest.first > late.manifest.first
 
 
 def test_as_it_comes(make_database: MakeDatabase, spark: SparkSession, tmp_path: Path) -> None:
@@ -224,6 +230,28 @@ def test_as_it_comes(make_database: MakeDatabase, spark: SparkSession, tmp_path:
         assert len(held.manifest.segments) == 1
         assert kept(Archive.open(held.folder, verify=True)) == asked(dsn, _COMMANDS)
         assert not any("not in the manifest" in line for line in lines(held))
+
+
+def test_a_follower_that_fails(
+    make_database: MakeDatabase,
+    spark: SparkSession,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The error of a segment is raised as it is; it does not pass through Java, which would print tracebacks."""
+
+    def note(_: Archive, after: Archive, __: str) -> None:
+        raise ArchiveError(f"after {after.manifest.position}")
+
+    with filled(make_database()) as dsn:
+        wanted = LoadRequest(dsn=dsn, segment=2, partitions=2)
+        with (
+            pytest.raises(ArchiveError, match="after 32"),
+            writer(opened(tmp_path / "a", wanted)) as held,
+        ):
+            follow(held, spark, wanted, note, every_s=0.1)
+        assert [each.name for each in caplog.records] == []
+        assert Archive.open(held.folder, verify=True).manifest.position == 32
 
 
 def test_a_gap_and_another_database(

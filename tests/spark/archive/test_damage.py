@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tests.spark.archive.made import (
@@ -25,7 +26,7 @@ from twopc.sim.spark.archive.append import add, append, write_decoded
 from twopc.sim.spark.archive.compact import compact
 from twopc.sim.spark.archive.files import written
 from twopc.sim.spark.archive.manifest import DECODED
-from twopc.sim.spark.errors import ArchiveError
+from twopc.sim.spark.errors import ArchiveError, PipelineError
 from twopc.sim.spark.session import translated
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -68,6 +69,13 @@ def test_a_changed_bit(spark: SparkSession, tmp_path: Path) -> None:
         flip(path, whole, at)
         with suppress(ArchiveError), translated():
             assert sorted(made.decoded(spark).collect()) == expected, at
+
+
+def test_a_full_disk() -> None:
+    """That a disk is full is no fault of the program."""
+    error = PySparkException("[TASK_WRITE_FAILED] … java.io.IOException: No space left on device")
+    with pytest.raises(PipelineError, match="no space is left where Spark writes"), translated():
+        raise error
 
 
 def test_a_file_is_not_passed_over(spark: SparkSession, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import signal
@@ -15,7 +16,8 @@ from tests.spark.archive.made import PUBLISHER, archive, content, facts, stage
 from twopc.drivers.points import ARCHIVE_POINTS
 from twopc.sim.spark.archive import Archive, writer
 from twopc.sim.spark.archive.append import add
-from twopc.sim.spark.archive.files import folder_of, locked
+from twopc.sim.spark.archive.files import folder_of, locked, sweep
+from twopc.sim.spark.archive.manifest import File
 from twopc.sim.spark.archive.show import lines
 from twopc.sim.spark.errors import ArchiveBusyError, ArchiveError, PipelineError
 
@@ -86,6 +88,107 @@ def test_what_was_opened_before_somebody_wrote(tmp_path: Path) -> None:
     with pytest.raises(ArchiveError, match="use the archive that `writer` hands out"):
         old.replaced(old.manifest.next())
     assert Archive.open(old.folder).manifest == new.manifest
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_the_lock_is_lost_while_writing(tmp_path: Path, replaced: bool) -> None:
+    """Nothing becomes part of an archive whose lock another process can take: it removes files as leftovers."""
+    made = archive(tmp_path / "a", [1])
+    with (
+        pytest.raises(ArchiveError, match=r"a: the folder or its writer\.lock was moved, removed"),
+        writer(made) as held,
+    ):
+        staging = stage(held.folder, [4])
+        if replaced:
+            shutil.copytree(made.folder, tmp_path / "copy")
+            made.folder.rename(tmp_path / "moved")
+            (tmp_path / "copy").rename(made.folder)
+        else:
+            (made.folder / "writer.lock").unlink()
+        add(held, staging, upto=4, facts=facts())
+    assert Archive.open(made.folder).manifest == made.manifest
+    with (
+        pytest.raises(ArchiveError, match="nothing was added since; leave the folder in place"),
+        writer(made) as held,
+    ):
+        staging = stage(held.folder, [4])
+        (made.folder / "writer.lock").unlink()
+        with writer(made):  # it removes the staging folder
+            assert not staging.exists()
+        add(held, staging, upto=4, facts=facts())
+    assert Archive.open(made.folder).manifest == made.manifest
+
+
+def test_a_failed_append_leaves_no_files(tmp_path: Path) -> None:
+    """Staged files of an append that has failed are removed at once: the disk may be full."""
+    made = archive(tmp_path / "a", [1])
+    with pytest.raises(ArchiveError, match="nothing was added"), writer(made) as held:
+        add(held, stage(held.folder, [4, 6], said=3), upto=6, facts=facts())
+    assert sorted(each.name for each in made.folder.iterdir()) == [
+        "data",
+        "manifest.json",
+        "writer.lock",
+    ]
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    """A writer names the folder and the reason, which are not a fault of the program."""
+    made = archive(tmp_path / "a", [1])
+    (made.folder / "writer.lock").unlink()
+    (made.folder / "writer.lock").mkdir()
+    with pytest.raises(PipelineError, match="a cannot be written: Is a directory"), writer(made):
+        pass
+    (tmp_path / "file").touch()
+    with pytest.raises(PipelineError, match="b cannot be written: Not a directory"):
+        Archive.create(tmp_path / "file" / "b", PUBLISHER)
+
+
+def as_compacted(made: Archive) -> Archive:
+    """Replace every file by another with the same content, and remove the old ones, as a compaction does."""
+
+    def renamed(file: File) -> File:
+        other = file.path.replace("part-", "compacted-")
+        shutil.copy(made.folder / file.path, made.folder / other)
+        return dataclasses.replace(file, path=other)
+
+    with writer(made) as held:
+        segments = [
+            dataclasses.replace(
+                each,
+                files={table: tuple(map(renamed, found)) for table, found in each.files.items()},
+            )
+            for each in made.manifest.segments
+        ]
+        compacted = held.replaced(held.manifest.next(segments=tuple(segments)))
+        sweep(made.folder, {each.path for each in compacted.manifest.files()})
+    return compacted
+
+
+def test_compacted_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader whose files a compaction removes opens the new revision, or says that the archive is undamaged."""
+    made = archive(tmp_path / "a", [1, 2], [7])
+    compacted = as_compacted(made)
+    text = (
+        r"a was compacted while it was read: files of its revision 3 were removed, it is at 4 now"
+    )
+    with pytest.raises(ArchiveError, match=text), made.reading():
+        list(lines(made))
+    with pytest.raises(ZeroDivisionError), made.reading():
+        raise ZeroDivisionError
+    with pytest.raises(ArchiveError, match="of another"), compacted.reading():
+        raise ArchiveError("of another")
+    check = Archive.check
+    again: list[None] = []
+
+    def slow(self: Archive, file: File, *, verify: bool) -> None:
+        if not again:
+            again.append(None)
+            as_compacted(other)
+        check(self, file, verify=verify)
+
+    other = archive(tmp_path / "b", [1, 2], [7])
+    monkeypatch.setattr(Archive, "check", slow)
+    assert Archive.open(other.folder, verify=True).manifest.revision == 4
 
 
 def test_commands_and_transactions_belong_together(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import psycopg
+import pytest
 
 from tests.fix_spark import OWN_SPARK
 from tests.spark.archive.made import content
@@ -53,6 +54,38 @@ def accumulate(archive: Path, nodes: Mapping[str, str], **environment: str) -> s
         [sys.executable, "-m", "twopc.sim", "accumulate", archive, *words, "--conf", "spark.driver.memory=1g"],
         cwd=ROOT, env={**known, **environment}, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
+
+
+def interrupted_following(
+    archive: Path, nodes: Mapping[str, str], number: int, **environment: str
+) -> tuple[int, str, str]:
+    """Send a signal to a command that follows and has appended a segment; return its exit code and outputs."""
+    command = [
+        sys.executable,
+        "-m",
+        "twopc.sim",
+        "accumulate",
+        str(archive),
+        "--follow",
+        "--every",
+        "100ms",
+    ]
+    command += [
+        "--dsn",
+        nodes["distribution"],
+        "--master",
+        "local[1]",
+        "--conf",
+        "spark.driver.memory=1g",
+    ]
+    with subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        process.send_signal(number)
+        output, errors = process.communicate(timeout=120)
+    return process.returncode, line + output, errors
 
 
 def left(mark: str) -> list[str]:
@@ -100,4 +133,31 @@ async def test_killed_with_spark_at_work(
     after = Archive.open(archive, verify=True)
     assert (after.manifest.commands, after.manifest.position >= stored[1]) == (stored[0], True)
     assert len(content(after)["commands"]) == stored[0] == 3
+    wait_for(lambda: not left(mark), what="the command's processes to end", timeout_s=60)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_interrupted_while_it_follows(
+    make_topology: Callable[..., Awaitable[Topology]], tmp_path: Path, number: signal.Signals
+) -> None:
+    """Ctrl-C, or SIGTERM, ends a command without a traceback, and leaves no file and no process."""
+    topology = await make_topology(subscribers=("north",))
+    await topology.execute("pub", "create table t (id int primary key)")
+    await topology.publish("t")
+    await topology.subscribe("north")
+    await topology.execute("pub", "insert into t values (1)")
+    await topology.sync()
+    nodes = {"distribution": topology.node("distribution").dsn}
+    archive, mark, temporary = tmp_path / "archive", secrets.token_hex(8), tmp_path / "tmp"
+    temporary.mkdir()
+    environment = {"TWOPC_TEST_MARK": mark, "TMPDIR": str(temporary)}
+    code, output, errors = await asyncio.to_thread(
+        interrupted_following, archive, nodes, number, **environment
+    )
+    assert "1 transaction, 1 command" in output
+    started, last = errors.splitlines()[-2:]
+    assert (code, started.partition(" ")[0], last) == (130, "spark", "interrupted")
+    assert list(temporary.glob("twopc-spark-*")) == list((archive / "staging").glob("*")) == []
+    assert not (archive / "writer.json").exists()
+    assert Archive.open(archive, verify=True).manifest.commands == 1
     wait_for(lambda: not left(mark), what="the command's processes to end", timeout_s=60)
