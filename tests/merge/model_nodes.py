@@ -1,4 +1,4 @@
-"""Merging nodes in memory, on which drawn histories are played."""
+"""Merging nodes in memory, on which random histories are played."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from twopc.sim.model.merge.records import ModelMergeArticle, ModelNeighbour
 from twopc.sim.model.merge.retention import DAY_S
 
 TABLE = UUID(int=1)
-#: Publisher, a server subscription, another, a client.
+#: Priorities of two server subscriptions, and None for a client.
 PRIORITIES: Mapping[str, float | None] = {"anna": 75.0, "ben": 50.0, "cleo": None}
 STAR: Mapping[str, str] = dict.fromkeys(PRIORITIES, "pub")
-#: Ben is a republisher, and Cleo its Subscriber.
+#: Ben is a republisher; Cleo and Dora are its Subscribers.
 TREE: Mapping[str, str] = {"anna": "pub", "ben": "pub", "cleo": "ben", "dora": "ben"}
 
 
 @dataclass(slots=True, kw_only=True)
 class RememberingNode(ModelMergeNode):
-    """Keeps, for the judge alone, what it has forgotten."""
+    """A node that keeps the lineages which it has removed, for the judge only."""
 
     forgotten: dict[UUID, dict[int, int]] = field(default_factory=dict)
 
     def forget(self, upto: int) -> int:
-        """Remembers."""
+        """Remove metadata up to a generation, and keep its lineages."""
         last = self.generations[upto].upto
         for rows in self.metadata.values():
             for rowguid, row in rows.items():
@@ -48,12 +48,12 @@ class RememberingNode(ModelMergeNode):
 
 
 class CountingEnd(ModelMergeEnd):
-    """Counts the rows that come, although all of them is known."""
+    """An end that counts the incoming rows whose changes it already has."""
 
     superfluous = 0
 
     async def apply(self, *arguments: Any) -> SliceOutcome:
-        """Counts."""
+        """Apply a slice, and count the rows that are skipped."""
         outcome = await super().apply(*arguments)
         CountingEnd.superfluous += outcome.skipped
         return outcome
@@ -64,7 +64,7 @@ class ModelNodes:
 
     Args:
         tree: the Publisher of each Subscriber.
-        options: how conflicts are dealt with.
+        options: how conflicts are resolved.
     """
 
     node_class: Any = RememberingNode

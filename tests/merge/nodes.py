@@ -1,4 +1,4 @@
-"""A database in which tables are merged, for tests of tracking alone: no topology, no agent."""
+"""A database with merged tables, for tests of tracking alone: no topology, no agent."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Rows = list[tuple[Any, ...]]
 
 
 class TrackedDatabase:
-    """An administrator's connection to it, and what its metadata says."""
+    """An administrator's connection to a database, and queries of its metadata."""
 
     def __init__(self, database: Database, connection: AsyncConnection[Any]) -> None:
         self.database = database
         self.connection = connection
 
     async def run(self, *statements: str) -> Rows:
-        """Statements, each a transaction; the rows of the last."""
+        """Execute statements, each in its own transaction, and return the rows of the last one."""
         rows: Rows = []
         for statement in statements:
             cursor = await self.connection.execute(statement.encode())
@@ -31,12 +31,12 @@ class TrackedDatabase:
         return rows
 
     async def publish(self, table: str, **options: Any) -> None:
-        """Merge a table, by its name or by schema and name."""
+        """Publish a table, given by its name or by schema and name."""
         schema, _, name = table.rpartition(".")
         await publication.publish(self.connection, schema or "public", name, **options)
 
     async def close(self) -> tuple[int, int]:
-        """Close a generation as an agent does; the newest one before, and now."""
+        """Close a generation as an agent does; return the newest one before and after."""
         [(before,)] = await self.run("select max(generation) from msrepl.msmerge_genhistory")
         async with self.connection.transaction():
             await self.connection.execute("set transaction isolation level repeatable read")
@@ -49,7 +49,7 @@ class TrackedDatabase:
         return before, row[0]
 
     async def versions(self, table: str) -> Rows:
-        """Key, whether it is gone, own and highest version of each row that has metadata, by a column `id`."""
+        """Return key `id`, tombstone flag, own and highest version of each row with metadata."""
         return await self.run(
             f"select coalesce(t.id::text, 'gone'), m.gone, m.own, m.top"
             f" from msrepl.msmerge_metadata as m left join {table} as t on t.rowguid = m.rowguid order by 1"
@@ -58,7 +58,7 @@ class TrackedDatabase:
 
 @asynccontextmanager
 async def tracked(database: Database, *statements: str) -> AsyncIterator[TrackedDatabase]:
-    """A database with merge replication and some tables, none of them merged yet."""
+    """Yield a database with merge replication and some tables, none of them published yet."""
     async with await AsyncConnection.connect(database.dsn, autocommit=True) as connection:
         made = TrackedDatabase(database, connection)
         await made.run(*statements)

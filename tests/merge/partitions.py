@@ -1,4 +1,4 @@
-"""A shop whose customers belong to regions, and what must hold of its partitions."""
+"""A shop whose customers belong to regions, and the invariant of its partitions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ insert into product values (1, 100);
 async def publish_shop(
     topology: MergeTopology, *, precomputed: bool = True, has_keys: bool = True, partition: int = 0
 ) -> None:
-    """Customers by region, purchases with their customers, lines with their purchases, all products everywhere."""
+    """Publish customers by region, their purchases and lines by join filters, and all products."""
     await topology.execute("pub", SHOP if has_keys else re.sub(r" references \w+", "", SHOP))
     for table, filters in (
         ("customer", {"row_filter": "region = msrepl.host_name()", "tracking": "column"}),
@@ -34,5 +34,5 @@ async def publish_shop(
 
 
 async def assert_mapped(topology: MergeTopology) -> None:
-    """Assert that the mappings are what the filters say of all rows."""
+    """Assert that the mappings of all rows agree with the filters."""
     assert await topology.check_partitions() == []

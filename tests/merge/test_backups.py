@@ -1,4 +1,4 @@
-"""Nodes that are backed up and restored in scenarios: on servers, on the model, and what is asked for then."""
+"""Nodes that are backed up and restored in scenarios, on servers and on the model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from twopc.sim.scenario.values import Selection
 
 
 async def test_unsubscribing_what_was_backed_up(server: EmbeddedServer) -> None:
-    """The backup holds rights of the agent's role, which stays without a login, and serves again or goes with the backup."""
+    """An agent's role with rights in a backup stays after unsubscribing, without a login.
+
+    It is used again by the next subscription, or dropped with the backup.
+    """
     roles = "select rolname, rolcanlogin from pg_roles where rolname = any (%s) order by 1"
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         await topology.execute("pub", "create table item (id int primary key)")
@@ -80,7 +83,10 @@ ORDERS = """
 
 
 def test_restored_nodes_on_servers_and_on_the_model(server) -> None:
-    """What comes back, what is lost with a backup, and which conflicts are recorded after it; on both alike."""
+    """Servers and the model agree on what a restored node gets back and loses.
+
+    They record the same conflicts after the restore.
+    """
     loaded, history = parse(FILE + ORDERS), History()
 
     async def play():
@@ -94,7 +100,10 @@ def test_restored_nodes_on_servers_and_on_the_model(server) -> None:
 
 
 def test_a_change_that_another_node_had_is_asked_for() -> None:
-    """It must come back after a restore, while one that nobody else had need not: without the check it does not."""
+    """A change that another node had must come back after a restore; others need not.
+
+    Without the protection `guid_check` it does not come back.
+    """
     orders = """
   - name: sent
     steps: [{backup: pub}, a_write, p_write, a_sync, {restore backup: pub}]
@@ -112,7 +121,7 @@ twin: {order: sent, protections: {guid_check: off}, must_fail: nothing_lost}
 
 
 def test_a_node_is_not_taken_from_a_session_that_is_under_way() -> None:
-    """An order that would is stuck, and says so."""
+    """An order that would back up a node during its session is stuck, and the message says so."""
     orders = "  - {name: one, faults: [rests], steps: [a_write, a_sync, {backup: anna}]}\n"
     verdict, _ = on_model(parse(FILE + orders), Selection())
     [failure] = [each for order in verdict.orders for each in order.failures][:1]

@@ -1,4 +1,4 @@
-"""Snapshots whose rows are in binary format, and in whose name rows are loaded."""
+"""Snapshots with rows in binary format, and the role that loads the rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ _TYPES = (
 
 
 async def test_values_of_every_kind(server: EmbeddedServer, tmp_path: Path) -> None:
-    """They arrive as they were, at first and anew; the same moment can be written as text as well."""
+    """Values of all kinds arrive unchanged, when initialised and when reinitialised.
+
+    The same generation can also be written as text.
+    """
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         await topology.execute("pub", _TYPES)
         await topology.publish("item")
@@ -44,7 +47,7 @@ async def test_values_of_every_kind(server: EmbeddedServer, tmp_path: Path) -> N
 
 
 async def test_what_has_no_binary_format(server: EmbeddedServer, tmp_path: Path) -> None:
-    """Types that are numbers of one database, and servers of other versions: each is named, with the remedy."""
+    """Types specific to one database, and other server versions, are refused with a remedy."""
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         await topology.execute("pub", _TYPES + "; create domain price as numeric check (value > 0)")
         await topology.publish("item")
@@ -86,7 +89,7 @@ _SPY = (
 async def test_no_code_of_an_owner_runs_as_a_superuser(
     server: EmbeddedServer, tmp_path: Path, own: str, data_format: str
 ) -> None:
-    """A check, a default, a domain: evaluated while files are loaded, in the name of the table's role."""
+    """Checks, defaults and domains run as the table's role while files are loaded."""
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         await topology.execute("pub", "create table item (id int primary key, amount int)")
         await topology.execute("pub", "insert into item values (1, 1), (2, 2)")

@@ -1,4 +1,4 @@
-"""Decisions about incoming rows: the documented stories, and the SQL twin on drawn pairs."""
+"""Decisions about incoming rows: the documented examples, and the SQL function on random rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOW = {"replica": PUBLISHER, "resolves": True}
 
 
 def version(*columns: int | None, gone: bool = False, **lineage: int) -> RowVersion:
-    """A row version by replica and, of each column, whose version it has."""
+    """Return a row version: its lineage, and for each column the replica that changed it last."""
     replicas = {"a": A, "b": B, "c": C, "d": D, "p": PUBLISHER}
     known = {replicas[name]: number for name, number in lineage.items()}
     return RowVersion(
@@ -41,7 +41,7 @@ def version(*columns: int | None, gone: bool = False, **lineage: int) -> RowVers
 
 @dataclass
 class Site:
-    """The Publisher of the documented example, and who wrote what it holds."""
+    """The Publisher of the documented example, and the replica whose row version it holds."""
 
     servers: dict[int, float]
     held: RowVersion
@@ -49,7 +49,7 @@ class Site:
     decisions: list[MergeDecision] = field(default_factory=list)
 
     def upload(self, writer: int, incoming: RowVersion) -> MergeDecision:
-        """A Subscriber sends its version of the row."""
+        """Decide about a row version that a Subscriber uploads."""
         made = decide(
             self.held, incoming, **NOW, column_tracking=False,
             held_priority=priority_of(self.writer, self.servers),
@@ -62,25 +62,28 @@ class Site:
 
 
 def test_priority_story() -> None:
-    """The documented example: Publisher A (100), B (75), C (50), and D, a client, in four phases."""
+    """The winners are those of the documented example.
+
+    Publisher A has priority 100, B 75 and C 50; D is a client.
+    """
     servers = {B: 75.0, C: 50.0}
-    # A has changed the row: B loses against it
+    # A has changed the row: B loses.
     site = Site(servers, version(p=1))
     assert site.upload(B, version(b=1)).verdict is Verdict.KEEP
-    # nobody has changed it at A: C is accepted
+    # A has not changed the row: C's change is applied.
     site = Site(servers, version())
     assert site.upload(C, version(c=1)).verdict is Verdict.APPLY
-    # C's change keeps its priority of 50 at A, so that B wins later
+    # C's change keeps its priority of 50 at A, so that B wins later.
     accepted = site.upload(B, version(b=1))
     assert (accepted.verdict, accepted.conflict) == (Verdict.REPLACE, ConflictType.UPDATE_UPDATE)
-    # D's change is A's own once it is accepted, so that B loses
+    # D's change has A's priority once it is applied, so that B loses.
     site = Site(servers, version())
     assert site.upload(D, version(d=1)).verdict is Verdict.APPLY
     assert site.upload(B, version(b=1)).verdict is Verdict.KEEP
 
 
 def test_the_first_of_two_equal_ones_wins() -> None:
-    """Of two clients, and of two servers with one priority."""
+    """Of two changes with equal priority, from clients or servers, the first one uploaded wins."""
     for servers in ({}, {B: 50.0, C: 50.0}):
         site = Site(servers, version())
         site.upload(B, version(b=1))
@@ -102,13 +105,16 @@ def test_the_first_of_two_equal_ones_wins() -> None:
 def test_with_column_tracking(
     held: RowVersion, incoming: RowVersion, verdict: Verdict, conflict: ConflictType | None
 ) -> None:
-    """Different columns meet; the same one is a conflict; a deletion concerns all of them."""
+    """Different columns are merged, one column conflicts, and a deletion affects all columns."""
     made = decide(held, incoming, **NOW, column_tracking=True, held_priority=1, priority=2)
     assert (made.verdict, made.conflict) == (verdict, conflict)
 
 
 def test_what_went_back_is_a_change() -> None:
-    """A column of the loser that goes back has the resolver's version: whoever has seen the loser's is told."""
+    """A column of the loser that is reset gets the resolver's version.
+
+    A replica that has received the loser's change therefore receives the reset, too.
+    """
     held, incoming = version(A, A, a=1), version(B, None, b=1)
     made = decide(held, incoming, **NOW, column_tracking=True, held_priority=1, priority=2)
     assert made.version.columns == ((PUBLISHER, 2), (PUBLISHER, 2))
@@ -116,7 +122,7 @@ def test_what_went_back_is_a_change() -> None:
 
 
 def drawn(chance: random.Random, columns: int) -> RowVersion:
-    """A version that some of four replicas have made, with or without columns."""
+    """Return a random row version, changed by up to three of four replicas."""
     lineage = {
         replica: chance.choice((1, 2, 3, 2**31 - 2))
         if chance.random() < 0.1
@@ -135,7 +141,7 @@ def drawn(chance: random.Random, columns: int) -> RowVersion:
 
 
 def as_json(row: RowVersion | None) -> dict[str, Any]:
-    """How the SQL twin reads it."""
+    """Return a row version in the form that the SQL function reads."""
     if row is None:
         return {"gone": None, "lineage": None, "colv": None}
     colv = None if row.columns is None else [pack(*c) if c else 0 for c in row.columns]
@@ -168,11 +174,14 @@ order by j.place
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("number", range(25))
 async def test_the_sql_twin(fresh_database: Database, number: int) -> None:
-    """It decides as `decide` does, about 4,000 drawn pairs of rows that were changed on their own or not; in full 100,000."""
+    """`msrepl.merge_decide` decides as `decide` does on 4,000 random pairs; in full 100,000.
+
+    The rows of a pair were changed concurrently or not.
+    """
     chance = random.Random(f"merge decisions {number}")
     cases = []
     for _ in range(4000):
-        columns, added = chance.randint(1, 4), chance.choice((0, 0, 1, 2))  # since one was written
+        columns, added = chance.randint(1, 4), chance.choice((0, 0, 1, 2))  # columns added later
         held = (
             drawn(chance, columns + chance.choice((0, added))) if chance.random() < 0.95 else None
         )
@@ -205,11 +214,11 @@ async def test_the_sql_twin(fresh_database: Database, number: int) -> None:
         )  # fmt: skip
         assert (*answer[:4], sorted(answer[4]), answer[5]) == expected, (held, row, options)
         seen.add((made.verdict, made.conflict))
-    assert len(seen) >= 9  # every verdict, and every type of conflict
+    assert len(seen) >= 9  # every verdict and every type of conflict
 
 
 def test_entries_round_trip() -> None:
-    """The largest replica and version fit into 64 bits."""
+    """The largest replica and version fit into 64 bits, and survive packing and unpacking."""
     largest = (2**32 - 1, 2**31 - 1)
     assert unpack(pack(*largest)) == largest
     assert pack(*largest) < 2**63

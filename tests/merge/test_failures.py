@@ -1,4 +1,4 @@
-"""Sessions that are cut off, changes that cannot be applied, and ends that are not what they were."""
+"""Interrupted sessions, changes that cannot be applied, and databases that were restored."""
 
 from __future__ import annotations
 
@@ -24,14 +24,17 @@ COUNTED = (
 
 @pytest.mark.parametrize("point", [name.partition("(")[0] for name in MERGE_POINTS])
 async def test_a_session_that_is_cut_off(merge_shop: MergeTopology, point: str) -> None:
-    """Wherever it ends, the next one goes on: nothing is lost, nothing is written twice, no conflict appears."""
+    """After a session that was interrupted at any point, the next one continues.
+
+    Nothing is lost, nothing is applied twice, and no conflict is recorded.
+    """
     for node in ("pub", "anna"):
         await merge_shop.execute(node, COUNTED)
     await merge_shop.execute("anna", "update customer set phone = '2' where id = 1")
     await merge_shop.execute("pub", "update customer set credit = 20 where id = 2")
 
     class CutError(Exception):
-        """The agent is gone."""
+        """The agent has crashed."""
 
     def cut(_: str) -> None:
         raise CutError
@@ -52,7 +55,7 @@ async def test_a_session_that_is_cut_off(merge_shop: MergeTopology, point: str) 
     assert await merge_shop.conflicts() == []
 
 
-#: Where something is at the receiver that the sender does not know of.
+#: Points after which the receiver has rows that the sender does not know to have arrived.
 RESUMED = {
     "merge.upload_applied",
     "merge.upload_received",
@@ -62,7 +65,10 @@ RESUMED = {
 
 
 async def test_changes_that_cannot_be_applied(merge_shop: MergeTopology) -> None:
-    """They stop no session and no other row; they are recorded once, and succeed when the reason is gone."""
+    """A change that cannot be applied stops no session and no other row.
+
+    It is recorded once, and succeeds as soon as its obstacle is gone.
+    """
     await merge_shop.execute("anna", "insert into purchase values (7, 1, 'same')")
     await merge_shop.execute("anna", "insert into purchase values (8, 1, 'other')")
     await merge_shop.execute("pub", "insert into purchase values (9, 2, 'same')")
@@ -85,14 +91,17 @@ async def test_changes_that_cannot_be_applied(merge_shop: MergeTopology) -> None
     await merge_shop.settle()
     await merge_shop.assert_converged()
     assert await merge_shop.execute("pub", "select count(*) from purchase") == [(4,)]
-    for node in ("pub", "anna"):  # nobody puts the row that has failed over the newer one
+    for node in ("pub", "anna"):  # the row that failed does not overwrite the newer one
         assert await merge_shop.conflicts("purchase", node=node) == []
     losers = "select count(*) from msrepl.msmerge_conflict_merge_purchase"
     assert await merge_shop.execute("pub", losers) == [(0,)]
 
 
 async def test_deferrable_keys_hold(server: EmbeddedServer) -> None:
-    """PostgreSQL does not check them in the replica role by itself; values may change places in one statement."""
+    """Deferrable keys are checked, although PostgreSQL does not do so in the replica role.
+
+    Rows may exchange their values in one statement.
+    """
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         await topology.execute(
             "pub",
@@ -114,7 +123,10 @@ async def test_deferrable_keys_hold(server: EmbeddedServer) -> None:
 
 
 async def test_foreign_keys_hold(merge_shop: MergeTopology) -> None:
-    """A child of a parent that was deleted elsewhere is not written; parents come before children, and go after."""
+    """A child whose parent was deleted at another node is not written.
+
+    Parents are written before their children, and deleted after them.
+    """
     await merge_shop.execute("pub", "delete from customer where id = 2")
     await merge_shop.execute("anna", "insert into purchase values (5, 2, 'orphan')")
     report = await merge_shop.sync("anna")
@@ -130,7 +142,7 @@ async def test_foreign_keys_hold(merge_shop: MergeTopology) -> None:
 
 
 async def test_a_child_moves_away_from_a_parent_that_is_deleted(merge_shop: MergeTopology) -> None:
-    """The deletion comes first, fails, and is tried again after the child: nothing is left for another session."""
+    """The deletion of a parent fails, and is retried after its child in the same session."""
     await merge_shop.execute(
         "pub", "update purchase set customer = 2; delete from customer where id = 1"
     )
@@ -141,7 +153,7 @@ async def test_a_child_moves_away_from_a_parent_that_is_deleted(merge_shop: Merg
 
 
 async def test_an_end_that_is_lost(merge_shop: MergeTopology) -> None:
-    """A backend that is terminated in the middle ends the session, and the next continues."""
+    """A session whose backend is terminated ends, and the next one continues."""
 
     async def terminate(_: str) -> None:
         await merge_shop.execute(
@@ -161,7 +173,10 @@ async def test_an_end_that_is_lost(merge_shop: MergeTopology) -> None:
 
 
 async def test_an_application_that_keeps_a_lock(merge_shop: MergeTopology) -> None:
-    """The slice is repeated; if the lock stays, the session ends and says so, and the next continues."""
+    """A slice that a lock blocks is retried; if the lock stays, the session fails.
+
+    The next session continues.
+    """
     async with await merge_shop.node("pub").connect() as other:
         await other.execute("begin")
         await other.execute("update customer set credit = 3 where id = 1")
@@ -176,7 +191,7 @@ async def test_an_application_that_keeps_a_lock(merge_shop: MergeTopology) -> No
 
 
 async def test_one_agent_for_a_subscription(merge_shop: MergeTopology) -> None:
-    """Another is refused (21036), and the first goes on."""
+    """A second agent of a subscription is refused (21036), and the first one continues."""
 
     async def another(_: str) -> None:
         with pytest.raises(MergeError, match="21036"):
@@ -189,7 +204,7 @@ async def test_one_agent_for_a_subscription(merge_shop: MergeTopology) -> None:
 
 
 def copy_files(server: EmbeddedServer, source: str, target: str) -> None:
-    """Replace one directory of a server that is down by another, whoever owns the files, and start it."""
+    """Replace a directory of a stopped server by another, keep the owners, and start the server."""
     subprocess.run(["rm", "-rf", server.directory / target], check=True)
     subprocess.run(["cp", "-a", server.directory / source, server.directory / target], check=True)
     server.restart()
@@ -198,9 +213,10 @@ def copy_files(server: EmbeddedServer, source: str, target: str) -> None:
 @pytest.mark.parametrize("tracking", ["row", "column"])
 @pytest.mark.parametrize(("node", "wins"), [("pub", "after"), ("anna", "before")])
 async def test_a_database_that_was_restored(node: str, wins: str, tracking: str) -> None:
-    """From files of before its last session: it gets back what it had sent and received since.
+    """A database restored from files gets back what it had sent and received since.
 
-    A row that it has changed anew, under a version that it had given before, is a conflict with what it had been.
+    A row that it changes again, under a version number that it has given before, conflicts with the
+    row that had that number.
     """
     async with MergeTopology(subscribers=("anna",), servers="each") as topology:
         await topology.execute("pub", "create table note (id int primary key, body text)")

@@ -1,4 +1,4 @@
-"""Handlers, compensation, and changes that stay where they are: one topology, a table for each."""
+"""Handlers, compensation, and changes that stay at one node: one topology, a table for each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OPTIONS = {
 
 @pytest.fixture
 async def office(server: EmbeddedServer) -> AsyncIterator[MergeTopology]:
-    """A table for each of `OPTIONS`, with rows 1 to 3; the Publisher and Anna check different things."""
+    """A table for each of `OPTIONS`, with rows 1 to 3; the Publisher and Anna have other checks."""
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         for table, options in OPTIONS.items():
             await topology.execute(
@@ -45,12 +45,12 @@ async def office(server: EmbeddedServer) -> AsyncIterator[MergeTopology]:
 
 
 async def rows(topology: MergeTopology, node: str, table: str) -> list[tuple[int, ...]]:
-    """Key and values of a table."""
+    """Return keys and values of a table."""
     return await topology.execute(node, f"select id, v, w from {table} order by id")
 
 
 async def test_a_change_that_fails(office: MergeTopology) -> None:
-    """It is undone at the other end if the article compensates for it, on the way up and down; else tried again."""
+    """A failed change is compensated, upward and downward, or retried, depending on the article."""
     for table in ("compensated", "tried"):
         await office.execute("anna", f"insert into {table} values (4, 200, 0)")
         await office.execute("anna", f"update {table} set v = 300 where id = 1")
@@ -70,7 +70,10 @@ async def test_a_change_that_fails(office: MergeTopology) -> None:
 
 
 async def test_one_way(office: MergeTopology) -> None:
-    """Nothing goes down, or what comes up is undone; what a Subscriber may not do fails, or stays with it."""
+    """One-way options keep changes from the other end.
+
+    Changes are not downloaded, are undone, fail at the Subscriber, or stay there.
+    """
     for table in ("up", "down", "kept"):
         await office.execute("anna", f"update {table} set v = 10 where id = 1")
         await office.execute("anna", f"insert into {table} values (4, 4, 4)")
@@ -103,25 +106,28 @@ async def test_one_way(office: MergeTopology) -> None:
 
 
 class Auditor(MergeHandler):
-    """Negative values are rejected, large ones cut, and the sum decides a conflict; 13 is more than it can take."""
+    """A handler that rejects negative values, limits large ones, and adds up in conflicts.
+
+    It raises an error for 13.
+    """
 
     def __init__(self) -> None:
         self.calls: list[str] = []
 
     def session_begins(self, publisher: str, subscriber: str) -> None:
-        """Notes it."""
+        """Record the call."""
         self.calls.append(f"{publisher} and {subscriber}")
 
     def session_ends(self, publisher: str, subscriber: str) -> None:
-        """Notes it."""
+        """Record the call."""
         self.calls.append("end")
 
     def row_inserted(self, encounter: MergeEncounter) -> Answer:
-        """As of an update."""
+        """Judge an insert by its value."""
         return self._judge(encounter)
 
     def row_updated(self, encounter: MergeEncounter) -> Answer:
-        """By its value."""
+        """Judge an update by its value."""
         return self._judge(encounter)
 
     def _judge(self, encounter: MergeEncounter) -> Answer:
@@ -135,22 +141,22 @@ class Auditor(MergeHandler):
         return Replace({"v": 999}) if value >= 1000 else None
 
     def row_deleted(self, encounter: MergeEncounter) -> Answer:
-        """Never of the first row."""
+        """Reject the deletion of the first row."""
         assert encounter.held is not None
         return Reject() if encounter.held["id"] == 1 else Accept()
 
     def update_conflict(self, encounter: MergeEncounter) -> Answer:
-        """Both hold."""
+        """Add both values."""
         assert encounter.held is not None and encounter.incoming is not None
         return Replace({"v": encounter.held["v"] + encounter.incoming["v"]})
 
     def delete_conflict(self, encounter: MergeEncounter) -> Answer:
-        """The incoming one wins."""
+        """Let the incoming change win."""
         return Accept()
 
 
 async def test_a_handler(office: MergeTopology) -> None:
-    """It is asked about each row at either end; what it raises makes that row a failed change."""
+    """A handler is called for each row, at either end; a row for which it raises an error fails."""
     auditor = Auditor()
     office.handlers = {"handled": auditor}
     for statement in (

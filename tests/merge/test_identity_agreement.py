@@ -1,4 +1,4 @@
-"""Identity values that servers draw, allot and refuse, and those of the model: the same in drawn histories."""
+"""Identity values in random histories: servers and the model draw, allot and refuse the same."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ NODES = ("pub", "mid", "anna", "ben")
 
 
 def history(seed: int, length: int = 40) -> dict[str, Any]:
-    """A scenario whose one order draws and names values at the nodes of a tree, merges, and restores databases."""
+    """Return a scenario with one order on a tree, which draws and names identity values.
+
+    Its other steps merge, back up databases and restore them.
+    """
     rng = random.Random(seed)
     sessions: dict[str, list[dict[str, Any]]] = {node: [] for node in NODES}
     order: list[Any] = []
@@ -80,7 +83,7 @@ def history(seed: int, length: int = 40) -> dict[str, Any]:
 def test_servers_and_the_model_draw_the_same(
     seed: int, server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    """Also from runs that others have cut, at a republisher, and after databases were restored."""
+    """Servers and the model agree, also at a republisher and after databases were restored."""
     path = tmp_path / f"drawn_{seed}.twopc.yaml"
     path.write_text(json.dumps(history(seed)), encoding="utf-8")
     loaded, records = load(path), History()

@@ -1,4 +1,4 @@
-"""Identity ranges on servers: who draws which values, and what goes wrong with them."""
+"""Identity ranges on servers: the values that nodes draw, after failures and restores, too."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RANGES = IdentityRanges(subscriber=100, publisher=1000, threshold_percent=80)
 
 @pytest.fixture
 async def orders(server: EmbeddedServer) -> AsyncIterator[MergeTopology]:
-    """A table with a serial column, of which Anna and Ben have two ranges of 100 values each."""
+    """A table with a serial column, for which Anna and Ben have two ranges of 100 values each."""
     async with MergeTopology(server=server, subscribers=("anna", "ben")) as topology:
         await topology.execute(
             "pub",
@@ -33,7 +33,7 @@ async def orders(server: EmbeddedServer) -> AsyncIterator[MergeTopology]:
 
 
 async def add(topology: MergeTopology, node: str, count: int = 1) -> list[int]:
-    """The values that an application's rows get, in one statement."""
+    """Insert rows as an application in one statement, and return their identity values."""
     async with await AsyncConnection.connect(topology.node(node).app_dsn) as connection:
         cursor = await connection.execute(
             "insert into orders (item) select 'new' from generate_series(1, %s) returning id",
@@ -43,7 +43,10 @@ async def add(topology: MergeTopology, node: str, count: int = 1) -> list[int]:
 
 
 async def test_each_node_draws_from_its_ranges(orders: MergeTopology) -> None:
-    """Applications need no right but those to the table; a statement goes over to the second range in its middle."""
+    """Each node draws from its own ranges; a statement can continue in the second one.
+
+    Applications need rights on the table only.
+    """
     assert await add(orders, "pub") == [402]
     assert await add(orders, "anna", 150) == [*range(2, 152)]
     assert await add(orders, "ben", 200) == [*range(202, 402)]
@@ -53,7 +56,10 @@ async def test_each_node_draws_from_its_ranges(orders: MergeTopology) -> None:
 
 
 async def test_used_up_ranges(orders: MergeTopology) -> None:
-    """The statement fails, and names table, node, range and remedy; a session brings further ranges."""
+    """When ranges are used up, the statement fails, and a session brings further ranges.
+
+    The error names table, node, range and remedy.
+    """
     await add(orders, "anna", 199)
     with pytest.raises(psycopg.errors.SequenceGeneratorLimitExceeded) as failed:
         await add(orders, "anna", 2)
@@ -66,7 +72,7 @@ async def test_used_up_ranges(orders: MergeTopology) -> None:
 
 
 async def test_a_range_follows_at_the_threshold(orders: MergeTopology) -> None:
-    """Not before 80 of 100 values are used up."""
+    """A further range is allotted when 80 of 100 values are used up, not before."""
     await add(orders, "anna", 79)
     await orders.sync("anna")
     assert await add(orders, "pub") == [402]
@@ -78,17 +84,20 @@ async def test_a_range_follows_at_the_threshold(orders: MergeTopology) -> None:
 
 
 class CutError(Exception):
-    """The agent is gone."""
+    """The agent has crashed."""
 
 
 def cut(_: str) -> None:
-    """It goes."""
+    """Crash the agent."""
     raise CutError
 
 
 @pytest.mark.parametrize("point", ["ranges_allotted", "ranges_received"])
 async def test_a_session_that_is_cut_off(orders: MergeTopology, point: str) -> None:
-    """The next session brings the same range: none is lost, and none is allotted twice."""
+    """After an interrupted session, the next one brings the same range.
+
+    No range is lost, and none is allotted twice.
+    """
     await add(orders, "anna", 200)
     orders.points.arm(f"merge.{point}(anna)", cut)
     with pytest.raises(CutError):
@@ -103,7 +112,10 @@ async def test_a_session_that_is_cut_off(orders: MergeTopology, point: str) -> N
 
 
 async def test_a_thousand_rows_beside_eight_writers(orders: MergeTopology) -> None:
-    """Writers at every node, and sessions that allot: no value is drawn twice, and no statement fails."""
+    """With writers at every node and concurrent sessions, no value is drawn twice.
+
+    No statement fails.
+    """
     drawn: list[int] = []
 
     async def write(node: str) -> None:
@@ -121,7 +133,7 @@ async def test_a_thousand_rows_beside_eight_writers(orders: MergeTopology) -> No
 
 
 async def test_values_of_others_are_refused(orders: MergeTopology) -> None:
-    """An application may name a value of its node's; a session may write all."""
+    """An application may name values of its own node only; a session may write all values."""
     named = "insert into orders values (%s, 'named')"
     for node, value in (("anna", 202), ("anna", 402), ("pub", 2), ("pub", 402)):
         with pytest.raises(psycopg.errors.CheckViolation, match=f"value {value} of column id"):
@@ -135,7 +147,10 @@ async def test_values_of_others_are_refused(orders: MergeTopology) -> None:
 
 
 async def test_a_restored_publisher_allots_nothing_twice(orders: MergeTopology) -> None:
-    """It allots nothing before each Subscriber has told what it holds, and draws no value that one of them has."""
+    """A restored Publisher allots nothing before each Subscriber has reported its ranges.
+
+    It draws no value that a Subscriber has.
+    """
     await orders.back_up("pub")
     await add(orders, "anna", 200)
     await add(orders, "ben", 200)
@@ -170,7 +185,10 @@ async def use_up(topology: MergeTopology, node: str) -> None:
 
 
 async def test_a_publisher_that_was_restored_twice(server: EmbeddedServer) -> None:
-    """It numbers ranges anew and lower, since one Subscriber is forgotten, and is recognised the second time, too."""
+    """A Publisher that is restored twice is recognised as restored the second time, too.
+
+    It numbers ranges anew and lower, since one Subscriber is forgotten.
+    """
     names = ("anna", "ben", "cleo")
     async with MergeTopology(server=server, subscribers=names) as topology:
         await topology.execute("pub", "create table orders (id serial primary key, item text)")
@@ -197,7 +215,10 @@ async def test_a_publisher_that_was_restored_twice(server: EmbeddedServer) -> No
 
 
 async def test_a_value_that_is_named_in_an_old_snapshot(orders: MergeTopology) -> None:
-    """The ranges that it shows are not all: the transaction begins again, and is refused then."""
+    """A transaction with an old snapshot, which lacks the newest range, cannot be serialised.
+
+    Its second attempt is refused.
+    """
     named = "insert into orders values (%s, 'named')"
     await add(orders, "anna", 190)
     async with await AsyncConnection.connect(orders.node("pub").app_dsn) as connection:
@@ -212,7 +233,10 @@ async def test_a_value_that_is_named_in_an_old_snapshot(orders: MergeTopology) -
 
 
 async def test_a_value_that_is_named_while_it_is_allotted(orders: MergeTopology) -> None:
-    """The statement waits for the allotment, and sees it then; it does not hold up the next one."""
+    """A statement that names a value waits for an uncommitted allotment, and is refused.
+
+    It does not block the next allotment.
+    """
     allot = "select msrepl.merge_allot_ranges('anna', artid, 100) from msrepl.sysmergearticles"
     publisher = orders.node("pub")
     async with (
@@ -235,7 +259,7 @@ async def test_a_value_that_is_named_while_it_is_allotted(orders: MergeTopology)
 
 
 async def test_a_publisher_that_has_forgotten_allotments_alone(orders: MergeTopology) -> None:
-    """Nobody tells it that it was restored, and no row shows it: a Subscriber's range does."""
+    """A Publisher that has forgotten allotments only is recognised by a Subscriber's range."""
     await orders.back_up("pub")
     await use_up(orders, "anna")
     await orders.sync("anna")
@@ -253,7 +277,7 @@ async def test_a_publisher_that_has_forgotten_allotments_alone(orders: MergeTopo
 
 
 async def test_a_restored_subscriber_draws_from_new_ranges(orders: MergeTopology) -> None:
-    """What it has drawn since the backup it would draw again."""
+    """A restored Subscriber draws from new ranges; the old ones would repeat values."""
     await orders.back_up("anna")
     await add(orders, "anna", 10)
     await orders.sync("anna")
@@ -268,7 +292,7 @@ async def test_a_restored_subscriber_draws_from_new_ranges(orders: MergeTopology
 
 
 async def test_a_republisher_that_has_drawn_nothing(server: EmbeddedServer) -> None:
-    """It allots from the beginning of its own range, and draws what is left."""
+    """A republisher allots from the beginning of its own range, and draws what is left."""
     tree = {"pub": ["mid"], "mid": ["anna"]}
     async with MergeTopology(server=server, tree=tree) as topology:
         await topology.execute("pub", "create table orders (id serial primary key, item text)")
@@ -280,7 +304,10 @@ async def test_a_republisher_that_has_drawn_nothing(server: EmbeddedServer) -> N
 
 
 async def test_a_republisher_that_has_forgotten_allotments_alone(server: EmbeddedServer) -> None:
-    """As a topmost Publisher is; it draws from its ranges no more, and allots from others that it gets."""
+    """A republisher that has forgotten allotments only is recognised, too.
+
+    It no longer draws from its ranges, and allots from further ranges that it gets.
+    """
     tree = {"pub": ["mid"], "mid": ["anna", "ben"]}
     async with MergeTopology(server=server, tree=tree) as topology:
         await topology.execute("pub", "create table orders (id serial primary key, item text)")

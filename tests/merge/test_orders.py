@@ -1,4 +1,4 @@
-"""Three Subscribers that have changed the same rows, in every order of their sessions."""
+"""Three Subscribers that change the same rows, with every order of their sessions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ KINDS = {"anna": 75.0, "ben": 50.0, "cleo": None}
 
 
 async def test_all_nodes_end_alike(server: EmbeddedServer) -> None:
-    """Tracked by row, the higher priority wins whoever comes when, and the client only if it comes first of all."""
+    """All nodes converge; tracked by row, the higher priority wins in every order.
+
+    The client wins only if its session is the first.
+    """
     async with MergeTopology(server=server, subscribers=NAMES) as topology:
         orders = list(permutations(NAMES))
         for table, level in (("by_row", "row"), ("by_column", "column")):
@@ -32,7 +35,7 @@ async def test_all_nodes_end_alike(server: EmbeddedServer) -> None:
         for number, order in enumerate(orders):
             for column, name in zip("bcd", NAMES, strict=True):
                 for table in ("by_row", "by_column"):
-                    # each one changes column a, and one of its own
+                    # each Subscriber changes column a and one column of its own
                     change = f"update {table} set a = %s, {column} = %s where id = %s"
                     await topology.execute(name, change, (name, name, number))
             for name in order:

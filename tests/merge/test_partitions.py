@@ -1,4 +1,4 @@
-"""Filtered publications: which rows reach whom, and what becomes of those that move."""
+"""Filtered publications: which Subscribers receive a row, and what happens to rows that move."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOSTS = {"anna": "north", "ben": "north", "cleo": "south"}
 
 
 async def shop(topology: MergeTopology) -> None:
-    """The shop, to which Anna and Ben subscribe for the north, Cleo for the south."""
+    """Publish the shop; Anna and Ben subscribe to the north, Cleo to the south."""
     await publish_shop(topology)
     for name, host in HOSTS.items():
         await topology.subscribe(name, host_name=host)
@@ -79,7 +79,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 async def test_what_is_refused(server: EmbeddedServer) -> None:
-    """Filters and values that cannot be, by name; nothing is changed."""
+    """Impossible filters and values are refused by name, and nothing is changed."""
     async with MergeTopology(server=server, subscribers=["anna"]) as topology:
         await topology.execute("pub", SHOP)
         await topology.publish("customer", row_filter="region = msrepl.host_name()")
@@ -99,7 +99,10 @@ async def test_what_is_refused(server: EmbeddedServer) -> None:
 
 
 async def test_what_mappings_say(server: EmbeddedServer) -> None:
-    """Of a row that comes, moves with what is below it, belongs to two partitions, and is deleted: where it is and was, and why."""
+    """Mappings state the partitions in which a row is and was, and why it left.
+
+    The row is inserted, moves with its children, belongs to two partitions, and is deleted.
+    """
     current = "select partition_id from msrepl.msmerge_current_partition_mappings where tablenick = %s and rowguid = %s"
     past = "select partition_id, reason from msrepl.msmerge_past_partition_mappings where tablenick = %s and rowguid = %s"
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
@@ -136,7 +139,10 @@ async def test_what_mappings_say(server: EmbeddedServer) -> None:
 
 
 async def test_a_republisher_of_one_partition(server: EmbeddedServer) -> None:
-    """Refused whichever of the two subscribes last, with where to subscribe instead; nothing is left of it."""
+    """A republisher of one partition is refused, whichever of the two subscribes last.
+
+    The message says where to subscribe instead, and nothing of the subscription remains.
+    """
     tree = {"pub": ["depot"], "depot": ["van"]}
     async with MergeTopology(server=server, tree=tree) as topology:
         await publish_shop(topology)
@@ -158,7 +164,7 @@ async def test_a_republisher_of_one_partition(server: EmbeddedServer) -> None:
 
 
 async def test_what_does_not_concern_a_partition(server: EmbeddedServer) -> None:
-    """Is not enumerated for it, and the generation says so."""
+    """A change outside a partition is not enumerated for it, as its generation's mappings show."""
     async with MergeTopology(server=server, subscribers=sorted(HOSTS)) as topology:
         await shop(topology)
         await topology.execute("pub", "update customer set phone = '9' where region = 'south'")
@@ -178,7 +184,7 @@ async def test_what_does_not_concern_a_partition(server: EmbeddedServer) -> None
 
 
 async def listed(topology: MergeTopology, *options: str) -> tuple[int, str]:
-    """What the command prints of the partitions, and its exit code."""
+    """Run the command on the partitions; return its exit code and its output."""
     pairs = [f"{name}={node.dsn}" for name, node in topology.nodes.items()]
     nodes = [word for pair in pairs for word in ("--node", pair)]
     command = [sys.executable, "-m", "twopc.sim", "merge", "partitions", *options, *nodes]
@@ -189,7 +195,7 @@ async def listed(topology: MergeTopology, *options: str) -> tuple[int, str]:
 
 
 async def test_partitions_on_the_command_line(server: EmbeddedServer) -> None:
-    """They are listed and added; a mapping that is wrong is found, and a row that differs is repaired."""
+    """Partitions are listed and added; wrong mappings are reported, differing rows repaired."""
     async with MergeTopology(server=server, subscribers=sorted(HOSTS)) as topology:
         await shop(topology)
         code, text = await listed(topology, "--add", "east", "--check")
@@ -209,7 +215,7 @@ async def test_partitions_on_the_command_line(server: EmbeddedServer) -> None:
         assert re.search(
             r"^wrong: purchase [-0-9a-f]+, partition \d+: belongs$", text, re.MULTILINE
         )
-        # Anna has lost a row, and has another's
+        # Anna loses two rows, and gets one that the Publisher does not have
         await topology.execute(
             "anna",
             "begin; set local session_replication_role = replica; delete from line; delete from purchase;"
@@ -227,7 +233,7 @@ async def test_partitions_on_the_command_line(server: EmbeddedServer) -> None:
 
 
 async def test_hostile_names(server: EmbeddedServer) -> None:
-    """Tables, columns and values that look like ours, or like something else, mean what they are."""
+    """Tables, columns and values with names like ours, or like SQL, are taken literally."""
     names = ('msrepl partition"', "msrepl id", "guids", "partitions", "partition_id")
     a, b, c, d, e = (sql.Identifier(name).as_string(None) for name in names)
     async with MergeTopology(server=server, subscribers=["anna", "ben"]) as topology:
@@ -253,7 +259,7 @@ async def test_hostile_names(server: EmbeddedServer) -> None:
 
 
 async def test_a_filter_on_time(server: EmbeddedServer) -> None:
-    """Rows leave as time goes by, and those below them, though nobody has changed anything."""
+    """Rows leave with their children as time passes, although no row is changed."""
     async with MergeTopology(server=server, subscribers=["anna"]) as topology:
         await topology.execute(
             "pub",
@@ -278,7 +284,7 @@ async def test_a_filter_on_time(server: EmbeddedServer) -> None:
 
 
 async def test_parents_that_exchange_their_keys(server: EmbeddedServer) -> None:
-    """Their children move, though they stay where they are."""
+    """When parents exchange their keys, their unchanged children move with them."""
     async with MergeTopology(server=server, subscribers=sorted(HOSTS)) as topology:
         await shop(topology)
         await topology.execute(
@@ -294,7 +300,7 @@ async def test_parents_that_exchange_their_keys(server: EmbeddedServer) -> None:
 
 
 async def test_a_publisher_that_is_restored(server: EmbeddedServer) -> None:
-    """Rows that have left a Subscriber since the backup come back, whenever they had come to it first."""
+    """Rows that left a Subscriber after the backup come back, whenever they first arrived."""
     async with MergeTopology(server=server, subscribers=["anna"]) as topology:
         await publish_shop(topology)
         await topology.subscribe("anna", host_name="north")
@@ -311,7 +317,7 @@ async def test_a_publisher_that_is_restored(server: EmbeddedServer) -> None:
 
 
 async def test_a_row_of_which_a_filter_fails(server: EmbeddedServer) -> None:
-    """Belongs nowhere, and stops nobody; the check names it."""
+    """A row whose filter fails belongs to no partition, stops no session, and is reported."""
     async with MergeTopology(server=server, subscribers=sorted(HOSTS)) as topology:
         await topology.execute("pub", SHOP)
         await topology.publish(
@@ -332,7 +338,7 @@ async def test_a_row_of_which_a_filter_fails(server: EmbeddedServer) -> None:
 
 
 async def test_what_an_agent_may_not(server: EmbeddedServer) -> None:
-    """The role that evaluates filters reads what they look at, and nothing else."""
+    """The role that evaluates filters may read what they use, and nothing else."""
     async with MergeTopology(server=server, subscribers=sorted(HOSTS)) as topology:
         await shop(topology)
         await topology.execute("pub", "create table secret (id int); insert into secret values (1)")
@@ -351,7 +357,7 @@ async def test_what_an_agent_may_not(server: EmbeddedServer) -> None:
 
 
 async def test_publishing_is_taken_back(server: EmbeddedServer) -> None:
-    """A parent after its children; then nothing of ours is left."""
+    """Parents are unpublished after their children; then nothing of the publication is left."""
     async with MergeTopology(server=server, subscribers=sorted(HOSTS)) as topology:
         await shop(topology)
         for name in sorted(HOSTS):
@@ -379,7 +385,10 @@ async def test_publishing_is_taken_back(server: EmbeddedServer) -> None:
 
 
 async def test_changes_out_of_the_partition(server: EmbeddedServer) -> None:
-    """Are refused at a Subscriber, by number, if the article says so; what agents bring is not."""
+    """With the partition option, changes out of the partition are refused at a Subscriber.
+
+    Changes that agents apply are not.
+    """
     async with MergeTopology(server=server, subscribers=sorted(HOSTS)) as topology:
         await publish_shop(topology, partition=2)
         for name, host in HOSTS.items():
@@ -420,7 +429,7 @@ async def test_changes_out_of_the_partition(server: EmbeddedServer) -> None:
 
 
 async def test_rows_in_two_partitions(server: EmbeddedServer) -> None:
-    """Against the partition option: found by the check."""
+    """The check reports a row that violates the partition option by belonging to two partitions."""
     async with MergeTopology(server=server, subscribers=["anna", "ben"]) as topology:
         await topology.execute(
             "pub",
@@ -438,7 +447,7 @@ async def test_rows_in_two_partitions(server: EmbeddedServer) -> None:
 
 
 async def test_one_subscriber_for_each_partition(server: EmbeddedServer) -> None:
-    """Whoever subscribes to it next takes the other's place, who then works for no subscription."""
+    """The next Subscriber of a partition replaces the first, which has no subscription any more."""
     async with MergeTopology(server=server, subscribers=["anna", "ben"]) as topology:
         await publish_shop(topology, partition=3)
         await topology.subscribe("anna", host_name="north")
@@ -451,7 +460,7 @@ async def test_one_subscriber_for_each_partition(server: EmbeddedServer) -> None
 
 
 async def test_rows_that_stay(server: EmbeddedServer) -> None:
-    """Without realignment a row that leaves stays where it was: its changes still go up, and none comes down."""
+    """Without realignment a row that leaves stays: its changes are uploaded, none is downloaded."""
     async with MergeTopology(server=server, subscribers=["anna"]) as topology:
         await topology.execute("pub", SHOP)
         await topology.publish("customer", row_filter="region = msrepl.host_name()", realigns=False)
@@ -469,7 +478,10 @@ async def test_rows_that_stay(server: EmbeddedServer) -> None:
 
 @pytest.mark.parametrize("deletes", [False, True], ids=["inserted", "deleted again"])
 async def test_a_rowguid_of_another_partition(server: EmbeddedServer, deletes: bool) -> None:
-    """Under a rowguid that it cannot see, a Subscriber replaces and deletes nothing; what it has inserted is recorded."""
+    """By the rowguid of a row of another partition, a Subscriber replaces and deletes nothing.
+
+    A row that it has inserted is recorded as a conflict.
+    """
     key = "00000000-0000-0000-0000-000000000001"
     async with MergeTopology(server=server, subscribers=("anna", "ben")) as topology:
         await topology.execute(

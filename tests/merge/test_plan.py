@@ -1,4 +1,4 @@
-"""The plan of a session: order, slices, where it begins, and what is tried again."""
+"""The plan of a session: order, slices, first generation and retries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ORDER = (GRANDPARENT, PARENT, CHILD)
 
 
 def row(number: int, *, gone: bool = False, length: int = 1) -> MergeRow:
-    """A row on its way."""
+    """Return a row of a session."""
     return MergeRow(
         rowguid=UUID(int=number), gone=gone, lineage="", columns=None, writer=1,
         row=None if gone else "x" * length,
@@ -23,13 +23,13 @@ def row(number: int, *, gone: bool = False, length: int = 1) -> MergeRow:
 
 
 def test_parents_come_first() -> None:
-    """Whatever the nicknames; a circle is left as it is given."""
+    """Parents precede children in any given order; a cycle keeps its order."""
     assert ordered({CHILD: [PARENT], PARENT: [GRANDPARENT], GRANDPARENT: []}) == ORDER
     assert ordered({CHILD: [PARENT], PARENT: [CHILD]}) == (CHILD, PARENT)
 
 
 def test_deletions_come_before_all_else() -> None:
-    """Of children first; then rows, of parents first."""
+    """Deletions come first, of children before parents; then rows, of parents before children."""
     changed = {artid: slices(artid, [row(1), row(2, gone=True)]) for artid in ORDER}
     found = [(part.artid, part.rows[0].gone) for part in in_order(ORDER, changed)]
     assert found == [
@@ -43,7 +43,7 @@ def test_deletions_come_before_all_else() -> None:
     [([1] * 7, [3, 3, 1]), ([5, 6, 1], [1, 2]), ([50, 1, 50], [1, 1, 1]), ([], [])],
 )
 def test_slices_are_cut_by_rows_and_by_bytes(lengths: list[int], expected: list[int]) -> None:
-    """Three rows or ten bytes here; a row that is larger is a slice of its own, and none is left out."""
+    """A slice has at most three rows or ten bytes here; a larger row has its own; none is lost."""
     rows = [row(number, length=length) for number, length in enumerate(lengths)]
     found = slices(CHILD, rows, rows_max=3, bytes_max=10)
     assert [len(part.rows) for part in found] == expected
@@ -51,7 +51,7 @@ def test_slices_are_cut_by_rows_and_by_bytes(lengths: list[int], expected: list[
 
 
 def marks(replica: int, neighbour: int, sent: int, received: int) -> Marks:
-    """Marks of one node."""
+    """Return the marks of one node."""
     return Marks(
         replica=replica,
         neighbour=neighbour,
@@ -61,7 +61,7 @@ def marks(replica: int, neighbour: int, sent: int, received: int) -> Marks:
 
 
 def test_a_session_begins_at_the_lower_mark() -> None:
-    """An acknowledgement that was lost, or a receiver that was restored: nothing is left out."""
+    """A session begins at the lower mark; a lost acknowledgement or a restore loses nothing."""
     assert start(marks(1, 2, 3, 0), marks(2, 1, 0, 5)) == 3
     assert start(marks(1, 2, 5, 0), marks(2, 1, 0, 3)) == 3
     assert start(Marks(replica=1, neighbour=2), Marks(replica=2, neighbour=1)) == 0
@@ -80,20 +80,20 @@ def test_a_session_begins_at_the_lower_mark() -> None:
 def test_a_neighbour_that_was_restored(
     known: tuple[int, ...], is_now: tuple[int, ...], relation: Acquaintance
 ) -> None:
-    """By the numbers that it has had: what is known of it, and what it is."""
+    """A neighbour that was restored is recognised by the replica numbers that it has had."""
     here = Marks(replica=1, neighbour=known[0], neighbour_former=known[1:])
     there = Marks(replica=is_now[0], former=is_now[1:], neighbour=1)
     assert acquaintance("pub", here, "anna", there) is relation
 
 
 def test_strangers_do_not_merge() -> None:
-    """A database that never was the one that is known."""
+    """A database other than the known neighbour is refused."""
     with pytest.raises(MergeError, match="anna is not the database that pub has merged with"):
         acquaintance("pub", marks(1, 2, 0, 0), "anna", marks(3, 1, 0, 0))
 
 
 def test_what_is_tried_again() -> None:
-    """Five times, where only time was against it."""
+    """A transient error is retried five times, any other error not at all."""
     assert [is_repeated("40P01", attempts) for attempts in (1, 5, 6)] == [True, True, False]
     assert not is_repeated("23505", 1)
     assert not is_repeated(None, 1)

@@ -1,4 +1,7 @@
-"""Resolvers on real servers: one topology, a table for each; without its resolver every case ends differently."""
+"""Resolvers on servers: one topology, a table for each.
+
+Without its resolver every case ends differently.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ class Case:
     held: str
     incoming: str
     ends: tuple[Any, str]
-    """Value, and whose row it is in."""
+    """The final value, and the node whose row has it."""
     tracking: str = "row"
 
 
@@ -80,7 +83,7 @@ CASES = {
     ),
 }  # fmt: skip
 
-#: It has no rights on the table, and what it sets is not what the agent goes on with.
+#: The function has no rights on the table, and the path that it sets does not affect the agent.
 LONGER = """
 create function longer(conflict jsonb) returns jsonb language plpgsql as $$
 begin
@@ -95,7 +98,7 @@ end $$
 
 
 def shorter(encounter: MergeEncounter) -> Resolution | None:
-    """The shorter text wins, with a mark."""
+    """Let the shorter text win, with a mark."""
     if not encounter.is_update_conflict:
         return None
     assert encounter.held is not None and encounter.incoming is not None
@@ -105,7 +108,10 @@ def shorter(encounter: MergeEncounter) -> Resolution | None:
 
 
 async def test_each_resolver(server: EmbeddedServer) -> None:
-    """What each makes of two updates; the loser is recorded, both ends agree, and a second session brings nothing."""
+    """Each resolver has its outcome, the loser is recorded, and both ends agree.
+
+    A second session transfers nothing.
+    """
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         await topology.execute("pub", LONGER)
         for table, case in CASES.items():
@@ -134,7 +140,7 @@ async def test_each_resolver(server: EmbeddedServer) -> None:
 
 
 async def test_a_column_that_is_not_in_conflict(server: EmbeddedServer) -> None:
-    """Values that nobody has changed are not added up or joined; a change of one side alone holds."""
+    """Values that were not changed are not added or joined; a change of one side alone is kept."""
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         for table, kind, value, resolver in (
             ("stock", "int", "10", "additive(v)"),
@@ -182,7 +188,10 @@ end $$;
 
 
 async def test_resolvers_that_fail(server: EmbeddedServer) -> None:
-    """A failed assertion makes a failed change; a resolver reaches none of another table; a document may be deep."""
+    """A failed assertion is a failed change; a resolver cannot drop those of other tables.
+
+    Documents may be nested deeply.
+    """
     deep = "(repeat('[', 3000) || repeat(']', 3000))::jsonb"
     tables = ("dropping", "asserting", "steady")
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
@@ -226,7 +235,7 @@ REFUSED = (
 
 
 async def test_what_is_refused(server: EmbeddedServer) -> None:
-    """A resolver that could not work is refused when the table is published, and nothing is left behind."""
+    """A resolver that cannot work is refused when the table is published, and nothing remains."""
     async with MergeTopology(server=server, subscribers=()) as topology:
         await topology.execute("pub", "create table thing (id int primary key, v int, note text)")
         for resolver, tracking, number in REFUSED:
@@ -242,7 +251,7 @@ async def test_what_is_refused(server: EmbeddedServer) -> None:
 
 
 def test_dates_that_python_has_no_value_for() -> None:
-    """They are compared as PostgreSQL compares them."""
+    """Dates that Python cannot represent are compared as PostgreSQL compares them."""
     moments = [
         "-infinity", "4713-01-01 BC", "0044-03-15 BC", "0044-04-01 BC", "0001-01-01 00:00:00+00 BC", date(1, 1, 1),
         datetime(2024, 2, 29, 10, tzinfo=timezone(timedelta(hours=2))), datetime(2024, 2, 29, 8, 0, 0, 1, UTC),
@@ -267,7 +276,7 @@ def test_names_in_quotes() -> None:
 
 
 async def test_a_resolver_that_writes(server: EmbeddedServer) -> None:
-    """What it writes into merged tables is a change like others, and everybody gets it."""
+    """What a resolver writes into merged tables is merged like other changes."""
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         await topology.execute(
             "pub",

@@ -1,4 +1,4 @@
-"""What else hangs on the columns of merged tables: filters, snapshots, resolvers, handlers, owners, locks and commands."""
+"""Schema changes and filters, snapshots, resolvers, handlers, owners, locks and types."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from twopc.sim.merge import MergeTopology, moments
     ],
 )
 def test_what_is_wider(old: str, new: str, is_wider: bool) -> None:
-    """Every value of the old type, with the same text at every node, and no other."""
+    """A wider type takes every value of the old one, with the same text at every node."""
     assert widens(old, new) is is_wider
 
 
@@ -61,7 +61,7 @@ def test_what_is_wider(old: str, new: str, is_wider: bool) -> None:
     ],
 )
 async def test_types_as_they_are_written(server: EmbeddedServer, written: str, name: str) -> None:
-    """A scenario's type is what the server would call it."""
+    """The name of a type in a scenario is the one that the server gives it."""
     async with await psycopg.AsyncConnection.connect(server.dsn("postgres")) as connection:
         query = "select format_type(to_regtype(%s), to_regtypemod(%s))"
         assert await (await connection.execute(query, (written, written))).fetchone() == (name,)
@@ -69,7 +69,10 @@ async def test_types_as_they_are_written(server: EmbeddedServer, written: str, n
 
 
 async def test_filtered_tables(server: EmbeddedServer) -> None:
-    """A column that no filter looks at comes and goes; one that filters need stays, with the number of rows in each partition."""
+    """A column that no filter uses is added and dropped; one that a filter uses is not changed.
+
+    The partitions stay correct.
+    """
     async with MergeTopology(server=server, subscribers=("north", "south")) as topology:
         await publish_shop(topology)
         await topology.subscribe("north")
@@ -97,7 +100,7 @@ async def test_filtered_tables(server: EmbeddedServer) -> None:
 
 
 async def test_snapshots_that_were_made_before(server: EmbeddedServer, tmp_path: Path) -> None:
-    """They are not used any more, neither by themselves nor by name, nor is a delivery of one gone on with."""
+    """A snapshot from before a change is not used, even by name, nor is its delivery resumed."""
     async with shop(server, "anna", "ben") as topology:
         await topology.snapshot(tmp_path)
         topology.points.arm("merge_delivery.file_loaded(anna)", cut, nth=5)
@@ -124,7 +127,7 @@ async def test_snapshots_that_were_made_before(server: EmbeddedServer, tmp_path:
 
 
 async def test_an_agent_that_goes_on_after_a_change(server: EmbeddedServer, tmp_path: Path) -> None:
-    """What it had written before is not taken for a part of the snapshot that it writes now."""
+    """Files written before a change do not become part of the snapshot that is written now."""
     async with shop(server, "anna") as topology:
         topology.points.arm("merge_snapshot.file_written", cut, nth=4)
         with pytest.raises(CutError):
@@ -137,7 +140,10 @@ async def test_an_agent_that_goes_on_after_a_change(server: EmbeddedServer, tmp_
 
 
 async def test_resolvers_and_handlers(server: EmbeddedServer) -> None:
-    """A resolver's column stays; what a handler gives lands in its column, though another before it was dropped."""
+    """A resolver's column is not dropped; a handler's value is stored in the right column.
+
+    This holds although a column before it was dropped.
+    """
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         await topology.execute(
             "pub",
@@ -170,7 +176,10 @@ async def test_resolvers_and_handlers(server: EmbeddedServer) -> None:
 
 
 async def test_code_of_the_owner(server: EmbeddedServer) -> None:
-    """A check that is evaluated while a table is rewritten runs in its owner's name, at either end, and reaches nothing."""
+    """A check evaluated while a table is rewritten runs as the owner, and gains no rights.
+
+    This holds at both ends.
+    """
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         for node in ("pub", "anna"):
             await topology.execute(
@@ -214,7 +223,7 @@ async def test_code_of_the_owner(server: EmbeddedServer) -> None:
 async def test_types_that_a_publisher_forges(
     server: EmbeddedServer, kind: str, type_: str, message: str
 ) -> None:
-    """Whoever writes a Publisher's list has nothing executed at its Subscribers, and narrows nothing there."""
+    """A forged list of schema changes executes nothing at Subscribers and narrows no column."""
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         await topology.execute("pub", "create table item (id int primary key, n int)")
         await topology.publish("item")
@@ -236,7 +245,7 @@ async def test_types_that_a_publisher_forges(
 
 
 async def test_a_table_in_use(server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An application keeps the table: the change gives up, at the Publisher and at the Subscriber, and is made later."""
+    """If an application locks the table, the change fails, at either end, and succeeds later."""
     monkeypatch.setattr(schema_changes, "LOCK_TIMEOUT_MS", 50)
     async with MergeTopology(server=server, subscribers=("anna",), lock_timeout_ms=50) as topology:
         await topology.execute("pub", "create table item (id int primary key, n int)")
@@ -260,7 +269,7 @@ async def test_a_table_in_use(server: EmbeddedServer, monkeypatch: pytest.Monkey
 
 
 async def test_who_reads_a_moment(server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table that is rewritten would be empty for whoever copies it as it was before: the change waits."""
+    """A table is not rewritten while a snapshot of it is read, to which it would appear empty."""
     monkeypatch.setattr(schema_changes, "LOCK_TIMEOUT_MS", 50)
     async with MergeTopology(server=server, subscribers=()) as topology:
         await topology.execute(

@@ -1,4 +1,4 @@
-"""Slices as a server cuts them, and as an agent carries them on."""
+"""Slices: how a server cuts them, and how an agent transfers them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _CHANGES = (
 
 
 async def test_a_server_cuts_by_rows_and_by_bytes(fresh_database: Database) -> None:
-    """Deletions apart, in the order of `rowguid`, every change once; what is too much by a row is cut by the agent."""
+    """Slices contain each change once, in the order of `rowguid`, and deletions separately.
+
+    A slice exceeds the limit of bytes by at most one row, which the agent cuts off.
+    """
     async with tracked(fresh_database, "create table item (id int primary key, t text)") as node:
         await node.publish("item")
         await node.run(_NEIGHBOUR, *_CHANGES)
@@ -33,7 +36,7 @@ async def test_a_server_cuts_by_rows_and_by_bytes(fresh_database: Database) -> N
             "select m.rowguid, t.id is null from msrepl.msmerge_metadata as m left join item as t using (rowguid)"
         )
     lengths = {len(guids) for _, guids, *_ in slices}
-    assert ROWS_MAX - 2 in lengths  # two of the first thousand are gone
+    assert ROWS_MAX - 2 in lengths  # two of the first thousand rows are deleted
     for gone, guids, gones, rows in slices:
         assert len(guids) <= ROWS_MAX and guids == sorted(guids)
         assert gones == [gone] * len(guids) == [row is None for row in rows]
@@ -43,7 +46,7 @@ async def test_a_server_cuts_by_rows_and_by_bytes(fresh_database: Database) -> N
 
 
 async def test_an_agent_carries_them(server: EmbeddedServer) -> None:
-    """Rows of any size both ways, also where some of them fail: then they are looked into."""
+    """Rows of any size are merged both ways; a slice with a failing row is applied without it."""
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         await topology.execute("pub", "create table item (id int primary key, t text)")
         await topology.publish("item", tracking="column")

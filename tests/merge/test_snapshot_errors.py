@@ -1,4 +1,4 @@
-"""What is refused about snapshots in files of partitions, each with the original's number and the remedy."""
+"""Refused snapshots of partitions: each error has SQL Server's number and a remedy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ async def _filtered(
         yield topology
 
 
-#: What filters look at, the values by which a partition is named, and what is said of a snapshot of it, and of the partition.
+#: Row filter, values that name a partition, expected error of a snapshot of the partition, and
+#: expected error of the partition itself.
 NAMED: tuple[tuple[str | None, dict[str, str], str, str], ...] = (
     (None, {"host_name": "x"}, "21323", "20674"),
     ("region <> 'east'", {"login": "x"}, "21323", "20674"),
@@ -50,7 +51,10 @@ NAMED: tuple[tuple[str | None, dict[str, str], str, str], ...] = (
 async def test_partitions_that_are_named_wrongly(
     server: EmbeddedServer, tmp_path: Path, row_filter: str | None
 ) -> None:
-    """By a value that filters do not look at, or without one that they do; none is made, and nothing is written."""
+    """A value that no filter uses, and a missing one that a filter uses, are refused.
+
+    No partition is created, and no file is written.
+    """
     async with _filtered(server, row_filter) as topology:
         for filtered, values, of_snapshot, of_partition in NAMED:
             if filtered == row_filter:
@@ -63,7 +67,7 @@ async def test_partitions_that_are_named_wrongly(
 
 
 async def test_a_filter_that_is_the_same_for_all(server: EmbeddedServer, tmp_path: Path) -> None:
-    """Its rows are written without anybody's values, and are everybody's."""
+    """If the filter is the same for all Subscribers, one snapshot serves all of them."""
     async with _filtered(server, "region = 'north'", "anna", "ben") as topology:
         report = await topology.snapshot(tmp_path)
         assert report.rows == 1000
@@ -90,7 +94,7 @@ async def _closed(topology: MergeTopology, folder: Path) -> None:
 
 
 async def _forgotten(topology: MergeTopology, folder: Path) -> None:
-    """Between the value's number and its partition."""
+    """Let `msrepl.merge_partition` return a partition that does not exist."""
     await topology.execute(
         "pub",
         "drop function msrepl.merge_partition(text, text);"
@@ -110,7 +114,10 @@ START_REFUSED: dict[str, tuple[Any, str]] = {
 async def test_snapshots_that_a_subscriber_cannot_start(
     server: EmbeddedServer, tmp_path: Path, case: str
 ) -> None:
-    """Nothing is left at the Subscriber; with the Publisher's tables themselves it can begin."""
+    """A snapshot that cannot be started leaves nothing at the Subscriber.
+
+    If the partition exists, the Subscriber can be initialised with the Publisher's tables instead.
+    """
     break_it, message = START_REFUSED[case]
     async with _filtered(server, _HOST, "anna") as topology:
         await topology.let_subscribers_start_snapshots()
@@ -141,7 +148,10 @@ def _files_up_to(size_bytes: int) -> Iterator[None]:
 async def test_a_snapshot_that_fails_while_it_is_made(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    """No room (20628): the file is named, and the next attempt goes on. One that is being made is waited for (20630)."""
+    """A file that cannot be written is named (20628), and the next attempt succeeds.
+
+    While a snapshot of a partition is made, another one is refused (20630).
+    """
     async with _filtered(server, _HOST, "anna", "ben") as topology:
         await topology.let_subscribers_start_snapshots()
         await topology.snapshot(tmp_path)
@@ -167,7 +177,7 @@ async def test_a_snapshot_that_fails_while_it_is_made(
 
 
 async def test_a_partition_that_is_gone(server: EmbeddedServer, tmp_path: Path) -> None:
-    """A Subscriber whose partition somebody has deleted cannot begin anew from files (20629)."""
+    """A Subscriber whose partition was deleted cannot be reinitialised from files (20629)."""
     async with _filtered(server, _HOST, "anna") as topology:
         await topology.subscribe("anna", host_name="north")
         location = (await topology.snapshot(tmp_path, host_name="south")).location

@@ -1,4 +1,4 @@
-"""Snapshots in files that are not what they should be: refused by name and remedy, and nothing is lost."""
+"""Damaged and outdated snapshots in files are refused with a remedy, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from twopc.sim.merge import MergeTopology
 
 
 def files_of(folder: Path, pattern: str) -> list[Path]:
-    """The files of a kind, in whatever folder below."""
+    """Return the files below a folder that match a pattern."""
     return [*folder.rglob(pattern)]
 
 
@@ -93,7 +93,10 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 async def test_folders_that_are_refused(server: EmbeddedServer, tmp_path: Path) -> None:
-    """Before anything is changed; the folder as it was is used from wherever it was carried."""
+    """Damaged folders are refused before anything is changed.
+
+    An intact copy is used at any place.
+    """
     async with shop(server, "anna") as topology:
         made = Path((await topology.snapshot(tmp_path / "own", part_bytes=PART_BYTES)).location)
         for number, (damage, message) in enumerate(REFUSED.values()):
@@ -114,7 +117,10 @@ async def test_folders_that_are_refused(server: EmbeddedServer, tmp_path: Path) 
 
 
 async def test_rows_that_were_altered(server: EmbeddedServer, tmp_path: Path) -> None:
-    """Noticed at the end of the file, of which nothing stays; put back, it is the next one."""
+    """An altered file is detected at its end, and none of its rows remain.
+
+    Once the file is restored, the delivery continues with it.
+    """
     async with shop(server, "anna") as topology:
         folder = Path((await topology.snapshot(tmp_path, part_bytes=PART_BYTES)).location)
         path = one(folder, "*_0002.bcp")
@@ -132,7 +138,10 @@ async def test_rows_that_were_altered(server: EmbeddedServer, tmp_path: Path) ->
 
 
 async def test_snapshots_that_are_outdated(server: EmbeddedServer, tmp_path: Path) -> None:
-    """A table was altered or published since, or what came afterwards is forgotten (20655)."""
+    """Outdated snapshots are refused (20655).
+
+    A table was altered or published since, or the metadata of later changes was removed.
+    """
     async with shop(server, "anna") as topology:
         location = (await topology.snapshot(tmp_path)).location
         for statements, message in (
@@ -162,9 +171,9 @@ async def test_snapshots_that_are_outdated(server: EmbeddedServer, tmp_path: Pat
 
 @contextmanager
 def small_disk(folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
-    """A folder without room: a full disk if this user may mount one, else no file may grow.
+    """Yield the message for a folder without room, and a function that makes room.
 
-    Yields what is to be said of it, and what makes room.
+    The folder is a full disk if this user may mount one; else no file may grow.
     """
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(folder)]
@@ -184,7 +193,10 @@ def small_disk(folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
 
 
 async def test_folders_that_cannot_be_written(server: EmbeddedServer, tmp_path: Path) -> None:
-    """Neither a folder nor room: the file is named, nothing half stays, and it goes on once there is room."""
+    """A folder that cannot be written, or has no room, is named, and no partial file remains.
+
+    The agent continues once there is room.
+    """
     disk = tmp_path / "disk"
     async with shop(server, "anna") as topology:
         (tmp_path / "file").touch()
@@ -210,7 +222,7 @@ async def test_folders_that_cannot_be_written(server: EmbeddedServer, tmp_path: 
 
 
 async def test_two_agents_at_once(server: EmbeddedServer, tmp_path: Path) -> None:
-    """The second is refused (20630), and two deliveries to one Subscriber likewise (21036)."""
+    """A second agent is refused (20630), and so is a second delivery to a Subscriber (21036)."""
     async with shop(server, "anna") as topology:
 
         async def again(_: str) -> None:
@@ -231,6 +243,6 @@ async def test_two_agents_at_once(server: EmbeddedServer, tmp_path: Path) -> Non
 
 
 def other(topology: MergeTopology) -> MergeTopology:
-    """The same topology, as another process would see it."""
+    """Return the same topology, as another process would see it."""
     dsns = {name: node.dsn for name, node in topology.nodes.items()}
     return MergeTopology(subscribers=topology.subscribers, dsns=dsns, attach=True)

@@ -1,4 +1,4 @@
-"""Snapshots in files: agents and deliveries that are cut off anywhere, while the Publisher is written to."""
+"""Snapshots in files: agents and deliveries that are interrupted while the Publisher is written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _DELIVERED = "select count(*) from msrepl.mssnapshotdeliveryprogress"
 async def test_an_agent_that_is_cut_off_after_every_file(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    """It goes on at the next one as long as nothing was changed; nothing counts before all are there."""
+    """An agent continues at the next file if nothing was changed since.
+
+    No file counts before all of them are written.
+    """
     async with shop(server, "anna") as topology:
         for number in range(1, FILES + 1):
             topology.points.arm("merge_snapshot.file_written", cut)
@@ -37,7 +40,10 @@ async def test_an_agent_that_is_cut_off_after_every_file(
 async def test_an_agent_that_is_killed_in_every_file(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    """With rows, or what is known of them: each is whole in the end, and none that was whole is written again."""
+    """An agent killed in any file of rows or metadata writes each file whole in the end.
+
+    A file that was whole is not written again.
+    """
     async with shop(server, "anna") as topology:
         written: dict[str, int] = {}
         for number in range(DATA_FILES):
@@ -60,7 +66,7 @@ async def test_an_agent_that_is_killed_in_every_file(
 
 
 async def test_an_agent_that_was_killed_in_a_file(server: EmbeddedServer, tmp_path: Path) -> None:
-    """Half a file is none; rows that were changed or moved since are of another snapshot."""
+    """A partial file is discarded; changed and moved rows belong to the next snapshot."""
     async with shop(server, "anna", "ben") as topology:
         kill(topology, "merge_snapshot.file_begun", "snapshot", tmp_path)
         [folder] = (tmp_path / "unc").iterdir()
@@ -74,7 +80,7 @@ async def test_an_agent_that_was_killed_in_a_file(server: EmbeddedServer, tmp_pa
         topology.points.arm("merge_snapshot.file_written", cut, nth=3)
         with pytest.raises(CutError):
             await topology.snapshot(tmp_path, part_bytes=PART_BYTES)
-        await topology.subscribe("ben")  # the manifest of before still counts
+        await topology.subscribe("ben")  # the earlier manifest is still valid
         await topology.execute("pub", "vacuum full customer")
         second = await topology.snapshot(tmp_path, part_bytes=PART_BYTES)
         assert second.generation == (first.generation or 0) + 1
@@ -88,7 +94,10 @@ async def test_an_agent_that_was_killed_in_a_file(server: EmbeddedServer, tmp_pa
 async def test_a_delivery_that_is_cut_off_at_every_file(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    """Within a file and after it: no file is sent again that was whole, and nothing is missed that came meanwhile."""
+    """A delivery interrupted in or after any file does not load a whole file again.
+
+    No change made in the meantime is missed.
+    """
     async with shop(server, "anna") as topology:
         await topology.snapshot(tmp_path, part_bytes=PART_BYTES)
 
@@ -115,7 +124,7 @@ async def test_a_delivery_that_is_cut_off_at_every_file(
                 for statement in ("delete from customer", "truncate purchase, customer"):
                     with pytest.raises(psycopg.Error, match="20092"):
                         await topology.execute("anna", statement)
-        assert ended >= 4  # parts of rows, and what is known of customers
+        assert ended >= 4  # parts of rows, and the metadata of customers
         topology.points.disarm()
         report = await topology.subscribe("anna")
         assert (report.files, report.kept) == (0, FILES)
@@ -123,7 +132,7 @@ async def test_a_delivery_that_is_cut_off_at_every_file(
 
 
 async def check_goes_on(topology: MergeTopology, name: str) -> None:
-    """Changes travel both ways, and all is as if the Subscriber had been there from the first."""
+    """Assert that changes merge as if the Subscriber had been there from the beginning."""
     await topology.execute(name, "update customer set phone = 'new' where id = 3")
     report = await topology.sync(name)
     assert (report.uploaded, report.conflicts) == (1, 0)
@@ -142,7 +151,10 @@ async def check_goes_on(topology: MergeTopology, name: str) -> None:
 async def test_a_delivery_that_was_killed_at_its_end(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    """The Publisher knows the Subscriber, which does not know: the next call ends it, or `unsubscribe` takes it back."""
+    """If the Publisher alone knows that a delivery is complete, the next call completes it.
+
+    `unsubscribe` takes it back.
+    """
     async with shop(server, "anna") as topology:
         await topology.snapshot(tmp_path, part_bytes=PART_BYTES)
         for end in ("unsubscribe", "subscribe"):
@@ -164,7 +176,7 @@ async def test_a_delivery_that_was_killed_at_its_end(
 
 
 async def test_another_snapshot_begins_anew(server: EmbeddedServer, tmp_path: Path) -> None:
-    """What one has brought is removed, as is what no snapshot follows."""
+    """Rows of an earlier snapshot are removed, also if no other snapshot follows."""
     async with shop(server, "anna") as topology:
         await topology.snapshot(tmp_path, part_bytes=PART_BYTES)
         topology.points.arm("merge_delivery.file_loaded(anna)", cut, nth=9)

@@ -1,4 +1,4 @@
-"""Tables whose definitions do something of their own, and values that are equal without being the same."""
+"""Tables with unusual definitions, and values that are equal without being identical."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ create trigger keep_marked after delete on item for each row when (old.n = 7) ex
 
 
 async def test_triggers_that_change_the_row_for_which_they_fire(server: EmbeddedServer) -> None:
-    """A row that its own trigger deletes is gone everywhere; one that its own trigger puts back is there."""
+    """A row that its own trigger deletes is deleted everywhere; one that it restores is kept."""
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         await topology.execute("pub", TRIGGERS)
         await topology.publish("item")
@@ -39,7 +39,7 @@ async def test_triggers_that_change_the_row_for_which_they_fire(server: Embedded
 
 
 async def test_what_a_trigger_changes_beside_an_agent_travels(server: EmbeddedServer) -> None:
-    """Also where the trigger changes another row of the slice that is being applied."""
+    """A trigger's change of another row in the slice being applied is merged to other nodes."""
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         await topology.execute(
             "pub", "create table address (id int primary key, customer int, main bool);"
@@ -61,7 +61,7 @@ async def test_what_a_trigger_changes_beside_an_agent_travels(server: EmbeddedSe
 
 
 async def test_identities_that_take_no_update(server: EmbeddedServer) -> None:
-    """Another value of a GENERATED ALWAYS identity arrives, in both directions."""
+    """A new value of a GENERATED ALWAYS identity arrives, in both directions."""
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         await topology.execute(
             "pub", "create table entry (id int generated always as identity primary key, v text);"
@@ -91,7 +91,10 @@ insert into measure values (1, 1.0, '1 mon', '(1,2)', '{"a": 1}', 'good', 0, 0);
 
 
 async def test_values_that_are_equal_and_not_the_same(server: EmbeddedServer) -> None:
-    """They are changes of their columns; code of the owner's types is not called for it."""
+    """A change to an equal but different value is a change of the column.
+
+    Code of the owner's types is not called to detect it.
+    """
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         await topology.execute("pub", VALUES)
         await topology.execute("anna", VALUES.partition("create table")[0])
@@ -110,7 +113,7 @@ async def test_values_that_are_equal_and_not_the_same(server: EmbeddedServer) ->
 
 
 async def test_columns_that_were_widened(server: EmbeddedServer) -> None:
-    """Precision and width are the table's, not those of the day on which it was published."""
+    """Precision and width are those of the table now, not those when it was published."""
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         await topology.execute(
             "pub", "create table price (id int primary key, amount numeric(8,2), code varchar(3), letter char(2));"
@@ -147,7 +150,7 @@ create table mine (id int primary key, n {});
 
 
 async def test_checks_that_fail_in_strange_ways(server: EmbeddedServer) -> None:
-    """An assertion, a right that is missing, a domain that takes the row nowhere: a failed row each, and no more."""
+    """A failed assertion, a missing right and an exception in a domain fail one row each."""
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         await topology.execute("pub", CHECKS.format("guarded"))
         await topology.execute("anna", CHECKS.format("guarded").partition("create table mine")[0])
@@ -166,7 +169,7 @@ async def test_checks_that_fail_in_strange_ways(server: EmbeddedServer) -> None:
 
 
 async def test_deferred_triggers_that_refuse(server: EmbeddedServer) -> None:
-    """A constraint trigger that refuses when constraints are checked is a failed row as well."""
+    """A deferred constraint trigger that raises an error fails its row only."""
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         await topology.execute("pub", "create table vote (id int primary key, n int unique)")
         await topology.publish("vote")
@@ -184,7 +187,7 @@ async def test_deferred_triggers_that_refuse(server: EmbeddedServer) -> None:
 
 
 async def test_two_keys_that_set_null(server: EmbeddedServer) -> None:
-    """Foreign keys that were added later and act on one row twice in a statement let the statement through."""
+    """Two foreign keys, added later, may set columns of one row to null in a statement."""
     async with MergeTopology(server=server, subscribers=()) as topology:
         await topology.execute(
             "pub", "create table p (id int primary key); create table c (id int primary key, a int, b int);"
@@ -201,7 +204,7 @@ async def test_two_keys_that_set_null(server: EmbeddedServer) -> None:
 
 
 async def test_versions_beyond_counting(server: EmbeddedServer) -> None:
-    """An agent that claims an absurd version does not keep applications from changing the row."""
+    """An impossible version from an agent is refused, and applications can still change the row."""
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         await topology.execute(
             "pub", "create table item (id int primary key); insert into item values (1)"

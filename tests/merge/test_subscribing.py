@@ -1,4 +1,4 @@
-"""Subscriptions that begin, are refused, or begin anew: who is disturbed, and what is left."""
+"""Subscriptions that begin, are refused or are reinitialised: their effects on other sessions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WAITS = "select from pg_stat_activity where wait_event_type = 'Lock' and datnam
 
 
 async def test_others_merge_while_rows_are_copied(merge_shop: MergeTopology) -> None:
-    """A copy that takes long holds up no session; what changes meanwhile comes with the first session after it."""
+    """A long initial copy blocks no session; the next session brings what changed meanwhile."""
     await merge_shop.unsubscribe("ben")
     await merge_shop.execute("ben", "drop table purchase, customer")
     merge_shop.lock_timeout_ms = 200
@@ -40,7 +40,10 @@ async def test_others_merge_while_rows_are_copied(merge_shop: MergeTopology) -> 
 
 
 async def test_a_refused_subscription_leaves_nothing(server: EmbeddedServer) -> None:
-    """No role of an agent at either end, and nothing in the Subscriber's database; it may be begun again."""
+    """A refused subscription leaves no agent's role and nothing at the Subscriber.
+
+    It can be begun again.
+    """
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         await topology.execute("pub", "create table item (id int primary key)")
         await topology.publish("item")
@@ -60,7 +63,10 @@ async def test_a_refused_subscription_leaves_nothing(server: EmbeddedServer) -> 
 
 
 async def test_databases_of_different_encodings(server: EmbeddedServer) -> None:
-    """Refused by name: a character that one of them lacks would stop every session."""
+    """Databases of different encodings are refused by name.
+
+    A character that one of them lacks would stop every session.
+    """
     names = ("encodings_pub", "encodings_anna")
     dsns = {"pub": server.superuser_dsn(names[0]), "anna": server.superuser_dsn(names[1])}
     async with await AsyncConnection.connect(
@@ -83,7 +89,7 @@ async def test_databases_of_different_encodings(server: EmbeddedServer) -> None:
 
 
 async def test_no_trigger_fires_when_a_subscriber_begins_anew(merge_shop: MergeTopology) -> None:
-    """Not even one that agents fire; afterwards it is enabled as it was."""
+    """Reinitialisation fires no trigger, not even ENABLE ALWAYS, and keeps the modes of all."""
     await merge_shop.execute(
         "anna",
         "create table fired (what text);"

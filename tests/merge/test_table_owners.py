@@ -1,4 +1,4 @@
-"""Whoever owns a merged table has code of his own run when rows are written, and reaches nothing by it."""
+"""Code of a table's owner that runs when rows are merged, and gains no rights by it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from twopc.errors import MergeError
 from twopc.server import EmbeddedServer
 from twopc.sim.merge import MergeTopology
 
-#: What the code tries; each attempt that works is noted, with the role in whose name it did.
+#: Statements that the code tries. Each one that succeeds is recorded, with the role that ran it.
 TRAP = """
 create schema evil;
 create table evil.reached (who text, what text);
@@ -49,7 +49,7 @@ create table item (id int primary key, n evil.amount, check (evil.spring('check'
 
 @pytest.fixture
 async def trapped(server: EmbeddedServer) -> AsyncIterator[MergeTopology]:
-    """Both ends have the trap in a domain, a check and a trigger of the same table."""
+    """A topology with the trap in a domain, a check and a trigger of one table at both ends."""
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         for node in ("pub", "anna"):
             await topology.execute(node, TRAP.format(more=""))
@@ -69,7 +69,7 @@ async def trapped(server: EmbeddedServer) -> AsyncIterator[MergeTopology]:
 
 
 async def change(topology: MergeTopology, node: str, statement: str) -> None:
-    """As an application: an administrator would run the traps in his own name."""
+    """Change rows as an application; an administrator would run the traps with superuser rights."""
     dsn = topology.node(node).app_dsn
     async with await AsyncConnection.connect(dsn, autocommit=True) as connection:
         await connection.execute(statement.encode())
@@ -77,7 +77,7 @@ async def change(topology: MergeTopology, node: str, statement: str) -> None:
 
 
 async def exchange(topology: MergeTopology) -> None:
-    """Rows up and down, and conflicts."""
+    """Merge rows in both directions, and a conflict."""
     for number, node in enumerate(("pub", "anna")):
         await change(topology, node, f"insert into item values ({number}, 1)")
     await topology.settle()
@@ -87,7 +87,10 @@ async def exchange(topology: MergeTopology) -> None:
 
 
 async def test_it_runs_in_the_name_of_the_table(trapped: MergeTopology) -> None:
-    """Domains, checks and triggers run as a role that has this table alone, at both ends; conflicts are kept so too."""
+    """Domains, checks and triggers run as a role that has rights on this table only.
+
+    This holds at both ends, and also when conflicts are recorded.
+    """
     await exchange(trapped)
     assert len(await trapped.conflicts("item")) == 2
     for node in ("pub", "anna"):
@@ -98,7 +101,7 @@ async def test_it_runs_in_the_name_of_the_table(trapped: MergeTopology) -> None:
 
 
 async def test_by_hand(trapped: MergeTopology) -> None:
-    """An administrator who resolves a conflict writes the row in the name of the table, too."""
+    """An administrator's resolution of a conflict writes the row as the table's role."""
     await exchange(trapped)
     await trapped.execute("pub", "truncate evil.reached, evil.ran")
     kept, given = await trapped.conflicts("item")
@@ -110,7 +113,10 @@ async def test_by_hand(trapped: MergeTopology) -> None:
 
 
 async def test_a_path_that_it_sets(trapped: MergeTopology) -> None:
-    """SET outlasts a call: the row is refused, and the path is as it was; the session goes on."""
+    """A row whose code sets the search path is refused, and the session continues.
+
+    SET outlasts a call, so the path is restored.
+    """
     sets = TRAP.format(more="set search_path = evil, pg_catalog;")
     function = sets[sets.index("create function evil.spring") : sets.index("grant usage")]
     await trapped.execute("anna", function.replace("create function", "create or replace function"))
@@ -125,7 +131,10 @@ async def test_a_path_that_it_sets(trapped: MergeTopology) -> None:
 
 
 async def test_what_it_leaves_in_the_session(trapped: MergeTopology) -> None:
-    """Agents' connections outlive their sessions; locks and temporary tables of its code do not."""
+    """Locks and temporary tables of the owner's code do not outlive a session.
+
+    The connections of agents do.
+    """
     leaves = TRAP.format(
         more="perform pg_advisory_lock(7); create temporary table if not exists left_over (n int);"
     )
@@ -159,7 +168,7 @@ create operator public.= (leftarg = varchar, rightarg = varchar, function = evil
 
 
 async def test_casts_and_operators(server: EmbeddedServer) -> None:
-    """What administrators ask about a row or a Subscriber calls no cast, and no operator, of the owner's."""
+    """Validation and inspection of rows call no cast and no operator of the owner."""
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         for node in ("pub", "anna"):
             await topology.execute(node, TRAP.format(more=""))

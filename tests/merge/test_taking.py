@@ -1,4 +1,4 @@
-"""Rows that take the place of what is held as they came: which those are, and how their lineages are stored."""
+"""Incoming rows that are applied unchanged: which rows these are, and how lineages are stored."""
 
 from __future__ import annotations
 
@@ -39,20 +39,23 @@ order by i.place
 
 
 def _drawn(chance: random.Random) -> dict[int, int]:
-    """A lineage of one to five replicas, the oldest changes among them."""
+    """Return a random lineage of one to five replicas."""
     replicas = chance.sample(REPLICAS, chance.choice((1, 1, 2, 2, 3, 3, 4, 5)))
     return {replica: chance.choice((1, 2, 3, 2_000_000_000)) for replica in replicas}
 
 
 def _onto(chance: random.Random, held: Mapping[int, int]) -> dict[int, int]:
-    """One that stands on another's versions, or nearly."""
+    """Return a random lineage that includes all versions of another one."""
     versions = {replica: version + chance.choice((0, 0, 1)) for replica, version in held.items()}
     return {**_drawn(chance), **versions}
 
 
 @pytest.mark.parametrize("number", range(3))
 async def test_as_the_decision_says(fresh_database: Database, number: int) -> None:
-    """What is taken, skipped or in conflict is what `decide` says, however many replicas; the lineage is all there."""
+    """Rows are applied, skipped or in conflict as `decide` says, and lineages are stored complete.
+
+    This holds for any number of replicas.
+    """
     chance = random.Random(f"merge taking {number}")
     guids = [UUID(int=place) for place in range(1, 401)]
     helds = [_drawn(chance) for _ in guids]
@@ -82,7 +85,7 @@ async def test_as_the_decision_says(fresh_database: Database, number: int) -> No
             held_priority=100, priority=0, is_same=False,
         )  # fmt: skip
         lineage, own, top, others = after
-        if max(made.version.lineage.values()) > 2_000_000_000:  # nobody has counted so far
+        if max(made.version.lineage.values()) > 2_000_000_000:  # versions this high are refused
             assert outcome[4], (held, row, outcome)
             continue
         seen.add(made.verdict)

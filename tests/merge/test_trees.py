@@ -1,4 +1,4 @@
-"""Republishers on servers: they subscribe, and others subscribe at them."""
+"""Republishers on servers: Subscribers to which other nodes subscribe."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ NODES = {"pub": ["anna", "depot"], "depot": ["van"]}
 
 
 async def test_through_a_republisher(server: EmbeddedServer) -> None:
-    """Changes go up and down through it, conflicts are resolved where they meet, and it begins anew with those below."""
+    """Changes and conflicts pass a republisher, and it is reinitialised with its Subscribers.
+
+    Conflicts are resolved where two changes meet.
+    """
     async with MergeTopology(server=server, tree=NODES) as topology:
         await topology.execute("pub", CUSTOMER)
         await topology.publish("customer", tracking="column")
@@ -49,7 +52,8 @@ async def test_through_a_republisher(server: EmbeddedServer) -> None:
             ("depot",)
         ]
 
-        # what van has written keeps van's priority at the top: anna's is higher, the depot's higher still
+        # van's change keeps van's priority at pub; anna's priority is higher, depot's is the
+        # highest
         for node in ("van", "anna"):
             await topology.execute(node, f"update customer set phone = 'by {node}' where id = 2")
         for node in ("van", "depot", "anna"):
@@ -77,14 +81,14 @@ async def test_through_a_republisher(server: EmbeddedServer) -> None:
     ],
 )
 def test_what_is_no_tree(tree: dict[str, list[str]], message: str) -> None:
-    """It is refused before anything is made."""
+    """Nodes that do not form a tree are refused before anything is created."""
     with pytest.raises(ConfigurationError, match=message):
         MergeTopology(tree=tree)
 
 
 @pytest.mark.slow
 async def test_histories_on_a_tree(server: EmbeddedServer) -> None:
-    """Drawn histories, the same on servers and in memory, session by session."""
+    """Random histories are the same on servers and in memory, session by session."""
     shape: dict[str, list[str]] = {}
     for name, publisher in TREE.items():
         shape.setdefault(publisher, []).append(name)
@@ -111,7 +115,10 @@ async def test_histories_on_a_tree(server: EmbeddedServer) -> None:
 
 
 async def test_a_tree_is_found_again(server: EmbeddedServer) -> None:
-    """From the nodes' connection strings; what a republisher says of those below it makes them no neighbours."""
+    """A tree is recognised from the connection strings of its nodes.
+
+    Subscribers that a republisher reports do not become neighbours of its Publisher.
+    """
     async with MergeTopology(server=server, tree=NODES) as topology:
         await topology.execute("pub", CUSTOMER)
         await topology.publish("customer")
