@@ -1,13 +1,15 @@
-"""Kills everything that can be killed under mixed traffic, and judges what is left: ``python -m tests.chaos``.
+"""Kill everything that can be killed under mixed traffic, and judge what is left.
 
-Servers of their own for the Publisher and three Subscribers, flushing to disk; log reader, agents, resolver and
-clean-up are processes (`twopc up`), and so are the clients: at every Subscriber one with a coordinator and plain ones.
-Every few seconds something gets SIGKILL: a server, one backend of a server, a process of ours, a client. What is
-missing is started again. In the end nothing may be prepared, every site holds the same rows, no money was made or
-lost, every transfer is as its client was told, clients of either kind have done some, and were refused only what is
-worth another attempt.
+Run ``python -m tests.chaos``. The Publisher and three Subscribers have servers of their own, which
+flush to disk. Log reader, agents, resolver and clean-up are processes (`twopc up`), and so are the
+clients: at every Subscriber one with a coordinator, and plain ones. Every few seconds something
+gets SIGKILL: a server, one backend of a server, a process of ours, or a client. What is missing is
+started again. In the end nothing may be prepared, every site holds the same rows, no money was made
+or lost, every transfer has the outcome that its client was told, clients of both kinds have
+committed some, and all refusals were worth another attempt.
 
-What is killed, and when, and what clients do comes from the seed; how the processes meet does not.
+The seed decides what is killed, and when, and what clients do. How the processes interleave is not
+decided by the seed.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ TABLES = ("account", "ledger")
 PARTS = ("log-reader", "agent", "resolver", "clean-up")
 CLIENTS = ("coordinated", "plain")
 KINDS = ("server", "backend", *PARTS, *CLIENTS)
-#: A conflict, a deadlock, a vote that was lost, a lock that was not granted in time; a server or a connection that is gone.
+#: A conflict, a deadlock, a lost vote, a lock timeout, or a server or connection that is gone.
 _WORTH_ANOTHER = re.compile("40...|55P03|08...|57P..|53300")
 _SCENARIO = Path(__file__).with_name("chaos.twopc.yaml")
 _CONVERGE_TIMEOUT_S = 180.0
@@ -55,7 +57,7 @@ select pid from pg_stat_activity where datname = current_database() and pid <> p
 
 @dataclass(slots=True)
 class Clients:
-    """The processes that move money, and what they have written."""
+    """The processes that transfer money, and the files that they have written."""
 
     state: State
     seed: int
@@ -65,7 +67,7 @@ class Clients:
     started: int = 0
 
     def start(self) -> None:
-        """Start those that do not run."""
+        """Start the processes that do not run."""
         for node in self.state.subscribers:
             for key in [("coordinated", node, 0)] + [("plain", node, n) for n in range(self.plain)]:
                 process = self.processes.get(key)
@@ -84,7 +86,7 @@ class Clients:
             )  # fmt: skip
 
     def kill(self, kind: str | None, chance: random.Random) -> str:
-        """Kill one of a kind, or all of them."""
+        """Kill one process of a kind, or all processes."""
         chosen = [key for key in sorted(self.processes) if kind in (None, key[0])]
         if kind is not None:
             chosen = [chance.choice(chosen)]
@@ -94,7 +96,10 @@ class Clients:
         return " ".join(map(str, chosen[0])) if kind is not None else "all clients"
 
     def told(self, kind: str = "*") -> dict[str, str]:
-        """What was told of each transfer last, the SQLSTATE of a refusal with it: ``begun`` means that nothing was."""
+        """Return the last line about each transfer, with the SQLSTATE of a refusal.
+
+        ``begun`` means that the client was told no outcome.
+        """
         found: dict[str, str] = {}
         for path in sorted(self.books.glob(f"{kind}-*.txt")):
             for line in path.read_text(encoding="utf-8").splitlines():
@@ -105,7 +110,10 @@ class Clients:
 
 @contextmanager
 def topology() -> Iterator[State]:
-    """Servers and processes, in a folder that goes with them; any client may write at each Subscriber."""
+    """Yield servers and processes in a folder that is removed with them.
+
+    Any client may write at each Subscriber.
+    """
     place = Path(tempfile.mkdtemp(prefix="twopc-chaos-"))
     place.chmod(0o755)
     try:
@@ -117,7 +125,7 @@ def topology() -> Iterator[State]:
 
 
 def until_prepared(state: State) -> None:
-    """Wait until the Publisher has prepared something: whoever decides about it dies in the middle."""
+    """Wait until the Publisher has a prepared transaction, whose coordinator can then be killed."""
     with psycopg.connect(state.nodes[state.publisher].dsn, autocommit=True) as connection:
         end = time.monotonic() + _PREPARED_TIMEOUT_S
         while not connection.execute(_PREPARED).fetchall() and time.monotonic() < end:
@@ -125,7 +133,7 @@ def until_prepared(state: State) -> None:
 
 
 def strike(state: State, clients: Clients, kind: str, chance: random.Random) -> str:
-    """SIGKILL one; returns what it was."""
+    """Send SIGKILL to one process of a kind; return what it was."""
     if kind == "server":
         name, server = chance.choice([(name, server_of(state, name)) for name in state.servers])
         until_prepared(state)
@@ -155,7 +163,7 @@ def strike(state: State, clients: Clients, kind: str, chance: random.Random) -> 
 
 
 def mend(state: State) -> None:
-    """Have servers and processes run again; a server that was struck meanwhile takes another attempt."""
+    """Start servers and processes again; a server that was struck since needs another attempt."""
 
     def runs() -> bool:
         try:
@@ -168,7 +176,7 @@ def mend(state: State) -> None:
 
 
 def ask(state: State, node: str, query: str) -> list[Any]:
-    """Rows, by the administrator."""
+    """Return the rows of a query, executed by the administrator."""
     with psycopg.connect(state.nodes[node].dsn, autocommit=True) as connection:
         return connection.execute(query.encode()).fetchall()
 
@@ -198,15 +206,15 @@ def judge(
     entries: Sequence[tuple[str, int, int, int]],
     accounts: Collection[tuple[int, int]],
 ) -> dict[str, int]:
-    """Hold the Publisher's rows against what clients were told; how many transfers ended how.
+    """Compare the Publisher's rows with what clients were told; return counts of outcomes.
 
     Args:
-        told: the last word on each transfer, by key; of a refusal with its SQLSTATE.
+        told: the last line about each transfer, by key; of a refusal with its SQLSTATE.
         entries: the ledger: key, payer, payee, amount.
         accounts: id and balance.
 
     Raises:
-        SystemExit: they do not fit.
+        SystemExit: they do not agree.
     """
     there = {key for key, *_ in entries}
     refused = {key: word.split()[-1] for key, word in told.items() if word.startswith("refused")}
@@ -240,7 +248,7 @@ def judge(
 
 
 async def recover(state: State) -> None:
-    """What the last coordinators have left, as `twopc recover` does."""
+    """Finish what the last coordinators have left, as `twopc recover` does."""
     async with await attach(state.dsns, coordinator=state.name) as topology:
         await topology.recover()
 
@@ -252,10 +260,10 @@ async def let_in(state: State) -> None:
 
 
 def run(seconds: float, seed: int, plain: int, every: float) -> dict[str, int]:
-    """The whole of it, until the time is over and everything was struck once.
+    """Run until the time is over and everything was struck once.
 
     Raises:
-        SystemExit: something is broken; it says what.
+        SystemExit: something is broken; the message says what.
     """
     chance = random.Random(seed)
     with topology() as state:
@@ -295,7 +303,7 @@ def run(seconds: float, seed: int, plain: int, every: float) -> dict[str, int]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run, and print."""
+    """Run, and print the counts."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--seconds", type=float, default=180)
     parser.add_argument("--seed", type=int, default=1)

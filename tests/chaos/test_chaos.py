@@ -11,7 +11,10 @@ ACCOUNTS = [(1, 990), (2, 1010), *((account, 1000) for account in range(3, 13))]
 
 
 def test_everything_is_struck_once_and_nothing_is_lost() -> None:
-    """``python -m tests.chaos`` goes on for three minutes."""
+    """Each kind is struck once, and nothing is lost.
+
+    ``python -m tests.chaos`` runs for three minutes.
+    """
     found = run(seconds=0, seed=2, plain=1, every=4)
     assert found["strikes"] == len(KINDS)
     assert found["committed"] > 0

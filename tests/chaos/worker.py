@@ -1,9 +1,10 @@
-"""Moves money at a Subscriber until it is killed: ``python -m tests.chaos.worker KIND FOLDER NODE SEED FILE``.
+"""Transfer money at a Subscriber until killed.
 
-KIND is ``coordinated`` (a coordinator in this process) or ``plain`` (an ordinary client). Each transfer is two
-updates and an entry of the ledger in one transaction. Into the file goes a line for every transfer before it begins,
-and another for how it ended, if that is definite: what was told as committed must be everywhere in the end, what was
-told as refused nowhere. With a refusal goes its SQLSTATE.
+Run ``python -m tests.chaos.worker KIND FOLDER NODE SEED FILE``. KIND is ``coordinated`` (a
+coordinator in this process) or ``plain`` (an ordinary client). Each transfer is two updates and an
+entry of the ledger in one transaction. The file gets a line for every transfer before it begins,
+and another for its outcome, if that is definite: a transfer that was told as committed must be
+everywhere in the end, one that was told as refused nowhere. The line of a refusal has its SQLSTATE.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ Execute = Callable[[str, Sequence[Any]], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
-    """One of them."""
+    """One transfer."""
 
     key: str
     payer: int
@@ -42,9 +43,9 @@ class Transfer:
     amount: int
 
     async def make(self, execute: Execute) -> None:
-        """Its statements."""
+        """Execute the statements of the transfer."""
         move = "update account set balance = balance + %s where id = %s"
-        # in the order of the keys, so that two of one site do not wait for each other
+        # in the order of the keys, so that two transfers of one site do not wait for each other
         for account, amount in sorted([(self.payer, -self.amount), (self.payee, self.amount)]):
             await execute(move, (amount, account))
         await execute(
@@ -54,25 +55,25 @@ class Transfer:
 
 
 def drawn(chance: random.Random) -> Transfer:
-    """Any transfer."""
+    """Return a random transfer."""
     payer, payee = chance.sample(range(1, ACCOUNTS + 1), 2)
     key = str(uuid.UUID(int=chance.getrandbits(128)))
     return Transfer(key=key, payer=payer, payee=payee, amount=chance.randint(1, 9))
 
 
 class Book:
-    """The file, a line at a time."""
+    """The file of outcomes, written line by line."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", buffering=1, encoding="utf-8")
 
     def write(self, word: str, key: str, sqlstate: str = "") -> None:
-        """``begun``, ``committed`` or ``refused``; whoever is killed has written it whole or not at all."""
+        """Write ``begun``, ``committed`` or ``refused``; a kill leaves the whole line or none."""
         self._file.write(f"{word} {key} {sqlstate}\n")
 
 
 async def coordinated(state: State, node: str, chance: random.Random, book: Book) -> None:
-    """By the coordinator of this process, with any commit protocol and any shipping."""
+    """Make transfers by the coordinator of this process, with any commit protocol and shipping."""
     async with await attach(
         state.dsns, coordinator=state.name, newcomers=state.subscribers
     ) as topology:
@@ -96,7 +97,7 @@ async def coordinated(state: State, node: str, chance: random.Random, book: Book
 
 
 async def plain(state: State, node: str, chance: random.Random, book: Book) -> None:
-    """As psql would; an answer that is missing at COMMIT leaves open what became of it."""
+    """Make transfers as psql would; a missing answer to COMMIT leaves the outcome open."""
     while True:
         try:
             async with await AsyncConnection.connect(
@@ -129,7 +130,7 @@ async def _by_itself(connection: AsyncConnection[Any], chance: random.Random, bo
 
 
 def main(kind: str, folder: str, node: str, seed: str, file: str) -> None:
-    """Work; there is no end to it but a signal."""
+    """Make transfers until a signal ends the process."""
     work = {"coordinated": coordinated, "plain": plain}[kind]
     asyncio.run(work(load(Path(folder)), node, random.Random(seed), Book(Path(file))))
 

@@ -1,4 +1,4 @@
-"""Where the scenarios with faults are, which are collected and played as they stand."""
+"""The folder of the scenarios with faults, which are collected and played unchanged."""
 
 from __future__ import annotations
 

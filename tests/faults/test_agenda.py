@@ -21,7 +21,7 @@ def plan(name: str = "f", *, heal: Heal | None = None, **place: object) -> Fault
 
 
 def test_it_strikes_at_the_arrival_that_counts() -> None:
-    """Other points and other sessions do not count, and it strikes once."""
+    """A fault strikes once, at its arrival; other points and other sessions do not count."""
     fault = plan(nth=2, session="alice")
     agenda: Agenda[str] = Agenda([fault])
     assert agenda.arrived(POINT, session="alice", gid="") == ([], [])  # nothing is armed
@@ -40,7 +40,7 @@ def test_it_strikes_at_the_arrival_that_counts() -> None:
 
 
 def test_an_arrival_of_no_known_session_counts() -> None:
-    """Whoever copies rows is no session."""
+    """An arrival without a session counts, since an initial copy belongs to none."""
     fault = plan(session="alice")
     agenda: Agenda[str] = Agenda([fault])
     agenda.arm("f")
@@ -49,7 +49,7 @@ def test_an_arrival_of_no_known_session_counts() -> None:
 
 @pytest.mark.parametrize("when", ["end", "never", "after", "at"])
 def test_when_it_heals(when: str) -> None:
-    """Only what is broken heals, and it is mended once."""
+    """A fault heals only if something is broken, and only once."""
     fault = plan(heal=Heal(when=when, after_ms=1500, point=POINT))  # type: ignore[arg-type] # one of them
     agenda: Agenda[str] = Agenda([fault])
     assert (agenda.heals_after_s(fault), agenda.heals_at(fault), agenda.broken()) == (None, (), [])

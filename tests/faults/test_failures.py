@@ -1,4 +1,4 @@
-"""What a coordinator's process reports is told where somebody waits for it, whatever it is."""
+"""Every exception of a coordinator's process is passed to the process that waits for it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OF_TRANSACTIONS = {
 
 @pytest.mark.parametrize("kind", [*OURS, AheadError])
 def test_an_exception_of_ours(kind: type[errors.TwopcError]) -> None:
-    """It is the same on the other side of a pipe."""
+    """Our exceptions are unchanged after pickling."""
     fields: dict[str, Any] = {}
     if issubclass(kind, errors.TransactionError):
         fields = dict(OF_TRANSACTIONS)
@@ -52,7 +52,7 @@ def test_an_exception_of_ours(kind: type[errors.TwopcError]) -> None:
 
 @pytest.mark.parametrize("sqlstate", ["23505", "A0001", "P0XYZ"])
 async def test_a_servers_error(make_topology: MakeTopology, sqlstate: str) -> None:
-    """Users may raise SQLSTATEs that the client library has no class for."""
+    """Errors of servers survive pickling, also with SQLSTATEs for which psycopg has no class."""
     topology = await make_topology()
     text = f"do $$begin raise exception 'not so' using errcode = '{sqlstate}', detail = 'd', hint = 'h'; end$$"
     with pytest.raises(psycopg.DatabaseError) as raised:

@@ -1,4 +1,4 @@
-"""The same files on the model: in virtual time, with the same outcomes."""
+"""The scenarios with faults on the model: in virtual time, with the same outcomes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FILES = sorted(path.name.removesuffix(".twopc.yaml") for path in DATA.glob("*.tw
 
 
 def play(name: str) -> tuple[list[str], list[str], list[str]]:
-    """What is wrong, which faults have happened, and the whole history."""
+    """Return the failures, the faults that struck, and the whole history."""
     history = History()
 
     async def all_of_it() -> list[str]:

@@ -1,4 +1,7 @@
-"""What a stage cannot do is said by name before anything is played; the files in `data` are played as they are."""
+"""What a stage cannot do is refused by name before anything is played.
+
+The files in `data` are played unchanged.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lies between two nodes loses and swallows what it is told to."""
+"""A wire between two nodes loses and swallows the messages that it is asked to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Writes the lessons' pages anew, from their sources and what their commands print: ``python -m tests.lessons``."""
+"""Write the lessons' pages, from their sources and the output of their commands.
+
+Run ``python -m tests.lessons``.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from twopc.sim.explore.lessons.source import lessons
 
 
 def main(names: list[str]) -> int:
-    """Write the pages of the lessons named, or all; returns 0."""
+    """Write the pages of the named lessons, or of all of them; return 0."""
     for lesson in lessons():
         if names and not any(name in lesson.name for name in names):
             continue

@@ -1,6 +1,6 @@
-"""A lesson as a Markdown page, before its commands have printed anything.
+"""The Markdown page of a lesson, before its commands have printed anything.
 
-The answers of questions are put in; ``make lessons`` runs the commands of the console blocks.
+The answers to its questions are inserted; ``make lessons`` runs the commands of the console blocks.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from twopc.sim.explore.lessons.parts import (
 
 _WIDTH = 120
 _NUMBERS = ("One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
-#: From a source to the pages about everything else, and from a page to them.
+#: Links from a source to pages outside the lessons, and the same links from a page.
 _DOCS, _BESIDE = "](../../../docs/", "](../"
 
 
 def markdown(lesson: Lesson, answers: Sequence[LessonAnswer]) -> str:
-    """The page.
+    """Return the page.
 
     Args:
         lesson: the lesson.
-        answers: of each of its questions.
+        answers: the answer to each of its questions.
     """
     minutes = f"{_NUMBERS[lesson.minutes - 1]} minute{'s' if lesson.minutes > 1 else ''}"
     head = f"# {lesson.number}. {lesson.title}\n\n*{minutes}. {lesson.needs}*\n"
@@ -40,7 +40,7 @@ def markdown(lesson: Lesson, answers: Sequence[LessonAnswer]) -> str:
 
 
 def _part(part: LessonPart, answers: Sequence[LessonAnswer]) -> str:
-    """One part; it ends with the end of a line."""
+    """Return one part, which ends with a newline."""
     match part:
         case LessonText():
             return part.markdown

@@ -1,9 +1,10 @@
-"""A page whose console blocks are what its commands print: plays it, and gives it back with the output.
+"""Run the commands in a page's console blocks, and return the page with their output.
 
-A page is Markdown. ``<!-- file: NAME -->`` before a block saves the block under that name,
-``<!-- change: NAME -->`` before a ``diff`` block changes the lines that begin with ``-`` into those that
-begin with ``+``. In a ``console`` block each line that begins with ``$`` is a command, and what follows is
-its output. All is done in order, in an empty folder that has the project's scenarios in it.
+A page is Markdown. ``<!-- file: NAME -->`` before a block saves the block under that name.
+``<!-- change: NAME -->`` before a ``diff`` block changes the lines that begin with ``-`` into those
+that begin with ``+``. In a ``console`` block each line that begins with ``$`` is a command, and
+what follows is its output. Everything is done in order, in an empty folder that has the project's
+scenarios in it.
 """
 
 from __future__ import annotations
@@ -34,16 +35,16 @@ _MARK = "\x1e"
 
 
 class WrongPageError(Exception):
-    """A page says what cannot be done; the message tells where."""
+    """A page has a step that cannot be performed; the message says where."""
 
 
 def page_of(lesson: Lesson) -> str:
-    """A lesson's page before its commands have printed anything; its questions are answered on the model."""
+    """Return a lesson's page before its commands are run, with the model's answers to questions."""
     return markdown(lesson, [answer(lesson, each) for each in lesson.questions])
 
 
 def without_output(page: str) -> str:
-    """A page whose console blocks have commands alone."""
+    """Return a page whose console blocks contain commands only."""
     return _BLOCK.sub(_without_output, page)
 
 
@@ -55,7 +56,7 @@ def _without_output(block: re.Match[str]) -> str:
 
 
 def played(page: str, folder: Path) -> str:
-    """The page as it is when its commands have been run, in `folder`, which is empty."""
+    """Return the page with the output of its commands, which are run in `folder`, an empty one."""
     (folder / "scenarios").symlink_to(ROOT / "scenarios")
     environment = _environment(folder)
 
@@ -73,14 +74,14 @@ def played(page: str, folder: Path) -> str:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """As a terminal of fixed width without colours, in which `twopc` is a command."""
+    """Return the environment of a terminal of fixed width without colours, with command `twopc`."""
     commands = folder.parent / f"{folder.name}-bin"
     commands.mkdir()
     twopc = commands / "twopc"
     twopc.write_text(f'#!/bin/sh\nexec {sys.executable} -m twopc.sim "$@"\n', encoding="utf-8")
     twopc.chmod(0o755)
     kept = {key: value for key, value in os.environ.items() if not key.startswith("TWOPC_")}
-    kept.pop("CI", None)  # there expectations are not accepted
+    kept.pop("CI", None)  # with it, expectations are not accepted
     return {
         **kept,
         "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}",
@@ -97,7 +98,7 @@ def _commands(block: str) -> list[str]:
 
 
 def _run(commands: list[str], folder: Path, environment: dict[str, str]) -> Iterator[str]:
-    """Each command and what it printed; `$?` is the exit code of the one before."""
+    """Yield each command with its output; `$?` is the exit code of the previous one."""
     script = "last=0\n" + "".join(
         f"(exit $last)\n{command}\nlast=$?\nprintf '{_MARK}'\n" for command in commands
     )
@@ -121,7 +122,7 @@ def _run(commands: list[str], folder: Path, environment: dict[str, str]) -> Iter
 
 
 def _change(path: Path, diff: str) -> None:
-    """Replace the lines of a diff that begin with `-` by those behind them that begin with `+`."""
+    """Replace lines of a diff that begin with `-` by the lines after them that begin with `+`."""
     text = path.read_text(encoding="utf-8")
     for old, new in re.findall(r"((?:^-.*\n)+)((?:^\+.*\n)*)", diff, re.MULTILINE):
         before, after = (re.sub(r"^[-+]", "", each, flags=re.MULTILINE) for each in (old, new))
@@ -139,14 +140,14 @@ def _same_width(unit: str) -> Callable[[re.Match[str]], str]:
 
 
 _STEADY: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
-    (r"(?m)^… \d+ s, .*\n", ""),  # said while a run takes long
-    (r"(?m)^.*⧗ waits for \w+ \(\w+\),\n\s+prepared at \w+\n", ""),  # seen if a commit takes long
+    (r"(?m)^… \d+ s, .*\n", ""),  # printed during a long run
+    (r"(?m)^.*⧗ waits for \w+ \(\w+\),\n\s+prepared at \w+\n", ""),  # printed in a long commit
     (r"(?m)^ *\d+(?:\.\d| s|\.\d s)(?=   )", _same_width("")),
     (
         r"(?m)^ *… +(?:commit|rollback)\n(?! *[✗?])",
         "",
-    ),  # a row of its own if something is seen meanwhile
-    (r"(?m) {2,}\d+(?:\.\d+)? s$", _same_width(" ms")),  # an order takes so long on a busy machine
+    ),  # a separate row if something is printed in between
+    (r"(?m) {2,}\d+(?:\.\d+)? s$", _same_width(" ms")),  # an order takes seconds on a busy machine
     (r" +\d+(?:\.\d+)? ms\b", _same_width(" ms")),
     (r"\b\d+(?:\.\d+)? (s|seconds)\b(?= ·|$)", r"… \1"),
     (r"\bin \d+(?:\.\d+)? s\b", "in … s"),
@@ -160,7 +161,10 @@ _STEADY: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
 
 
 def difference(shown: str, happened: str) -> str:
-    """What two pages say differently, as a diff; what happens at the same time may stand in any order."""
+    """Return the difference of two pages as a diff.
+
+    Lines of one block that happen at the same time may be in any order.
+    """
     ones, others = _parts(shown), _parts(happened)
     told = [
         line
@@ -172,12 +176,12 @@ def difference(shown: str, happened: str) -> str:
 
 
 def _parts(page: str) -> list[str]:
-    """What stands between blocks, and the blocks."""
+    """Return the text between blocks, and the blocks."""
     return re.split(r"(?m)^```\w*$", page)
 
 
 def steady(output: str) -> str:
-    """Output without what is different each time: times, names of runs and of transactions."""
+    """Return output without what differs between runs: times, names of runs and transactions."""
     for pattern, instead in _STEADY:
         output = re.sub(pattern, instead, output)
     return output

@@ -1,4 +1,4 @@
-"""``twopc lessons`` lists what there is to learn."""
+"""``twopc lessons`` lists the lessons."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twopc.sim.explore.lessons.source import lessons
 
 
 def test_one_is_opened(tmp_path: Path) -> None:
-    """The link leads to it; one that is not there is refused, and nothing is served."""
+    """The link leads to the lesson; a lesson that does not exist is refused, and not served."""
     scenario = Path(__file__).parents[2] / "scenarios" / "immediate" / "aba.twopc.yaml"
     with explored(scenario, "--lesson", "3") as server:
         assert server.link.endswith("&lesson=3")
@@ -22,14 +22,14 @@ def test_one_is_opened(tmp_path: Path) -> None:
 
 
 def listed(*options: str) -> str:
-    """What the command prints."""
+    """Return the output of the command."""
     done = CliRunner().invoke(app, ["lessons", *options], env={"COLUMNS": "60"})
     assert done.exit_code == 0, done.output
     return done.output
 
 
 def test_it_lists_every_lesson() -> None:
-    """Each with number, minutes, title, and all of what it teaches, whatever the terminal's width."""
+    """Each lesson has number, minutes, title, and all that it teaches, at any terminal's width."""
     text = " ".join(listed().split())
     for lesson in lessons():
         assert f"{lesson.number} {lesson.title} {lesson.minutes} min" in text

@@ -1,4 +1,4 @@
-"""Every page shows what its commands print, and every answer is what the model and servers say."""
+"""Every page shows what its commands print, and its answers are those of model and servers."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ each_lesson = pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: le
 
 
 def page(lesson: Lesson) -> str:
-    """The page in docs/lessons."""
+    """Return the page in docs/lessons."""
     return (PAGES / f"{lesson.name}.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.sample(3)
 @each_lesson
 def test_it_shows_what_happens(lesson: Lesson, tmp_path: Path) -> None:
-    """`python -m tests.lessons` writes it anew."""
+    """The page shows the output of its commands; `python -m tests.lessons` writes it."""
     folder = tmp_path / "lesson"
     folder.mkdir()
 
@@ -57,7 +57,7 @@ def test_it_shows_what_happens(lesson: Lesson, tmp_path: Path) -> None:
 
 @each_lesson
 def test_the_page_is_its_source(lesson: Lesson) -> None:
-    """Output apart, with the answers that the model gives: nobody changes the page alone."""
+    """Apart from output, the page is its source with the model's answers."""
     assert without_output(page(lesson)) == page_of(lesson)
 
 
@@ -68,7 +68,7 @@ def test_every_page_has_a_source() -> None:
 @pytest.mark.sample(1)
 @each_lesson
 def test_servers_say_the_same(lesson: Lesson) -> None:
-    """Each question's answer, and each file that is played: on servers what it is on the model."""
+    """Answers to questions, and files that are played, are the same on servers as on the model."""
     files = [*played_files(lesson)]
 
     async def on(name: str) -> tuple[list[object], list[History]]:
@@ -90,7 +90,7 @@ def test_servers_say_the_same(lesson: Lesson) -> None:
 
 
 def played_files(lesson: Lesson) -> Iterator[LoadedScenario]:
-    """The lesson's own files as `twopc run` plays them, each state once."""
+    """Yield the lesson's own files that `twopc run` plays, each version once."""
     files: dict[str, str] = {}
     known = set()
     for part in lesson.walk():
@@ -106,7 +106,7 @@ def played_files(lesson: Lesson) -> Iterator[LoadedScenario]:
 
 @each_lesson
 def test_something_is_asked_and_something_is_to_be_tried(lesson: Lesson) -> None:
-    """An exercise has an answer, folded, with a command whose output is compared."""
+    """A lesson has questions, and an exercise whose folded answer has a command with output."""
     assert lesson.questions
     (exercise,) = [part for part in lesson.parts if isinstance(part, LessonExercise)]
     assert any(isinstance(part, LessonCommands) for part in exercise.parts)

@@ -1,4 +1,4 @@
-"""The source of a lesson: mistakes at their place, answers from the run alone, and the explorer's form."""
+"""The source of a lesson: errors with their places, answers from runs only, and its JSON."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ AT = (HEAD + FILE).count("\n") + 3
 
 
 def source(question: str) -> str:
-    """A lesson of one file and one question about its order."""
+    """Return a lesson with one file and one question about its order."""
     return f"{HEAD}{FILE}<!-- question -->\n```yaml\nask: What?\norder: one\n{question}\n```\n"
 
 
 def only(text: str) -> tuple[LessonQuestion, ...]:
-    """The questions of a lesson's source."""
+    """Return the questions of a lesson's source."""
     return parse(text, "01_one.md").questions
 
 
@@ -107,7 +107,7 @@ def test_an_order_that_is_not_there_is_refused() -> None:
 
 
 def test_the_run_says_which_choice_is_right_and_why() -> None:
-    """The source names no right one: with the Publisher's session gone another one is."""
+    """The run decides which choice is right: without the Publisher's session it is another one."""
     text = source(
         "choices:\n  yes: {steps: {a_write: ok}}\n  no: {steps: {a_write: {rejected: version_mismatch}}}"
     )
@@ -123,7 +123,7 @@ def test_the_run_says_which_choice_is_right_and_why() -> None:
 
 
 def test_a_choice_that_says_nothing_of_a_wait_means_that_there_is_none() -> None:
-    """Where another choice does; otherwise it does not matter."""
+    """A choice without a wait excludes waits if another choice has one; otherwise it does not."""
     waits = (
         "choices:\n"
         "  at once: {steps: {a_write: {rejected: version_mismatch}}}\n"
@@ -137,7 +137,7 @@ def test_a_choice_that_says_nothing_of_a_wait_means_that_there_is_none() -> None
 
 
 def test_of_many_orders_something_may_be_so_in_some() -> None:
-    """What is so in all of them is not what is so in some."""
+    """Of many orders, a choice that holds in some is not one that holds in all."""
     text = source(
         "choices:\n"
         "  always one: {committed: 1}\n"
@@ -148,12 +148,15 @@ def test_of_many_orders_something_may_be_so_in_some() -> None:
 
 
 def kinds(parts: object) -> list[str]:
-    """The kinds of a lesson's parts, in JSON."""
+    """Return the kinds of a lesson's parts, in JSON."""
     return [each["kind"] for each in parts]  # type: ignore[attr-defined] # it is of JSON
 
 
 def test_what_the_page_gets_has_no_answer() -> None:
-    """Nor anything that a browser could run or fetch; and each question has its answer when it is asked."""
+    """The JSON of lessons contains no answer, and nothing that a browser could run or fetch.
+
+    Each question has its answer when it is asked.
+    """
     listing = lessons_json()
     text = json.dumps(listing)
 

@@ -1,5 +1,8 @@
-"""Plays drawn merge histories: in memory, ``python -m tests.merge --count 20000 --first 0``, or beside it on servers
-(``--servers 1000``), which come to the same; or races of parents and children, on a server (``--races 10000``).
+"""Play random merge histories.
+
+``python -m tests.merge --count 20000 --first 0`` plays histories in memory; ``--servers 1000``
+plays histories on servers as well, with the same result; ``--races 10000`` plays races of parents
+and children on a server.
 """
 
 from __future__ import annotations
@@ -21,14 +24,14 @@ from tests.merge.races import races
 from tests.merge.test_histories import play, play_aged, play_on_servers, play_restored
 from twopc.server import EmbeddedServer
 
-#: Of each history on servers.
+#: Number of actions of a history on servers.
 ACTIONS = 12
-#: So many histories are on the same rows: all rows that have been are judged after each.
+#: Number of histories on the same rows. Each one judges all rows so far.
 TOGETHER = 25
 
 
 async def play_all(nodes: ModelNodes, seed: str) -> None:
-    """One history with backups, and in which weeks pass: in the end all nodes have the same rows."""
+    """Play one history with restores and passing weeks; assert that all nodes end alike."""
     history = History(nodes, random.Random(seed), itertools.count(1).__next__)
     await history.play(60, ages=0.1, restores=0.1)
     assert await history.settle() <= 5
@@ -39,17 +42,17 @@ async def play_all(nodes: ModelNodes, seed: str) -> None:
 KINDS = {"plain": play, "restored": play_restored, "aged": play_aged, "all": play_all}
 SHAPES = {"star": STAR, "tree": TREE}
 TRACKING = ("row", "column")
-#: At one Publisher: what is known of rows that are gone grows with them.
+#: Number of races at one Publisher, where the metadata of deleted rows accumulates.
 RACES_TOGETHER = 250
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryKind:
-    """A kind of history, of which any number can be drawn."""
+    """A kind of random history."""
 
     name: str
     play: Callable[[str], Awaitable[object]]
-    """Of a seed."""
+    """Plays the history of a seed."""
 
 
 def _kinds() -> Iterator[HistoryKind]:
@@ -66,7 +69,7 @@ async def _play_whole(kind: str, shape: str, tracking: str, seed: str) -> None:
 
 
 async def main() -> None:
-    """Stars, trees and filters, with backups and restores, with weeks that pass; the first that fails ends it, with its name."""
+    """Play histories of every kind; the first one that fails ends the run, with its name."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=20_000, help="how many histories")
     parser.add_argument("--first", type=int, default=0, help="the number of the first")

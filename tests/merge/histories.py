@@ -1,6 +1,7 @@
-"""Drawn histories of merging nodes, on servers or in memory, and a judge of what they must come to.
+"""Random histories of merging nodes, on servers or in memory, and a judge of their results.
 
-Nobody's clock: each application's change is known by row, replica and version, with what it stood on.
+No clock is used: an application's change is identified by row, replica and version, with the
+lineage that it is based on.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ PLACES = tuple(name.partition("(")[0] for name in MERGE_POINTS)
 
 
 class CutError(Exception):
-    """The agent is gone."""
+    """The agent has crashed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What a node knows of a row."""
+    """The metadata of a row at a node."""
 
     lineage: Mapping[int, int]
     gone: bool
@@ -32,7 +33,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost:
-    """A loser, as the Publisher has recorded it."""
+    """The loser of a conflict, as the Publisher has recorded it."""
 
     rowguid: UUID
     row: Sequence[Any] | None
@@ -47,23 +48,23 @@ class Nodes(Protocol):
     async def write(
         self, node: str, rowguid: UUID, values: Sequence[Any] | None, fresh: bool
     ) -> None:
-        """An application's change of a row; None: its deletion."""
+        """Change a row as an application; with None, delete it."""
         ...
 
     async def rows(self, node: str) -> dict[UUID, tuple[Any, ...]]:
-        """All rows."""
+        """Return all rows."""
         ...
 
     async def known(self, node: str, rowguid: UUID) -> Known | None:
-        """What the node knows of a row."""
+        """Return the metadata of a row."""
         ...
 
     async def replica(self, node: str) -> int:
-        """Its number."""
+        """Return the number of the replica."""
         ...
 
     async def sync(self, subscriber: str) -> Any:
-        """A session; its report."""
+        """Run a session, and return its report."""
         ...
 
     def age(self, days: float) -> None:
@@ -71,19 +72,19 @@ class Nodes(Protocol):
         ...
 
     def back_up(self, node: str) -> None:
-        """Keep what it is now."""
+        """Keep a backup of the node."""
         ...
 
     def restore(self, node: str, chance: random.Random) -> bool:
-        """Put it back to something that was kept; False: nothing was."""
+        """Restore one of the node's backups; return False if there is none."""
         ...
 
     def reinitialise(self, subscriber: str) -> Sequence[str]:
-        """Have it and those below it begin anew; their names."""
+        """Reinitialise a Subscriber and those below it; return their names."""
         ...
 
     async def losers(self) -> Sequence[Lost]:
-        """Every conflict that the Publisher has recorded."""
+        """Return the losers of all conflicts that the Publisher has recorded."""
         ...
 
 
@@ -97,33 +98,33 @@ class Change:
     version: int
     base: Mapping[int, int]
     values: Mapping[int, Any] | None
-    """The columns that it changed; None: a deletion."""
+    """The changed columns; None: a deletion."""
 
 
 @dataclass(slots=True)
 class History:
-    """One drawn course of things."""
+    """One random history."""
 
     nodes: Nodes
     chance: random.Random
     number: Callable[[], int]
-    """Numbers that no other change has used."""
+    """Returns numbers that no other change has used."""
     changes: list[Change] = field(default_factory=list)
     reports: list[Any] = field(default_factory=list)
-    """Of each session that was not cut off."""
+    """Reports of the sessions that were not interrupted."""
     given_up: list[Change] = field(default_factory=list)
-    """Changes that were lost with what a Subscriber had when it was reinitialised."""
+    """Changes that were lost when their Subscriber was reinitialised."""
 
     def may_go(self, rowguid: UUID) -> bool:
-        """Whether an application may delete this row."""
+        """Return whether an application may delete this row."""
         return True
 
     def may_return(self, node: str, rowguid: UUID) -> bool:
-        """Whether an application may insert a row again there that was deleted somewhere."""
+        """Return whether an application may insert a deleted row again at a node."""
         return True
 
     async def write(self) -> None:
-        """A change of a row at some node."""
+        """Change a random row at a random node."""
         node = self.chance.choice(self.nodes.names)
         rows = await self.nodes.rows(node)
         draw = self.chance.random()
@@ -161,7 +162,7 @@ class History:
         )
 
     async def session(self, *, cut: float, during: float) -> None:
-        """A session with some Subscriber, which may be cut off, and during which applications go on."""
+        """Run a session with a Subscriber, which may be interrupted, while applications write."""
         subscriber = self.chance.choice(self.nodes.names[1:])
         points = self.nodes.points
 
@@ -188,7 +189,7 @@ class History:
             points.disarm()
 
     async def _sync(self, subscriber: str) -> Any:
-        """A session; a Subscriber that has been away for too long begins anew, and its changes are given up."""
+        """Run a session; if the Subscriber has expired, reinitialise it and give up its changes."""
         try:
             report = await self.nodes.sync(subscriber)
         except MergeError as error:
@@ -214,7 +215,7 @@ class History:
         restores: float = 0.0,
         ages: float = 0.0,
     ) -> None:
-        """A course of changes and sessions, of nodes that are restored from backups, and of weeks that pass."""
+        """Play changes, sessions, restores from backups, and weeks that pass."""
         for _ in range(steps):
             if ages and self.chance.random() < ages:
                 self.nodes.age(self.chance.choice((1.0, 8.0, 8.0, 16.0)))
@@ -228,7 +229,7 @@ class History:
                 await self.session(cut=cut, during=during)
 
     async def settle(self) -> int:
-        """Sessions until a round brings nothing; how many rounds brought something."""
+        """Run rounds of sessions until one transfers nothing; return how many did not."""
         for round_number in range(6):
             reports = [await self._sync(name) for name in self.nodes.names[1:]]
             if all(
@@ -238,7 +239,7 @@ class History:
         raise AssertionError("not quiet after 6 rounds")
 
     async def judge(self) -> None:
-        """Converged, nothing lost, no version names two contents."""
+        """Assert that nodes converge, nothing is lost, and no version names two changes."""
         publisher = self.nodes.names[0]
         final = await self.nodes.rows(publisher)
         for node in self.nodes.names[1:]:
@@ -259,7 +260,7 @@ class History:
         assert known.lineage.get(change.replica, 0) >= change.version, f"{change} never arrived"
         others = [c for c in self.changes if c.rowguid == change.rowguid and c is not change]
         if any(c.base.get(change.replica, 0) >= change.version for c in others):
-            return  # whoever came after has seen it
+            return  # a later change includes it
         recorded = [each.row for each in losers if each.rowguid == change.rowguid]
         if change.values is None:
             assert row is None or any(c.values is not None for c in others), f"{change} came back"

@@ -1,4 +1,7 @@
-"""Drawn histories of filtered publications in memory: three tables, two of them joined, and overlapping partitions."""
+"""Random histories of filtered publications in memory.
+
+Two of the three tables are joined, and partitions overlap.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +25,11 @@ from twopc.sim.model.merge.partitions import (
 )
 from twopc.sim.model.merge.records import ModelMergeArticle, ModelNeighbour, Values
 
-#: Regions; their customers, and the purchases of these, by remainders of numbers.
+#: Regions, their customers, and the purchases of these. A row's number modulo 3 is its table.
 TABLES = (UUID(int=1), UUID(int=2), UUID(int=3))
 HOSTS = {"anna": "0", "ben": "0", "cleo": "1"}
 JOINS = ("precomputed", "evaluated", "timed")
-"""How partitions are worked out: of what has changed, by joins that are no keys, or also by the time."""
+"""How partitions are evaluated: from changes, by joins that are no keys, or also by the time."""
 COURSES: Mapping[str, Mapping[str, float]] = {
     "plain": {},
     "aged": {"ages": 0.15},
@@ -34,27 +37,27 @@ COURSES: Mapping[str, Mapping[str, float]] = {
 }
 _REGIONS = 3
 _KEYS = 4
-"""So many keys have parents: some parents have the same."""
+"""Number of keys of parents, so that some parents have the same key."""
 
 
 def table_of(rowguid: UUID) -> UUID:
-    """The table that a row is in, which its number says."""
+    """Return the table of a row, which its number contains."""
     return TABLES[(rowguid.int >> 64) % len(TABLES)]
 
 
 def _belongs(rowguid: UUID, row: Values, partition: ModelPartition) -> bool:
-    """It is of a region, or lent to another."""
+    """Return whether a row belongs to the region of a partition, or is lent to it."""
     regions = {int(str(value)) % _REGIONS for value in row[:2]}
     return partition.host_name is not None and int(partition.host_name) in regions
 
 
 def _is_below(rowguid: UUID, row: Values, parent: UUID, above: Values) -> bool:
-    """It names the parent's key, which never changes."""
+    """Return whether a row refers to the key of a parent, which never changes."""
     return int(str(row[0])) % _KEYS == (parent.int >> 64) // len(TABLES) % _KEYS
 
 
 def _is_beside(rowguid: UUID, row: Values, parent: UUID, above: Values) -> bool:
-    """It has a value of the parent's, which may change."""
+    """Return whether a row has a value of a parent, which may change."""
     return int(str(row[0])) % _KEYS == int(str(above[2])) % _KEYS
 
 
@@ -64,10 +67,10 @@ def mappings(
     days: Callable[[], float] | None = None,
     without: Set[MergeProtection] = NOTHING_LEFT_OUT,
 ) -> PartitionMappings:
-    """Of the first table by its own values; the second belongs where the first does, and the third to the second.
+    """Return mappings: the first table has a row filter, the other two have join filters.
 
     Args:
-        days: that have gone by: rows of the first table go from region to region with them.
+        days: the days that have passed; rows of the first table change their regions with them.
     """
 
     def belongs_now(rowguid: UUID, row: Values, partition: ModelPartition) -> bool:
@@ -98,8 +101,8 @@ class PartitionNodes(ModelNodes):
     """Nodes in memory of a filtered publication.
 
     Args:
-        is_precomputed: joins are by keys; else by values that change.
-        is_timed: rows move as time goes by.
+        is_precomputed: joins use keys; otherwise, values that change.
+        is_timed: rows move as time passes.
     """
 
     def __init__(
@@ -121,7 +124,7 @@ class PartitionNodes(ModelNodes):
         self.begin(mappings(is_precomputed=is_precomputed, days=days))
 
     def begin(self, filters: PartitionMappings) -> None:
-        """Have the Publisher filter, and everybody subscribe."""
+        """Set the Publisher's filters, and initialise all Subscribers."""
         above = self.nodes["pub"]
         above.mappings = filters
         for name in STAR:
@@ -149,9 +152,10 @@ class PartitionNodes(ModelNodes):
         return {guid: row for rows in self.nodes[node].rows.values() for guid, row in rows.items()}
 
     async def known(self, node: str, rowguid: UUID) -> Known | None:
-        """See `Nodes`: of what has left a node knows its own changes alone, by their numbers.
+        """See `Nodes`; of a row that has left, a node knows its own changes only, by their numbers.
 
-        A row comes into a partition without what its Publisher has forgotten, and stands on that.
+        A row that enters a partition arrives without the metadata that its Publisher has removed,
+        and includes it.
         """
         held = self.nodes[node].metadata[table_of(rowguid)].get(rowguid)
         lineage = joined(
@@ -174,20 +178,23 @@ class PartitionNodes(ModelNodes):
 
 
 class PartitionHistory(History):
-    """A history at whose end every Subscriber has the rows of its partition."""
+    """A history after which every Subscriber has the rows of its partition."""
 
     nodes: PartitionNodes
 
     def may_go(self, rowguid: UUID) -> bool:
-        """Foreign keys, which servers have, keep parents from being deleted: partitions are worked out by that."""
+        """Return whether a row has no children, or partitions do not rely on foreign keys.
+
+        On servers, foreign keys prevent the deletion of parents.
+        """
         return not self.nodes.is_precomputed or table_of(rowguid) == TABLES[-1]
 
     def may_return(self, node: str, rowguid: UUID) -> bool:
-        """Nobody draws a number again that it has never seen."""
+        """Return whether the node has seen the row; no application draws an unseen number again."""
         return rowguid in self.nodes.nodes[node].metadata[table_of(rowguid)]
 
     async def judge(self) -> None:
-        """Partitions are right, and nothing is lost."""
+        """Assert that partitions are right and nothing is lost."""
         self.judge_partitions()
         stamps = [(c.rowguid, c.replica, c.version) for c in self.changes]
         assert len(stamps) == len(set(stamps)), "a version names two changes"
@@ -197,7 +204,7 @@ class PartitionHistory(History):
                 await self._judge(change, final.get(change.rowguid), losers)
 
     def judge_partitions(self) -> None:
-        """Every Subscriber has the rows of its partition, and mappings are what the filters say of all rows."""
+        """Assert that Subscribers have their partitions' rows, and mappings match the filters."""
         above = self.nodes.nodes["pub"]
         above.close()
         assert above.mappings.wrong(above) == [], "mappings are not what the filters say"
@@ -219,10 +226,11 @@ async def play_filtered(
     tracking: str = "column",
     without: Set[MergeProtection] = NOTHING_LEFT_OUT,
 ) -> PartitionHistory:
-    """One history, until it is quiet and judged.
+    """Play one history until nothing is transferred, and judge it.
 
     Args:
-        joins: one of `JOINS`, and `course` one of `COURSES`.
+        joins: one of `JOINS`.
+        course: one of `COURSES`.
     """
     is_precomputed = joins != "evaluated"
     nodes = PartitionNodes(
@@ -241,7 +249,7 @@ async def play_filtered(
     await history.play(40, **more)
     assert await history.settle() <= 4
     history.judge_partitions()
-    if course != "restored":  # what was lost with a backup, nobody can judge
+    if course != "restored":  # changes lost with a backup cannot be judged
         await history.judge()
     return history
 

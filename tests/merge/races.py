@@ -1,4 +1,4 @@
-"""Drawn races of transactions that move parents and of such that give them children, while generations are closed."""
+"""Random races of transactions that move parents or add children, while generations are closed."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _CUSTOMERS = 4
 _WRITERS = 3
 _ROWS_MAX = 60
 _KEEP = 3
-"""So many rows of each table are not deleted when there are too many."""
+"""Number of rows of each table that are kept when there are too many."""
 
 
 class Races:
-    """One Publisher at which transactions meet.
+    """Concurrent transactions at one Publisher.
 
     Args:
         writers: one connection for each transaction.
@@ -43,13 +43,13 @@ class Races:
         self._next = 100
 
     async def play(self, count: int) -> None:
-        """So many races; after each the mappings are what the filters say of all rows."""
+        """Play races; after each one, assert that the mappings agree with the filters."""
         for _ in range(count):
             await self._race()
             await assert_mapped(self._topology)
 
     async def _race(self) -> None:
-        """Two or three transactions, their statements in any order, with generations closed between them."""
+        """Interleave two or three transactions at random, and close generations in between."""
         chance = self._chance
         purchases = await self._ids("purchase")
         if len(purchases) > _ROWS_MAX:
@@ -75,7 +75,10 @@ class Races:
             await self._writers[number].execute(text.encode())
 
     def _statement(self, free: dict[str, set[int]]) -> str:
-        """What a transaction does to rows that no other has locked: it moves a parent, or gives one a child."""
+        """Return a statement that uses only rows which no other transaction has locked.
+
+        It moves a parent, gives one a child, or deletes a line.
+        """
         chance, number = self._chance, self._next
         self._next += 1
         customer = chance.randrange(1, _CUSTOMERS)
@@ -107,7 +110,7 @@ class Races:
 
 @asynccontextmanager
 async def races(server: EmbeddedServer, chance: random.Random) -> AsyncIterator[Races]:
-    """A shop of three partitions, to which nobody subscribes."""
+    """Yield the races of a shop with three partitions and no Subscribers."""
     async with MergeTopology(server=server, subscribers=()) as topology:
         await publish_shop(topology)
         for region in REGIONS:

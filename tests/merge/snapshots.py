@@ -1,4 +1,4 @@
-"""A Publisher whose snapshots are of some files, and what is done to them."""
+"""A Publisher whose snapshots have several files, and interruptions of its snapshots."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ SHOP = (
 )
 PART_BYTES = 10_000
 FILES = 17
-"""Six of each table, four parts of customers and one of purchases."""
+"""Six files of each table, four parts of customers and one of purchases."""
 DATA_FILES = 6
-"""Of them, those with rows, or with what is known of some."""
+"""Those of them with rows, or with metadata of rows."""
 
 
 class CutError(Exception):
-    """The process is gone."""
+    """The process has crashed."""
 
 
 def cut(_: str) -> None:
-    """What a point does that ends a process."""
+    """End the process at a point."""
     raise CutError
 
 
 @asynccontextmanager
 async def shop(server: EmbeddedServer, *subscribers: str) -> AsyncIterator[MergeTopology]:
-    """Customers and purchases, with rows that were changed and deleted; nobody subscribes yet."""
+    """Yield customers and purchases, some of them changed or deleted, without Subscribers."""
     async with MergeTopology(server=server, subscribers=subscribers) as topology:
         await topology.execute("pub", SHOP)
         await topology.publish("customer", tracking="column")
@@ -52,12 +52,12 @@ async def shop(server: EmbeddedServer, *subscribers: str) -> AsyncIterator[Merge
 
 
 def one(folder: Path, pattern: str) -> Path:
-    """The first file of a kind, in whatever folder below."""
+    """Return the first file below a folder that matches a pattern."""
     return min(folder.rglob(pattern))
 
 
 async def change(topology: MergeTopology, number: int) -> None:
-    """What an application does at the Publisher meanwhile."""
+    """Change rows at the Publisher, as an application."""
     await topology.execute(
         "pub", "update customer set credit = credit + 1 where id = %s", (number,)
     )
@@ -82,7 +82,7 @@ asyncio.run(main(json.loads(sys.argv[1]), *sys.argv[2:]))
 def kill(
     topology: MergeTopology, point: str, call: str, argument: str | Path, nth: int = 1
 ) -> None:
-    """Have another process make a call, and kill it when it comes to a point the nth time."""
+    """Make a call in another process, and kill it when it reaches a point the nth time."""
     dsns = {name: node.dsn for name, node in topology.nodes.items()}
     before = {name: _processes(dsn) for name, dsn in dsns.items()}
     done = subprocess.run(
@@ -94,12 +94,12 @@ def kill(
     )
     assert done.returncode == -9, done.stderr
     for name, dsn in dsns.items():
-        while _processes(dsn) - before[name]:  # that have not noticed yet
+        while _processes(dsn) - before[name]:  # backends that have not noticed yet
             pass
 
 
 def _processes(dsn: str) -> set[int]:
-    """The server processes of others in a database."""
+    """Return the backends of other sessions in a database."""
     query = (
         "select pid from pg_stat_activity"
         " where backend_type = 'client backend' and datname = current_database() and pid <> pg_backend_pid()"

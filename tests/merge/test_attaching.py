@@ -1,4 +1,4 @@
-"""A topology that merges already, used by another process that knows its nodes' connection strings alone."""
+"""A topology that merges already, used by another process that knows connection strings only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from twopc.sim.merge.attachment import attach
 
 
 async def test_two_processes_run_sessions_in_turn(merge_shop: MergeTopology) -> None:
-    """Neither keeps the other from logging in; what is attached leaves everything as it is."""
+    """Two processes run sessions in turn, and an attached topology leaves everything as it is."""
     dsns = {name: node.dsn for name, node in merge_shop.nodes.items()}
     await merge_shop.execute("anna", "update customer set phone = '2' where id = 1")
     async with await attach(dsns) as other:
@@ -32,7 +32,7 @@ async def test_two_processes_run_sessions_in_turn(merge_shop: MergeTopology) -> 
 
 
 async def test_nodes_that_are_no_topology(merge_shop: MergeTopology) -> None:
-    """Each message says which node it is, and what to do."""
+    """Each message names the node and the remedy."""
     dsns = {name: node.dsn for name, node in merge_shop.nodes.items()}
     server = merge_shop.node("pub").server
     for nodes, message in (
@@ -53,7 +53,10 @@ async def test_nodes_that_are_no_topology(merge_shop: MergeTopology) -> None:
 async def test_unsubscribing_that_is_cut_off(
     merge_shop: MergeTopology, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After the Publisher's commit alone: the check names it, and it can be repeated."""
+    """If unsubscribing ends after the Publisher's commit, a check reports it.
+
+    It can be repeated.
+    """
 
     async def cut(_: object) -> None:
         raise KeyboardInterrupt

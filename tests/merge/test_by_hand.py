@@ -1,4 +1,4 @@
-"""Conflicts resolved by hand: a new change that travels, or a refusal that says why; an administrator who is asked."""
+"""Conflicts resolved by hand: new changes, refusals, and administrators who are asked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twopc.sim.merge.conflicts import MergeConflict
 
 
 async def conflict_of(topology: MergeTopology, change: str, other: str) -> MergeConflict:
-    """A conflict about customer 2, which the first change has won at the Publisher."""
+    """Return a conflict about customer 2, which the first change has won at the Publisher."""
     await topology.execute("pub", change)
     await topology.execute("anna", other)
     assert (await topology.sync("anna")).conflicts == 1
@@ -28,7 +28,10 @@ DELETE = "delete from customer where id = 2"
 
 
 async def test_each_way(merge_shop: MergeTopology) -> None:
-    """Winner, loser and other values, of updates; a deletion that comes after all, and a row that comes back."""
+    """Updates are resolved to the winner, the loser or other values.
+
+    A deletion that had lost is performed, and a row that had lost is restored.
+    """
     conflict = await conflict_of(merge_shop, UPDATE.format("2", 20), UPDATE.format("3", 30))
     await merge_shop.resolve(conflict, keep="winner")
     [done] = await merge_shop.conflicts()
@@ -64,7 +67,10 @@ async def test_each_way(merge_shop: MergeTopology) -> None:
 
 
 async def test_a_row_that_is_gone(merge_shop: MergeTopology) -> None:
-    """If a deletion has won, the row comes back; if it was deleted since, the conflict cannot be resolved so."""
+    """A row that lost to a deletion is restored.
+
+    If the row was deleted after the conflict, the loser cannot be kept.
+    """
     conflict = await conflict_of(merge_shop, UPDATE.format("2", 20), UPDATE.format("3", 30))
     await merge_shop.execute("pub", DELETE)
     with pytest.raises(MergeError, match="not there any more"):
@@ -82,7 +88,10 @@ async def test_a_row_that_is_gone(merge_shop: MergeTopology) -> None:
 
 
 async def test_somebody_is_asked(merge_shop: MergeTopology) -> None:
-    """An answer counts for the rows as they were shown, no transaction is open meanwhile, and silence takes the proposal."""
+    """An answer counts for the rows that were shown; no transaction is open in the meantime.
+
+    Without an answer, the proposal is taken.
+    """
     for number in (1, 2):
         await merge_shop.execute("pub", f"update customer set phone = '2' where id = {number}")
         await merge_shop.execute("anna", f"update customer set phone = '3' where id = {number}")
@@ -92,20 +101,23 @@ async def test_somebody_is_asked(merge_shop: MergeTopology) -> None:
         assert encounter.held is not None and encounter.incoming is not None
         number = encounter.held["id"]
         shown.append((number, encounter.held["phone"], encounter.incoming["phone"], proposal))
-        if number == 2:  # nobody waits for the answer
+        if number == 2:  # no transaction waits for the answer
             await merge_shop.execute("pub", "update customer set credit = 90 where id = 2")
         return Resolution(winner=Side.INCOMING, row={"credit": 50})
 
     assert (await merge_shop.sync("anna", ask=ask)).conflicts == 2
     assert sorted(shown) == [(1, "2", "3", None), (2, "2", "3", None)]
     assert await customer(merge_shop, "anna", 1) == ("3", 50)
-    assert await customer(merge_shop, "anna", 2) == ("2", 90)  # another row by then
+    assert await customer(merge_shop, "anna", 2) == ("2", 90)  # the row has changed since
     await merge_shop.settle()
     await merge_shop.assert_converged()
 
 
 async def test_records_are_kept_for_so_long(merge_shop: MergeTopology) -> None:
-    """Conflicts older than 14 days are forgotten with their rows; a node says which replica each is from."""
+    """Conflicts older than 14 days are removed with their rows.
+
+    The node that each conflict came from is known by its replica.
+    """
     for number in (1, 2):
         await merge_shop.execute("pub", f"update customer set phone = '2' where id = {number}")
         await merge_shop.execute("anna", f"update customer set phone = '3' where id = {number}")
@@ -129,7 +141,10 @@ async def test_records_are_kept_for_so_long(merge_shop: MergeTopology) -> None:
 
 
 async def test_where_conflicts_are_on_record(server: EmbeddedServer) -> None:
-    """At the Publisher, at the Subscriber of the session, or at both, also if the session is cut off before."""
+    """Conflicts are recorded at the Publisher, at the session's Subscriber, or at both.
+
+    This holds if the session is interrupted first, too.
+    """
     async with MergeTopology(server=server, subscribers=("anna", "ben")) as topology:
         places = ("publisher", "subscriber", "both")
         for place in places:
@@ -142,7 +157,7 @@ async def test_where_conflicts_are_on_record(server: EmbeddedServer) -> None:
             await topology.execute(node, f"update at_{place} set v = '{node}'")
 
         class CutError(Exception):
-            """The agent is gone."""
+            """The agent has crashed."""
 
         def cut(_: str) -> None:
             raise CutError

@@ -1,4 +1,4 @@
-"""Rows that can be written only together: values that change places, and rows that need one another."""
+"""Rows that can only be written together: exchanged values, and rows that need each other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ insert into seat select n, n, 'seat ' || n, int4range(n, n + 1) from generate_se
 create table ticket (id int primary key, place int not null references seat (place));
 insert into ticket values (1, 1);
 """
-#: Every seat takes the place and the time of the next one, by way of places that nobody has.
+#: Every seat takes the place and the time of the next one, by way of unused places.
 ROTATION = """
 update seat set place = -place, during = null;
 update seat set place = id % 2500 + 1, during = int4range(id % 2500 + 1, id % 2500 + 2);
@@ -20,7 +20,10 @@ update seat set place = id % 2500 + 1, during = int4range(id % 2500 + 1, id % 25
 
 
 async def test_values_of_a_unique_key_change_places(server: EmbeddedServer) -> None:
-    """Two of a slice, and a whole rotation over several; other columns and those who refer to them stay."""
+    """Two rows of a slice, and all rows of several slices, exchange values of a unique key.
+
+    Other columns, and rows that refer to them, are unchanged.
+    """
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         await topology.execute("pub", PLACES)
         await topology.publish("seat", tracking="column")
@@ -46,7 +49,10 @@ async def test_values_of_a_unique_key_change_places(server: EmbeddedServer) -> N
 
 
 async def test_columns_that_do_not_travel_are_not_lost(server: EmbeddedServer) -> None:
-    """Where a table has some, rows that change places fail instead, and nothing is written over."""
+    """If the table has columns that are not merged, rows that exchange values fail.
+
+    Those columns are not overwritten.
+    """
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         await topology.execute(
             "pub",
@@ -75,7 +81,10 @@ alter table team add constraint captain foreign key (captain) references member;
 
 
 async def test_rows_that_need_one_another(server: EmbeddedServer) -> None:
-    """They arrive, though no order of statements could write them; the keys are as they were in the end."""
+    """Rows that refer to each other arrive, although no order of statements could write them.
+
+    The foreign keys are the same afterwards.
+    """
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         await topology.execute("pub", CIRCLE)
         await topology.publish("team")
@@ -88,7 +97,7 @@ async def test_rows_that_need_one_another(server: EmbeddedServer) -> None:
         )
         report = await topology.sync("anna")
         assert (report.uploaded, report.retried) == (4, 0)
-        # one that cannot succeed leaves the others alone
+        # a row that cannot succeed does not affect the others
         await topology.execute("pub", "create unique index on team (captain)")
         await topology.execute(
             "anna",

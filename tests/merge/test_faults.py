@@ -1,4 +1,4 @@
-"""Merged tables that are not what they were: sessions are refused by name, and go on once the remedy was applied."""
+"""Altered merged tables: sessions are refused with a remedy, and continue after it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.fix_merge import customer
 from twopc.errors import MergeError
 from twopc.sim.merge import MergeTopology
 
-#: What somebody does at a node, what a session says, and what mends it.
+#: Statement at a node, message of the session, and remedy.
 FAULTS = (
     ("alter table customer rename to client", "renamed to client", "alter table client rename to customer"),
     ("create schema s; alter table customer set schema s", "to schema s", "alter table s.customer set schema public"),
@@ -27,7 +27,7 @@ FAULTS = (
 
 @pytest.mark.parametrize("node", ["pub", "anna"])
 async def test_tables_that_were_altered(merge_shop: MergeTopology, node: str) -> None:
-    """At either end; nothing travels meanwhile, and nothing is lost."""
+    """While a table at either end is altered, nothing is merged; afterwards nothing is lost."""
     for number, (statement, message, remedy) in enumerate(FAULTS):
         await merge_shop.execute("anna", "update customer set credit = %s where id = 1", (number,))
         await merge_shop.execute(node, statement)
@@ -40,7 +40,7 @@ async def test_tables_that_were_altered(merge_shop: MergeTopology, node: str) ->
 
 
 async def test_triggers_that_are_mended(merge_shop: MergeTopology) -> None:
-    """A foreign key that was added, and triggers that were all disabled and enabled: no orphan comes of either."""
+    """A new foreign key, and triggers that were disabled and enabled, leave no orphan."""
     await merge_shop.add_column("purchase", "other", "integer")
     await merge_shop.sync("anna")
     await merge_shop.sync("ben")
@@ -77,7 +77,10 @@ async def test_triggers_that_are_mended(merge_shop: MergeTopology) -> None:
 
 @pytest.mark.parametrize("node", ["pub", "anna"])
 async def test_keys_of_tables_that_are_not_merged(merge_shop: MergeTopology, node: str) -> None:
-    """Made after the node has published or subscribed: no agent leaves an orphan under one, or passes its action over."""
+    """Foreign keys from tables that are not merged, created later, are noticed by sessions.
+
+    No agent leaves an orphan under such a key, or skips its action.
+    """
     other = {"pub": "anna", "anna": "pub"}[node]
     await merge_shop.execute("pub", "delete from purchase")
     await merge_shop.settle()

@@ -1,6 +1,7 @@
-"""What merge replication creates in a database, as text: read the difference when it changes.
+"""The text of everything that merge replication creates; read the difference when it changes.
 
-Of three tables the whole text is kept; of the others what differs from one of these, with a digest of the whole.
+The whole text of three tables is kept; of the others, the difference from one of these, with a
+digest of the whole.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ ARTID = UUID("00112233-4455-6677-8899-aabbccddeeff")
 
 
 def whole(texts: Iterable[str]) -> str:
-    """Every statement, each ended and set apart."""
+    """Return the statements, each with its semicolon, separated by blank lines."""
     return "\n".join(text.strip().rstrip(";") + ";\n" for text in texts)
 
 
 def of(schema: str, table: str, columns: Iterable[Column], *, tracking: bool) -> MergeArticle:
-    """An article of the columns that travel."""
+    """Return an article of the columns that are merged."""
     return MergeArticle(
         artid=ARTID,
         nickname=7,
@@ -39,7 +40,7 @@ def of(schema: str, table: str, columns: Iterable[Column], *, tracking: bool) ->
 
 
 def wide(count: int) -> list[Column]:
-    """So many columns; the first is the key."""
+    """Return a number of columns, of which the first is the key."""
     return [Column(name=f"c{n}", type="integer", not_null=n == 1) for n in range(1, count + 1)]
 
 
@@ -56,7 +57,7 @@ ARTICLES = {
 }
 
 
-#: What the text of an article is compared with; the others are kept whole.
+#: The text with which each text is compared; the others are kept whole.
 BASES = {
     "row_1": "row_8",
     "column_1": "column_8",
@@ -68,7 +69,7 @@ BASES = {
 
 
 def of_article(name: str) -> str:
-    """Metadata, functions and triggers, and what drops them."""
+    """Return metadata, functions and triggers of an article, and the statements that drop them."""
     texts = SessionTexts(ARTICLES[name], OWNER, "merge")
     parts = (texts.metadata_part(), texts.floor_of_versions(), *texts.functions())
     drops = (*texts.drop(table=True), *texts.drop_session())
@@ -77,7 +78,7 @@ def of_article(name: str) -> str:
 
 @pytest.mark.parametrize("name", ARTICLES)
 def test_article(golden: Golden, name: str) -> None:
-    """Also of tables that are one column wide, and as wide as one may be."""
+    """The text of an article is the recorded one, from one column to the highest number."""
     if name in BASES:
         golden(f"merge/{name}.diff", difference(of_article(name), of_article(BASES[name])))
     else:

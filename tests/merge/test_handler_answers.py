@@ -1,4 +1,4 @@
-"""What handlers answer, row by row and together: values that they leave alone, and answers that are always the same."""
+"""Answers of handlers: values that they leave alone, and answers that are always the same."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from twopc.merge.handlers import Answer, MergeHandler, Reject, Replace
 from twopc.server import EmbeddedServer
 from twopc.sim.merge import MergeTopology
 
-#: Values that Python has not, or has otherwise.
+#: Values that Python lacks, or represents differently.
 VALUES = """
 doc = case id when 1 then '{"total": 12345678901234567890.123}' when 2 then '"1"' when 3 then 'null' else '{"a": 1e400}' end::jsonb,
 odd = '{"b":1,  "a":2, "a":3}', span = '1 mon -3 days 04:05:06.7', many = array['{"a": "x\\"y"}'::jsonb, 'null'],
@@ -17,10 +17,10 @@ COLUMNS = "doc::text, odd::text, span::text, many::text, day::text, rate::text, 
 
 
 class Whole(MergeHandler):
-    """Answers with all values of the row, one of which is another."""
+    """A handler that answers with all values of the row, one of which is changed."""
 
     def row_updated(self, encounter: MergeEncounter) -> Answer:
-        """One more, and a note in the document of the first row."""
+        """Add one, and set a mark in the document of the first row."""
         assert encounter.incoming is not None
         if not encounter.is_upload:
             return None
@@ -31,18 +31,21 @@ class Whole(MergeHandler):
 
 
 class Constant(MergeHandler):
-    """Says the same of each row."""
+    """A handler that gives the same answer for each row."""
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
 
     def row_updated(self, encounter: MergeEncounter) -> Answer:
-        """Always."""
+        """Return the answer."""
         return self._answer
 
 
 async def test_values_that_are_left_alone(server: EmbeddedServer) -> None:
-    """A handler that answers with the whole row changes nothing but what it has changed; documents keep their numbers."""
+    """A handler that answers with the whole row changes only the values that it has changed.
+
+    Numbers in documents keep their digits.
+    """
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         await topology.execute(
             "pub",
@@ -65,7 +68,10 @@ async def test_values_that_are_left_alone(server: EmbeddedServer) -> None:
 
 
 async def test_answers_that_are_always_the_same(server: EmbeddedServer) -> None:
-    """Sessions come to an end, with all nodes alike; rows that exchange values of a key are written together."""
+    """Sessions end, and all nodes are alike.
+
+    Rows that exchange values of a key are written together.
+    """
     answers = {
         "noted": Replace({"note": "seen", "price": 1}),
         "rejected": Reject(),

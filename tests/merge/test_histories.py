@@ -1,4 +1,7 @@
-"""Drawn histories: sessions that are cut off anywhere, changes during sessions; nodes converge and nothing is lost."""
+"""Random histories with interrupted sessions and changes during sessions.
+
+Nodes converge, and nothing is lost.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ from twopc.sim.merge import MergeTopology
 
 
 async def play(nodes: ModelNodes, seed: str) -> int:
-    """One history in memory, judged; how many rounds it took until quiet."""
+    """Play and judge one history in memory; return the number of rounds until it is quiet."""
     number = itertools.count(1)
     history = History(nodes, random.Random(seed), lambda: next(number))
     await history.play(40)
@@ -43,7 +46,7 @@ async def play(nodes: ModelNodes, seed: str) -> int:
 
 @pytest.mark.parametrize("tracking", ["row", "column"])
 def test_in_memory(tracking: str) -> None:
-    """Quiet after three rounds at most; `python -m tests.merge` plays more."""
+    """Histories are quiet after three rounds at most; `python -m tests.merge` plays more."""
 
     async def all_of_them() -> None:
         for seed in range(300):
@@ -54,7 +57,7 @@ def test_in_memory(tracking: str) -> None:
 
 
 def unsure(encounter: MergeEncounter) -> Resolution | None:
-    """By the lowest digit of what has come: fails, chooses, or has nothing to say."""
+    """Fail, choose a side or leave the decision, depending on the incoming row's last digit."""
     row = encounter.incoming or encounter.held or {}
     digit = row["c2"] % 5
     if digit == 0:
@@ -64,12 +67,12 @@ def unsure(encounter: MergeEncounter) -> Resolution | None:
 
 @pytest.mark.parametrize("resolver", ["maximum(c0)", "minimum(c1)", "subscriber_wins"])
 def test_with_a_resolver(resolver: str) -> None:
-    """Whoever it lets win, nodes converge, and every change is in the row or on record."""
+    """Whichever side wins, nodes converge, and every change is in the row or recorded."""
 
     async def all_of_them() -> None:
         for seed in range(60):
             options = MergeOptions(resolver=resolver)
-            tree = TREE if seed % 2 else STAR  # a republisher resolves what comes up to it
+            tree = TREE if seed % 2 else STAR  # a republisher resolves uploads
             nodes = ModelNodes(column_tracking=True, options=options, tree=tree)
             assert await play(nodes, f"{resolver} {seed}") <= 3, seed
 
@@ -78,7 +81,7 @@ def test_with_a_resolver(resolver: str) -> None:
 
 @pytest.mark.parametrize("resolver", ["additive(c0)", "download_only", f"python:{__name__}:unsure"])
 def test_with_a_resolver_that_makes_rows(resolver: str) -> None:
-    """Nodes converge, but for rows about which it always fails; those are on record."""
+    """Nodes converge, except for rows on which the resolver always fails; those are recorded."""
 
     async def all_of_them() -> int:
         failures = 0
@@ -106,7 +109,7 @@ def test_with_a_resolver_that_makes_rows(resolver: str) -> None:
 
 
 class Strict(MergeHandler):
-    """On the way up, by the lowest digit: rejects, or changes a row; keeps one from being deleted."""
+    """A handler that rejects or changes uploads by their last digit, and keeps some rows."""
 
     def _judge(self, encounter: MergeEncounter) -> Answer:
         assert encounter.incoming is not None
@@ -118,14 +121,14 @@ class Strict(MergeHandler):
     row_inserted = row_updated = update_conflict = _judge
 
     def row_deleted(self, encounter: MergeEncounter) -> Answer:
-        """By what is held."""
+        """Judge by the row held."""
         assert encounter.held is not None
         return Reject() if encounter.held["c2"] % 10 == 5 and encounter.is_upload else Accept()
 
 
 @pytest.mark.parametrize("tracking", ["row", "column"])
 def test_with_a_handler(tracking: str) -> None:
-    """Whatever is rejected or changed at the Publisher, nodes converge."""
+    """Nodes converge, whatever is rejected or changed at the Publisher."""
 
     async def all_of_them() -> int:
         rejected = 0
@@ -144,7 +147,7 @@ def test_with_a_handler(tracking: str) -> None:
 
 
 def test_logged_at_subscribers() -> None:
-    """Every loser is on record at some Subscriber in the end, once, and none at the Publisher any more."""
+    """In the end every loser is recorded once, at a Subscriber, and none at the Publisher."""
 
     async def all_of_them() -> int:
         count = 0
@@ -162,7 +165,7 @@ def test_logged_at_subscribers() -> None:
 
 
 async def play_restored(nodes: ModelNodes, seed: str) -> bool:
-    """One history in which any node is restored from any backup; whether a session found out."""
+    """Play one history with restores from any backup; return whether a session noticed."""
     number = itertools.count(1)
     history = History(nodes, random.Random(seed), number.__next__)
     await history.play(50, restores=0.12)
@@ -190,7 +193,7 @@ def test_restored_in_memory(tracking: str) -> None:
 
 
 async def play_aged(nodes: ModelNodes, seed: str) -> History:
-    """One history in which weeks pass, judged."""
+    """Play and judge one history in which weeks pass."""
     history = History(nodes, random.Random(seed), itertools.count(1).__next__)
     await history.play(60, ages=0.15)
     assert await history.settle() <= 4
@@ -201,7 +204,7 @@ async def play_aged(nodes: ModelNodes, seed: str) -> History:
 @pytest.mark.parametrize("tracking", ["row", "column"])
 @pytest.mark.parametrize("shape", ["star", "tree"])
 def test_aged_in_memory(tracking: str, shape: str) -> None:
-    """What is forgotten is needed by nobody: nothing is lost, and nothing that was deleted comes back."""
+    """Removed metadata is not needed: nothing is lost, and no deleted row comes back."""
 
     async def all_of_them() -> tuple[int, int]:
         forgotten = given_up = 0
@@ -220,7 +223,10 @@ def test_aged_in_memory(tracking: str, shape: str) -> None:
 
 
 def test_a_row_that_was_left_is_not_forgotten() -> None:
-    """A Subscriber that has left it, and was away for weeks, has missed it: its change does not overwrite it unseen."""
+    """A Subscriber that has deferred a row, and was away for weeks, has expired.
+
+    Its change does not overwrite the row without a conflict.
+    """
 
     async def course() -> None:
         nodes, row = ModelNodes(column_tracking=False), UUID(int=7)
@@ -247,7 +253,7 @@ def test_a_row_that_was_left_is_not_forgotten() -> None:
 
 @pytest.mark.parametrize("tracking", ["row", "column"])
 def test_tree_in_memory(tracking: str) -> None:
-    """With a republisher it is quiet after three rounds at most."""
+    """With a republisher, histories are quiet after three rounds at most."""
 
     async def all_of_them() -> None:
         for seed in range(100):
@@ -258,7 +264,7 @@ def test_tree_in_memory(tracking: str) -> None:
 
 
 async def superfluous_rows(node_class: Any, histories: int) -> int:
-    """Rows that came, although all of them was known, in undisturbed histories of a tree."""
+    """Return the number of rows that arrived although known, in undisturbed histories of a tree."""
     nodes_class = type(
         "CountedNodes", (ModelNodes,), {"node_class": node_class, "end_class": CountingEnd}
     )
@@ -273,13 +279,13 @@ async def superfluous_rows(node_class: Any, histories: int) -> int:
 
 
 def test_no_echo_in_a_tree() -> None:
-    """Upwards or downwards, no row comes to a node that has it already."""
+    """No row arrives at a node that has it already, upwards or downwards."""
     assert asyncio.run(superfluous_rows(RememberingNode, 50)) == 0
 
 
 @pytest.mark.parametrize("tracking", ["row", "column"])
 def test_restored_tree_in_memory(tracking: str) -> None:
-    """Any node of a tree is restored from any backup: in the end all have the same rows."""
+    """After any node of a tree is restored from any backup, all nodes end with the same rows."""
 
     async def all_of_them() -> None:
         for seed in range(60):
@@ -290,7 +296,7 @@ def test_restored_tree_in_memory(tracking: str) -> None:
 
 
 class ServerNodes:
-    """The same nodes on a real server."""
+    """Nodes on a server, on which the same histories are played."""
 
     def __init__(self, topology: MergeTopology) -> None:
         self.topology = topology
@@ -341,17 +347,17 @@ class ServerNodes:
         return await self.topology.sync(subscriber)
 
     def age(self, days: float) -> None:
-        """Not here."""
+        """Not supported on servers."""
 
     def reinitialise(self, subscriber: str) -> Sequence[str]:
-        """Not here."""
+        """Not supported on servers."""
         raise NotImplementedError
 
     def back_up(self, node: str) -> None:
-        """Not here."""
+        """Not supported on servers."""
 
     def restore(self, node: str, chance: random.Random) -> bool:
-        """Not here."""
+        """Not supported on servers."""
         return False
 
     async def losers(self) -> Sequence[Lost]:
@@ -369,10 +375,12 @@ class ServerNodes:
 async def play_on_servers(
     server: EmbeddedServer, tracking: str, count: int, actions: int, draw: str = ""
 ) -> set[ConflictType]:
-    """Histories, one after the other, on the same rows; nodes in memory do the same, session by session.
+    """Play histories on servers and in memory; assert that they agree session by session.
+
+    All histories use the same rows, one after the other.
 
     Returns:
-        The kinds of conflicts that were met.
+        The types of the conflicts.
     """
     async with MergeTopology(server=server, subscribers=tuple(PRIORITIES)) as topology:
         await topology.execute(
@@ -399,7 +407,7 @@ async def play_on_servers(
 @pytest.mark.slow
 @pytest.mark.parametrize("tracking", ["row", "column"])
 async def test_on_servers(server: EmbeddedServer, tracking: str) -> None:
-    """Three long histories; many more by ``python -m tests.merge --servers``."""
+    """Three long histories agree; ``python -m tests.merge --servers`` plays many more."""
     assert (
         len(await play_on_servers(server, tracking, 3, 60)) == 3
     )  # updates, deletions that won or lost

@@ -1,4 +1,4 @@
-"""Identity ranges on servers: what cannot be published, what becomes of a table, and subscriptions that end or begin anew."""
+"""Identity ranges on servers: refusals, altered tables, and subscriptions that end or restart."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from twopc.sim.merge import MergeTopology
 RANGES = IdentityRanges(subscriber=10, publisher=20, threshold_percent=80)
 TABLE = "create table orders (id smallserial primary key, item text)"
 
-#: What is published with which ranges, and what the refusal says.
+#: Statements, sizes of ranges, and the message of the refusal.
 REFUSED = (
     (TABLE, {"subscriber": 0}, "identity range subscriber of 0 values: use 1 to 1000000"),
     (TABLE, {"publisher": 1_000_001}, "range publisher of 1000001 values: use 1 to 1000000"),
@@ -36,7 +36,7 @@ REFUSED = (
 
 
 async def test_what_cannot_be_published(server: EmbeddedServer) -> None:
-    """Each refusal names what is wrong and the remedy; nothing is left of it."""
+    """Each refusal names the problem and the remedy, and nothing is left of it."""
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         for statements, sizes, message in REFUSED:
             await topology.execute("pub", statements)
@@ -57,7 +57,7 @@ async def orders(server: EmbeddedServer) -> AsyncIterator[MergeTopology]:
 
 
 async def add(topology: MergeTopology, node: str, count: int = 1) -> list[int]:
-    """The values that an application's rows get, in one statement."""
+    """Insert rows as an application in one statement, and return their identity values."""
     async with await AsyncConnection.connect(topology.node(node).app_dsn) as connection:
         cursor = await connection.execute(
             "insert into orders (item) select 'new' from generate_series(1, %s) returning id",
@@ -66,7 +66,7 @@ async def add(topology: MergeTopology, node: str, count: int = 1) -> list[int]:
         return [value for (value,) in await cursor.fetchall()]
 
 
-#: What somebody does at a node, what a session says, and what mends it; None: `regenerate`.
+#: Node, statement, message of the session, and remedy; None: `regenerate`.
 FAULTS = (
     ("anna", "alter table orders disable trigger user", "gives no identity values: trigger msmerge_idn_", None),
     ("anna", "alter table orders disable trigger {idc}", "takes inserts with identity values of other nodes", None),
@@ -81,7 +81,10 @@ FAULTS = (
 
 
 async def test_tables_and_sequences_that_were_altered(orders: MergeTopology) -> None:
-    """Nothing is allotted meanwhile: the session names table and remedy, and so does the check."""
+    """While a table or sequence is altered, nothing is allotted.
+
+    The session and the check name the table and the remedy.
+    """
     [(artid,)] = await orders.execute("pub", "select artid from msrepl.sysmergearticles")
     triggers = {what: f"msmerge_{what}_{artid.hex}" for what in ("idc", "idu")}
     for node, statement, message, remedy in FAULTS:
@@ -99,7 +102,7 @@ async def test_tables_and_sequences_that_were_altered(orders: MergeTopology) -> 
 
 
 async def test_a_sequence_that_was_dropped(orders: MergeTopology) -> None:
-    """The session says so, with the table's name, before it asks for values."""
+    """The session names a table whose sequence was dropped, before it asks for values."""
     await orders.execute(
         "pub", "alter table orders alter id drop default; drop sequence orders_id_seq"
     )
@@ -110,7 +113,10 @@ async def test_a_sequence_that_was_dropped(orders: MergeTopology) -> None:
 
 
 async def test_the_last_values_of_a_type(orders: MergeTopology) -> None:
-    """A Subscriber gets those that are left, then none; the session goes on, and an insert is refused by name."""
+    """A Subscriber gets the last values of the type, and then none.
+
+    Sessions continue, and inserts are refused by name.
+    """
     await orders.execute("pub", "select setval('orders_id_seq', 32762)")
     assert await add(orders, "anna", 20) == [*range(1, 21)]
     await orders.sync("anna")
@@ -123,7 +129,10 @@ async def test_the_last_values_of_a_type(orders: MergeTopology) -> None:
 
 
 async def test_a_subscription_that_ends(orders: MergeTopology) -> None:
-    """Its values are nobody's after that; the table is an ordinary one, and another subscription gets others."""
+    """Values of a subscription that has ended are not used again.
+
+    Its table is an ordinary one, and the next subscription gets other values.
+    """
     assert await add(orders, "anna") == [1]
     await orders.sync("anna")
     await orders.unsubscribe("anna")
@@ -143,7 +152,7 @@ async def test_a_subscription_that_ends(orders: MergeTopology) -> None:
 async def test_a_subscriber_that_begins_anew(
     orders: MergeTopology, tmp_path: Path, in_files: bool
 ) -> None:
-    """It draws no value twice that it has drawn, though the row is gone."""
+    """A reinitialised Subscriber does not draw a value again, even if its row is gone."""
     if in_files:
         await orders.snapshot(tmp_path)
     drawn = await add(orders, "anna", 3)
@@ -156,7 +165,7 @@ async def test_a_subscriber_that_begins_anew(
 
 
 async def test_subscribers_that_share_a_snapshot(orders: MergeTopology, tmp_path: Path) -> None:
-    """Each has ranges of its own: the files have none."""
+    """Subscribers with the same snapshot have their own ranges, since the files have none."""
     location = (await orders.snapshot(tmp_path)).location
     await orders.unsubscribe("anna")
     await orders.execute("anna", "drop table orders")

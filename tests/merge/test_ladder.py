@@ -1,4 +1,4 @@
-"""How a Subscriber is initialised: every line of seed 003, both ways."""
+"""How a Subscriber is initialised: every line of seed 003, whether it applies or not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ APPLY, GENERATE, SELECT = InitialisationMethod
 
 
 def test_every_line() -> None:
-    """All combinations of what may be the case, each with the first line that fits."""
+    """Each combination of conditions selects the first line that applies."""
     expected = {
         # given, pregenerated, may start, shared
         **{(True, *rest): ("given", APPLY) for rest in itertools.product((True, False), repeat=3)},

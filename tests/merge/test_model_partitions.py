@@ -1,4 +1,7 @@
-"""Drawn histories of filtered publications in memory; on servers they are those of test_partition_histories.py."""
+"""Random histories of filtered publications in memory.
+
+`test_partition_histories.py` has those on servers.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from twopc.sim.scenario.model_check import unknown
 @pytest.mark.parametrize("joins", JOINS)
 @pytest.mark.parametrize("course", COURSES)
 def test_whoever_belongs_has_the_row(joins: str, course: str) -> None:
-    """Whatever moves, and wherever sessions are cut off: partitions and mappings are right, and nothing is lost."""
+    """Partitions and mappings are right, and nothing is lost, wherever sessions are interrupted."""
 
     async def all_of_them() -> int:
         travelled = 0
@@ -41,7 +44,7 @@ def test_whoever_belongs_has_the_row(joins: str, course: str) -> None:
     ],
 )
 def test_without_a_protection(protection: MergeProtection) -> None:
-    """Drawn histories find what is missing."""
+    """Random histories find that a protection is missing."""
 
     async def found() -> None:
         for seed in range(200):
@@ -53,7 +56,7 @@ def test_without_a_protection(protection: MergeProtection) -> None:
 
 @pytest.mark.parametrize("comes_again", [True, False])
 def test_what_is_touched_in_a_partition(comes_again: bool) -> None:
-    """A row that belongs there is sent again only where that is asked for; one that does not is to leave again."""
+    """A row of the partition is sent again only on request; any other row is sent as leaving."""
     nodes = PartitionNodes(column_tracking=False, is_precomputed=True)
     above, inside, outside = nodes.nodes["pub"], UUID(int=3 << 64), UUID(int=6 << 64)
     above.write(TABLES[0], inside, (0, 0, 0))
@@ -94,7 +97,7 @@ orders: [{{name: o, steps: [s], expect: {{tables: {{t: {{pub: []}}}}}}}}]
     ],
 )
 def test_what_the_model_does_not_evaluate(condition: str, message: str) -> None:
-    """It says so, or what a server would say, before anything is played."""
+    """Before anything is played, the message names what is not evaluated, or the server's error."""
     found = [text for _, text in unknown(parse(FILE.format(condition=condition)).scenario)]
     assert len(found) == 1
     assert message in found[0]

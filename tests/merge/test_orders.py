@@ -1,4 +1,4 @@
-"""Three Subscribers that change the same rows, with every order of their sessions."""
+"""Three Subscribers that change the same rows, in every order of their sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worked examples of the pages on merge replication do and print what the pages say."""
+"""The worked examples of the pages on merge replication print what the pages show."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.parametrize("name", ["merge.md", "merge_conflicts.md", "merge_partitions.md"])
 def test_the_first_example(name: str) -> None:
-    """In a process of its own, as a reader would run it."""
+    """The example prints what the page shows, in a separate process, as a reader would run it."""
     page = (ROOT / "docs" / name).read_text(encoding="utf-8")
     found = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL)
     assert found is not None

@@ -1,4 +1,4 @@
-"""Drawn histories of a filtered publication on servers: rows move between partitions, sessions are cut off anywhere."""
+"""Random histories of a filtered publication on servers: rows move, sessions are interrupted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOSTS = {"anna": "north", "ben": "north", "cleo": "south"}
 
 
 class ShopHistory:
-    """Customers in regions, their purchases, and the lines of these, at every node."""
+    """Customers in regions, their purchases and the lines of these, changed at every node."""
 
     def __init__(self, topology: MergeTopology, chance: random.Random, *, deletes: bool) -> None:
         self._topology = topology
@@ -26,7 +26,7 @@ class ShopHistory:
         self._numbers = itertools.count(100)
 
     async def write(self) -> None:
-        """A transaction at some node: a customer moves, comes or goes, or something below one does."""
+        """Execute a random transaction at a random node, on a customer or on rows below one."""
         node = self._chance.choice(("pub", *HOSTS))
         number = next(self._numbers)
         region = self._chance.choice(("north", "south", "east"))
@@ -55,7 +55,7 @@ class ShopHistory:
         await self._topology.execute(node, statement.format(**keys))
 
     async def session(self) -> None:
-        """A session, during which somebody may write, and which may be cut off."""
+        """Run a session that may be interrupted, with writes of applications during it."""
         subscriber = self._chance.choice(sorted(HOSTS))
         points = self._topology.points
 
@@ -78,7 +78,7 @@ class ShopHistory:
             points.disarm()
 
     async def play(self, steps: int) -> None:
-        """So many writes and sessions, and then sessions until nothing travels."""
+        """Play a number of writes and sessions, and then sessions until nothing is transferred."""
         for _ in range(steps):
             await (self.session() if self._chance.random() < 0.3 else self.write())
         await self._topology.settle()
@@ -92,9 +92,10 @@ class ShopHistory:
 async def test_whoever_belongs_has_the_row(
     server: EmbeddedServer, has_keys: bool, precomputed: bool
 ) -> None:
-    """Whatever moves, every Subscriber has the rows of its partition in the end, and no others.
+    """In the end every Subscriber has the rows of its partition, and no others.
 
-    With foreign keys nobody deletes a parent: a child that somebody else gives it meanwhile would fail, again and again.
+    With foreign keys no parent is deleted: a child that another node inserts at the same time would
+    fail in every session.
     """
     for seed in range(3):
         async with MergeTopology(

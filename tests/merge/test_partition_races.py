@@ -1,4 +1,7 @@
-"""Partitions, and Subscribers, that are made while applications write: mappings are exact, nothing is missed or doubled."""
+"""Partitions and Subscribers that are added while applications write.
+
+Mappings are exact, and no change is missed or applied twice.
+"""
 
 from __future__ import annotations
 
@@ -25,17 +28,17 @@ RACES = 10_000
 
 
 async def test_parents_that_move_and_children_that_come(server: EmbeddedServer, sample) -> None:
-    """In whatever order their transactions commit, and generations are closed meanwhile."""
+    """Mappings are exact in any order of commits, with generations closed in between."""
     async with races(server, random.Random(str(sample(range(RACES), 1)))) as drawn:
         await drawn.play(len(sample(range(RACES), 60)))
 
 
 Counts = Counter[tuple[str, int]]
-"""How often customers were counted up, and how many purchases they have made."""
+"""Number of changes of each customer, and of purchases of each customer."""
 
 
 def write(dsn: str, number: int, begun: threading.Barrier, enough: threading.Event) -> Counts:
-    """Transactions of one application, on customers of its own."""
+    """Run transactions of an application on its own customers; return the numbers of changes."""
     chance = random.Random(number)
     done: Counts = Counter()
     with psycopg.connect(dsn, autocommit=True) as connection:
@@ -62,7 +65,7 @@ def write(dsn: str, number: int, begun: threading.Barrier, enough: threading.Eve
 
 @asynccontextmanager
 async def written(topology: MergeTopology, writers: int) -> AsyncIterator[Counts]:
-    """The Publisher while applications write there; afterwards what they have done."""
+    """Write at the Publisher as applications; the yielded counts are complete at the end."""
     begun, enough, counts = threading.Barrier(writers + 1, timeout=60), threading.Event(), Counts()
     dsn, loop = topology.node("pub").app_dsn, asyncio.get_running_loop()
     with ThreadPoolExecutor(writers + 1) as threads:
@@ -80,7 +83,10 @@ async def written(topology: MergeTopology, writers: int) -> AsyncIterator[Counts
 
 
 async def test_a_partition_that_is_added_under_writers(server: EmbeddedServer) -> None:
-    """By an administrator, and by a Subscriber who gets its rows at once: none of 16 writers fails, no mapping is wrong."""
+    """A partition added by an administrator or a Subscriber makes none of 16 writers fail.
+
+    No mapping is wrong.
+    """
     async with MergeTopology(server=server, subscribers=("anna", "cleo")) as topology:
         await publish_shop(topology)
         await topology.subscribe("anna", host_name="north")
@@ -96,7 +102,7 @@ async def test_a_partition_that_is_added_under_writers(server: EmbeddedServer) -
 
 
 async def test_a_late_subscriber_under_load(server: EmbeddedServer, tmp_path: Path) -> None:
-    """It begins with a snapshot that was made meanwhile, and catches up: every change once, none missed."""
+    """A Subscriber that begins with a snapshot made under load has each change once."""
     async with MergeTopology(server=server, subscribers=("anna", "late")) as topology:
         await topology.execute("pub", SHOP)
         for table in ("customer", "purchase"):

@@ -1,4 +1,4 @@
-"""Snapshots of partitions in files: whose rows are where, who may have one made, and who shares it."""
+"""Snapshots of partitions in files: their rows, who may have one made, and who shares it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twopc.sim.merge import MergeTopology
 
 
 async def test_a_partition_each(server: EmbeddedServer, tmp_path: Path) -> None:
-    """The rows of a partition alone are in its folder, which is where it should be whatever the host is called."""
+    """A folder has the rows of its partition only, and its place does not depend on host names."""
     async with MergeTopology(server=server, subscribers=("anna", "ben", "cleo")) as topology:
         await publish_shop(topology)
         tables = await topology.snapshot(tmp_path)
@@ -43,7 +43,10 @@ async def test_a_partition_each(server: EmbeddedServer, tmp_path: Path) -> None:
 async def test_a_snapshot_that_describes_a_former_table(
     server: EmbeddedServer, tmp_path: Path, may_start: bool
 ) -> None:
-    """Whoever may have one made gets another; whoever may not is told what to do, and that helps."""
+    """A Subscriber that may start snapshots gets a new one.
+
+    For any other Subscriber the message names the remedy, which works.
+    """
     async with MergeTopology(server=server, subscribers=("anna", "ben")) as topology:
         await publish_shop(topology)
         await topology.let_subscribers_start_snapshots(may_start)
@@ -67,7 +70,7 @@ async def test_a_snapshot_that_describes_a_former_table(
 
 
 async def test_snapshots_that_subscribers_start(server: EmbeddedServer, tmp_path: Path) -> None:
-    """One is made for the first of a partition, and the second shares it."""
+    """A snapshot is made for the first Subscriber of a partition, and the second one shares it."""
     async with MergeTopology(server=server, subscribers=("anna", "ben")) as topology:
         await publish_shop(topology)
         await topology.let_subscribers_start_snapshots()

@@ -99,10 +99,7 @@ async def test_what_is_refused(server: EmbeddedServer) -> None:
 
 
 async def test_what_mappings_say(server: EmbeddedServer) -> None:
-    """Mappings state the partitions in which a row is and was, and why it left.
-
-    The row is inserted, moves with its children, belongs to two partitions, and is deleted.
-    """
+    """Mappings state in which partitions a row is and was, and the reason why it left one."""
     current = "select partition_id from msrepl.msmerge_current_partition_mappings where tablenick = %s and rowguid = %s"
     past = "select partition_id, reason from msrepl.msmerge_past_partition_mappings where tablenick = %s and rowguid = %s"
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
@@ -385,10 +382,7 @@ async def test_publishing_is_taken_back(server: EmbeddedServer) -> None:
 
 
 async def test_changes_out_of_the_partition(server: EmbeddedServer) -> None:
-    """With the partition option, changes out of the partition are refused at a Subscriber.
-
-    Changes that agents apply are not.
-    """
+    """With the partition option, only agents make changes out of the partition at a Subscriber."""
     async with MergeTopology(server=server, subscribers=sorted(HOSTS)) as topology:
         await publish_shop(topology, partition=2)
         for name, host in HOSTS.items():

@@ -1,4 +1,4 @@
-"""Bugs put in on purpose: drawn histories find each of them."""
+"""Plants in merging nodes: random histories find each of them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class NothingDeferred(ModelMergeNode):
         incoming: Incoming,
         choice: Side | None = None,
     ) -> MergeDecision:
-        """Applies it all the same."""
+        """Apply a row that should be deferred."""
         made = super().take(artid, neighbour, incoming, choice)
         if made.verdict is Verdict.DEFER:
             self.metadata[artid].pop(incoming.rowguid)
@@ -45,7 +45,7 @@ class NothingDeferred(ModelMergeNode):
 
 
 class SourceKept(ModelMergeNode):
-    """A row that was merged or resolved is taken for the Subscriber's own, and not sent back to it."""
+    """A merged or resolved row keeps the Subscriber as its source, and is not sent back to it."""
 
     def take(
         self,
@@ -54,7 +54,7 @@ class SourceKept(ModelMergeNode):
         incoming: Incoming,
         choice: Side | None = None,
     ) -> MergeDecision:
-        """Keeps the source."""
+        """Keep the source."""
         made = super().take(artid, neighbour, incoming, choice)
         if made.verdict in (Verdict.MERGE, Verdict.KEEP, Verdict.REPLACE):
             source = self.neighbours[neighbour].replica
@@ -64,10 +64,10 @@ class SourceKept(ModelMergeNode):
 
 
 class LosersForgotten(ModelMergeNode):
-    """Nobody is told of a change that has lost."""
+    """A change that has lost is not recorded."""
 
     def take(self, *arguments: Any) -> MergeDecision:
-        """Forgets the losers."""
+        """Remove the recorded losers."""
         made = super().take(*arguments)
         self.conflicts.clear()
         return made
@@ -77,14 +77,14 @@ class VersionsFromOne(ModelMergeNode):
     """A row that is inserted again begins with version 1, as if it had never been deleted."""
 
     def write(self, artid: UUID, rowguid: UUID, values: Values | None) -> int:
-        """Forgets the tombstone."""
+        """Remove the tombstone."""
         if values is not None and rowguid not in self.rows[artid]:
             self.metadata[artid].pop(rowguid, None)
         return super().write(artid, rowguid, values)
 
 
 class WholeRowsMerged(ModelMergeNode):
-    """Of two changes of different columns one takes the whole row."""
+    """When different columns of a row were changed, the incoming row is taken as a whole."""
 
     def take(
         self,
@@ -93,7 +93,7 @@ class WholeRowsMerged(ModelMergeNode):
         incoming: Incoming,
         choice: Side | None = None,
     ) -> MergeDecision:
-        """Takes all columns."""
+        """Take all columns."""
         made = super().take(artid, neighbour, incoming, choice)
         if made.verdict is Verdict.MERGE and incoming.values is not None:
             self.rows[artid][incoming.rowguid] = incoming.values
@@ -101,10 +101,10 @@ class WholeRowsMerged(ModelMergeNode):
 
 
 class HalfClosed(ModelMergeNode):
-    """A generation is closed by the number of the last change, and holds one more that is not there yet."""
+    """A generation is closed beyond the last change, and includes a change that is not made yet."""
 
     def close(self) -> Generation:
-        """Closes one change too late."""
+        """Close the generation one change too late."""
         made = super().close()
         if made.number and self.newest.upto == self.change:
             self.generations[made.number] = dataclasses.replace(self.newest, upto=self.change + 1)
@@ -112,27 +112,27 @@ class HalfClosed(ModelMergeNode):
 
 
 class AcknowledgedEarly(ModelMergeEnd):
-    """The sender takes for sent what it has read, and the receiver believes it."""
+    """The sender marks what it has read as sent, and the receiver marks it as received."""
 
     async def read(self, after: int, articles: Any) -> Any:
-        """Marks at once."""
+        """Set the sender's mark at once."""
         made = await super().read(after, articles)
         other = self.node.neighbours[self._neighbour]
         other.sent = made.generation.number
         return made
 
     async def apply(self, part: Any, coming: Generation, judge: Any = None) -> SliceOutcome:
-        """Marks with the first slice."""
+        """Set the receiver's mark with the first slice."""
         made = await super().apply(part, coming, judge)
         self.node.neighbours[self._neighbour].received = coming
         return made
 
 
 class SourcesKept(ModelMergeNode):
-    """What came from a neighbour that was restored is not sent back to it."""
+    """What came from a restored neighbour is not sent back to it."""
 
     def begin_anew(self, neighbour: str, replica: int, cleaned: int) -> None:
-        """Keeps the sources."""
+        """Keep the sources."""
         known = self.neighbours[neighbour]
         for rows in self.metadata.values():
             for rowguid, row in rows.items():
@@ -143,19 +143,19 @@ class SourcesKept(ModelMergeNode):
 
 
 class BackupsUnnoticed(ModelMergeNode):
-    """A node takes every generation that a neighbour names for its own."""
+    """A node takes every generation that a neighbour names for one of its own."""
 
     def knows(self, generation: Generation) -> bool:
-        """It says so."""
+        """Return that the generation is known."""
         return True
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class ForgetsTombstones(RememberingNode):
-    """The Publisher forgets deletions that its Subscribers have not confirmed yet."""
+    """The Publisher removes tombstones that its Subscribers have not confirmed yet."""
 
     def clean_up(self) -> int:
-        """Goes by nobody, at the Publisher."""
+        """Remove tombstones at the Publisher, whatever is confirmed."""
         if not any(each.is_publisher for each in self.neighbours.values()):
             for rows in self.metadata.values():
                 for rowguid in [each for each, row in rows.items() if row.version.gone]:
@@ -165,10 +165,10 @@ class ForgetsTombstones(RememberingNode):
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class ForgetsByItself(RememberingNode):
-    """A Subscriber forgets what its Publisher has confirmed, whether or not that has forgotten it."""
+    """A Subscriber removes metadata that its Publisher has confirmed, but not removed itself."""
 
     def clean_up(self) -> int:
-        """Goes by what was sent, at a Subscriber."""
+        """Remove metadata of what was sent, at a Subscriber."""
         for each in self.neighbours.values():
             if each.is_publisher and each.sent > self.cleaned:
                 return self.forget(each.sent)
@@ -177,10 +177,10 @@ class ForgetsByItself(RememberingNode):
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class BelowTheFloor(RememberingNode):
-    """Rows of which all is forgotten begin with version 1 again."""
+    """Rows whose metadata was removed begin with version 1 again."""
 
     def forget(self, upto: int) -> int:
-        """Forgets the versions, too."""
+        """Remove the floors of versions, too."""
         count = RememberingNode.forget(self, upto)
         self.floors.clear()
         return count
@@ -188,10 +188,10 @@ class BelowTheFloor(RememberingNode):
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class TakesBack(RememberingNode):
-    """A Publisher's row does not take the place of one whose versions it has forgotten."""
+    """A Publisher's row does not replace one whose versions it has forgotten."""
 
     def take(self, *arguments: Any) -> MergeDecision:
-        """Takes nothing for confirmed."""
+        """Take nothing for confirmed."""
         neighbour = self.neighbours[arguments[1]]
         sent, neighbour.sent = neighbour.sent, 0
         try:
@@ -201,12 +201,12 @@ class TakesBack(RememberingNode):
 
 
 class Echo(ModelMergeNode):
-    """Rows go back to the neighbour that they came from."""
+    """Rows are sent back to the neighbour from which they came."""
 
     def outgoing(
         self, artid: UUID, neighbour: str, after: int, upto: int
     ) -> Sequence[ModelOutgoing]:
-        """Looks at no source."""
+        """Ignore the sources of rows."""
         low, high = self.generations[after].upto, self.generations[upto].upto
         return [
             ModelOutgoing(rowguid=rowguid, metadata=row, values=self.rows[artid].get(rowguid))
@@ -216,7 +216,7 @@ class Echo(ModelMergeNode):
 
 
 def test_an_echo_is_found() -> None:
-    """Within three histories of a tree (`test_histories.test_no_echo_in_a_tree`)."""
+    """Three histories of a tree find the plant (`test_histories.test_no_echo_in_a_tree`)."""
     assert asyncio.run(superfluous_rows(Echo, 3)) > 0
 
 
@@ -230,7 +230,7 @@ AGED: dict[str, Any] = {
 
 @pytest.mark.parametrize("plant", AGED)
 def test_a_plant_is_found_by_age(plant: str) -> None:
-    """Within 150 histories in which weeks pass, none of which fails without it."""
+    """150 histories in which weeks pass find the plant; without it none of them fails."""
     nodes_class = type("PlantedNodes", (ModelNodes,), {"node_class": AGED[plant]})
 
     async def first() -> int | None:
@@ -263,7 +263,7 @@ RESTORED = {
 
 @pytest.mark.parametrize("plant", RESTORED)
 def test_a_plant_is_found_by_restoring(plant: str) -> None:
-    """Within 300 histories with backups, none of which fails without it."""
+    """300 histories with backups find the plant; without it none of them fails."""
     nodes_class = type("PlantedNodes", (ModelNodes,), {"node_class": RESTORED[plant]})
 
     async def first() -> int | None:
@@ -279,7 +279,10 @@ def test_a_plant_is_found_by_restoring(plant: str) -> None:
 
 @pytest.mark.parametrize("plant", PLANTS)
 def test_a_plant_is_found(plant: str) -> None:
-    """Within 300 histories, none of which fails without it (`test_histories.test_in_memory`)."""
+    """300 histories find the plant.
+
+    Without it none of them fails (`test_histories.test_in_memory`).
+    """
     nodes_class = type("PlantedNodes", (ModelNodes,), PLANTS[plant])
 
     async def first() -> int | None:

@@ -1,4 +1,4 @@
-"""Subscribers that begin anew from a snapshot in files: cut off anywhere, with what was made on their tables kept."""
+"""Reinitialisation from a snapshot in files: interrupted anywhere, it keeps views and triggers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ _MODES = (
 
 
 async def test_beginning_anew_cut_off_at_every_file(server: EmbeddedServer, tmp_path: Path) -> None:
-    """It goes on at the next file; views and triggers on the tables stay, and no trigger of the user's has fired."""
+    """A reinitialisation continues at the next file.
+
+    Views and triggers on the tables are kept, and no trigger of the user's fires.
+    """
     async with shop(server, "anna", "ben") as topology:
         await topology.snapshot(tmp_path, part_bytes=PART_BYTES)
         await topology.subscribe("anna", kind="server", priority=75)
@@ -63,7 +66,7 @@ async def test_beginning_anew_cut_off_at_every_file(server: EmbeddedServer, tmp_
 
 
 async def check_goes_on(topology: MergeTopology) -> None:
-    """The change that was uploaded before is there, the subscription is of its kind, and keys hold."""
+    """Assert that the earlier upload is kept, the subscription is of its kind, and keys hold."""
     report = await topology.sync("anna")
     assert (report.uploaded, report.conflicts) == (0, 0)
     assert await topology.execute("anna", "select phone from customer where id = 1") == [("kept",)]
@@ -83,7 +86,10 @@ async def check_goes_on(topology: MergeTopology) -> None:
 
 
 async def test_changes_that_are_lost_are_counted(server: EmbeddedServer, tmp_path: Path) -> None:
-    """A table that was dropped is made again with its keys; the snapshot is one that was carried anywhere."""
+    """Changes that are lost are counted, and a dropped table is created again with its keys.
+
+    The snapshot is used from any location.
+    """
     async with shop(server, "anna") as topology:
         await topology.subscribe("anna")
         location = (await topology.snapshot(tmp_path, part_bytes=PART_BYTES)).location
@@ -99,7 +105,7 @@ async def test_changes_that_are_lost_are_counted(server: EmbeddedServer, tmp_pat
 
 
 async def test_what_is_refused_empties_no_table(server: EmbeddedServer, tmp_path: Path) -> None:
-    """Neither a folder that is not what it was, nor a table of another shape, nor one that others refer to."""
+    """No table is emptied if the snapshot or a table is altered, or another table refers to it."""
     async with shop(server, "anna") as topology:
         await topology.snapshot(tmp_path, part_bytes=PART_BYTES)
         await topology.subscribe("anna")
@@ -122,7 +128,10 @@ async def test_what_is_refused_empties_no_table(server: EmbeddedServer, tmp_path
 
 
 async def test_a_snapshot_that_is_gone_meanwhile(server: EmbeddedServer, tmp_path: Path) -> None:
-    """Tables are filled from the Publisher's then; given up, they are plain ones with what has come."""
+    """If the snapshot is gone, tables are filled from the Publisher's tables.
+
+    After unsubscribing instead, they are ordinary tables with the rows that have arrived.
+    """
     async with shop(server, "anna") as topology:
         await topology.snapshot(tmp_path, part_bytes=PART_BYTES)
         await topology.subscribe("anna")

@@ -1,4 +1,4 @@
-"""Retention on servers: what is forgotten, who has expired, and Subscribers that begin anew."""
+"""Retention on servers: removed metadata, expired subscriptions and reinitialised Subscribers."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ METADATA = "select count(*) from msrepl.msmerge_metadata"
 
 
 async def counts(topology: MergeTopology) -> dict[str, int]:
-    """Of how many rows each node knows something."""
+    """Return the number of rows with metadata at each node."""
     return {name: (await topology.execute(name, METADATA))[0][0] for name in ("pub", "anna", "ben")}
 
 
 async def changed_and_aged(topology: MergeTopology, *away: str) -> None:
-    """Two rows are changed and one deleted, all but some Subscribers have it, and then sixteen days go by."""
+    """Change two rows, delete one, merge without some Subscribers, and let sixteen days pass."""
     await topology.execute("anna", "update customer set credit = credit + 1")
     await topology.execute("ben", "update customer set phone = phone || phone")
     await topology.execute("ben", "delete from purchase")
@@ -33,7 +33,10 @@ async def changed_and_aged(topology: MergeTopology, *away: str) -> None:
 
 
 async def test_what_nobody_needs_is_forgotten(merge_shop: MergeTopology) -> None:
-    """By the Publisher, then by each Subscriber at its next session; rows stay, and later versions go on above."""
+    """The Publisher removes metadata that is not needed, then each Subscriber at its next session.
+
+    Rows stay, and their later versions are higher than the removed ones.
+    """
     await changed_and_aged(merge_shop)
     assert set((await counts(merge_shop)).values()) == {3}
     await merge_shop.sync("anna")
@@ -58,7 +61,7 @@ async def test_what_nobody_needs_is_forgotten(merge_shop: MergeTopology) -> None
 
 
 async def test_a_publisher_that_has_forgotten_is_not_in_conflict(merge_shop: MergeTopology) -> None:
-    """Its change takes the place of what a Subscriber still knows the history of."""
+    """A Publisher's change replaces a row whose history only the Subscriber still has."""
     await changed_and_aged(merge_shop)
     assert sum((await merge_shop.clean_up()).values()) == 3
     await merge_shop.execute("pub", "update customer set phone = 'new' where id = 1")
@@ -73,7 +76,7 @@ async def test_a_publisher_that_has_forgotten_is_not_in_conflict(merge_shop: Mer
 
 
 async def test_other_columns_after_a_clean_up(merge_shop: MergeTopology) -> None:
-    """What a Subscriber still knows of others' changes, and the Publisher has forgotten, is no conflict."""
+    """Metadata of others' changes that only the Subscriber still has causes no conflict."""
     await changed_and_aged(merge_shop)
     assert sum((await merge_shop.clean_up()).values()) == 3
     await merge_shop.execute("pub", "update customer set credit = 20 where id = 1")
@@ -85,7 +88,10 @@ async def test_other_columns_after_a_clean_up(merge_shop: MergeTopology) -> None
 
 
 async def test_an_expired_subscription_is_refused(merge_shop: MergeTopology) -> None:
-    """Whoever was away for too long holds nobody back, and begins anew; a deleted row does not come back by it."""
+    """An expired subscription delays no removal, and has to be reinitialised.
+
+    Deleted rows do not come back by it.
+    """
     await merge_shop.sync("anna")
     await changed_and_aged(merge_shop, "anna")
     await merge_shop.execute("anna", "update purchase set code = 'stale'")
@@ -105,7 +111,7 @@ async def test_an_expired_subscription_is_refused(merge_shop: MergeTopology) -> 
         "anna",
         "select m.own from msrepl.msmerge_metadata as m join customer as c using (rowguid) where c.id = 2",
     )
-    assert version > 1  # a version below might be one that was given, and is forgotten
+    assert version > 1  # a lower version might have been given before
     await merge_shop.settle()
     await merge_shop.assert_converged()
     assert await merge_shop.execute("pub", "select count(*) from purchase") == [(0,)]
@@ -113,7 +119,10 @@ async def test_an_expired_subscription_is_refused(merge_shop: MergeTopology) -> 
 
 
 async def test_nothing_expires_while_nothing_changes(merge_shop: MergeTopology) -> None:
-    """After a quiet month a Subscriber goes on; after twice the retention without what was missed it is dropped."""
+    """A Subscriber continues after a month without changes.
+
+    One that has missed changes for twice the retention is dropped.
+    """
     await merge_shop.age(40)
     await merge_shop.execute("anna", "update customer set phone = 'x' where id = 1")
     assert (await merge_shop.sync("anna")).uploaded == 1
@@ -127,7 +136,10 @@ async def test_nothing_expires_while_nothing_changes(merge_shop: MergeTopology) 
 
 
 async def test_a_row_that_was_left_is_not_forgotten(merge_shop: MergeTopology) -> None:
-    """A Subscriber that has missed it has expired; else its own change would overwrite the Publisher's unseen."""
+    """A Subscriber that has not received a deferred row expires.
+
+    Otherwise its own change would overwrite the Publisher's without a conflict.
+    """
 
     async def change(_: str) -> None:
         await merge_shop.execute("anna", "update customer set phone = 'late' where id = 1")
@@ -146,7 +158,10 @@ async def test_a_row_that_was_left_is_not_forgotten(merge_shop: MergeTopology) -
 
 
 async def test_a_row_that_waits_for_weeks_is_not_forgotten(merge_shop: MergeTopology) -> None:
-    """It was left for a change that cannot go up: when that can at last, both of them hold."""
+    """A row that is deferred for weeks, by a change that cannot be uploaded, keeps its metadata.
+
+    As soon as the change can be uploaded, both changes are kept.
+    """
     await merge_shop.execute("pub", "alter table customer add constraint c check (phone <> 'bad')")
     await merge_shop.execute("pub", "update customer set credit = 20 where id = 1")
     await merge_shop.execute("anna", "update customer set phone = 'bad' where id = 1")
@@ -160,7 +175,7 @@ async def test_a_row_that_waits_for_weeks_is_not_forgotten(merge_shop: MergeTopo
 
 
 async def test_retention_for_ever(merge_shop: MergeTopology) -> None:
-    """Nothing is forgotten, nobody expires, and whoever sets it is warned."""
+    """With unlimited retention no metadata is removed, none expires, and a warning is returned."""
     assert "for ever" in str(await merge_shop.set_retention(0))
     await changed_and_aged(merge_shop, "anna")
     await merge_shop.sync("ben")
@@ -172,7 +187,10 @@ async def test_retention_for_ever(merge_shop: MergeTopology) -> None:
 
 
 async def test_nobody_waits_for_a_clean_up(merge_shop: MergeTopology) -> None:
-    """A statement that is under way, or a row that is locked, puts it off; versions are given once all the same."""
+    """A running statement or a locked row postpones the clean-up, which waits for neither.
+
+    No version is given twice.
+    """
     await changed_and_aged(merge_shop)
     node = merge_shop.node("pub")
     async with await psycopg.AsyncConnection.connect(node.dsn) as application:
@@ -197,7 +215,7 @@ async def test_nobody_waits_for_a_clean_up(merge_shop: MergeTopology) -> None:
 
 
 async def test_reinitialising_with_an_upload(merge_shop: MergeTopology) -> None:
-    """The Subscriber's changes arrive first; its tables are the same ones, with what was made on them."""
+    """The Subscriber's changes are uploaded first, and its tables and their views are kept."""
     await merge_shop.execute("anna", "update customer set phone = 'sent' where id = 1")
     await merge_shop.execute("anna", "create view phones as select phone from customer")
     outcome = await merge_shop.reinitialise("anna", upload_first=True)

@@ -1,4 +1,4 @@
-"""Scenario files that merge, on real servers: sessions, conflicts, faults, and that a lost change is seen."""
+"""Merge scenarios on servers: sessions, conflicts, faults, and the detection of lost changes."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ async def test_sessions_conflicts_and_faults(server) -> None:
 
 
 def test_the_same_seed_is_the_same_history_in_virtual_time() -> None:
-    """Byte by byte, and nothing fails there."""
+    """The same seed gives the same history, byte by byte, and no order fails."""
     plays = [on_model(scenario(ORDERS), Selection(seed=7)) for _ in range(2)]
     assert [each.failures for verdict, _ in plays for each in verdict.orders if each.failures] == []
     first, second = ([record.line() for record in history.records] for _, history in plays)
@@ -115,7 +115,7 @@ def test_the_same_seed_is_the_same_history_in_virtual_time() -> None:
 
 
 def assert_reported(history: History) -> None:
-    """Timeline, story and page tell what sessions brought, and which conflicts they met."""
+    """Assert that timeline, story and page report the rows and conflicts of sessions."""
     order = next(each for each in played(history.records) if each.name == "a deletion that wins")
     conflict = "t {id: 1}: delete_wins, ben has won, {id: 1, n: 1} of anna is kept"
     texts = [entry.text for entry in timeline(order.fold).entries]
@@ -177,7 +177,7 @@ async def test_what_came_otherwise_is_named_with_its_place(server) -> None:
 
 @pytest.mark.parametrize("changes", [{}, {"merge_conflict": ()}])
 async def test_a_change_without_a_trace_is_lost(server, changes) -> None:
-    """The history of a conflict with what it has recorded, and without."""
+    """A change that lost is reported as lost only if the history has no record of the conflict."""
     order = "  - {name: one, steps: [a_write, a_sync, b_write, b_sync]}\n"
     _, history = await play(server, scenario(order))
     records = [each for each in history.records if each.kind not in changes]
@@ -251,7 +251,7 @@ orders:
 async def test_computed_columns_do_not_travel_and_keys_are_named_at_subscribers(
     server, tracking, conflicts, total
 ) -> None:
-    """Two changes of what a column is computed from do not clash in it, on servers nor on the model."""
+    """Changes of a computed column's bases do not conflict in it, on servers and the model."""
     text = MADE.replace("TRACKING", tracking).replace("CONFLICTS", conflicts).replace("SUM", total)
     verdict, history = await play(server, parse(text))
     assert [failure.message for order in verdict.orders for failure in order.failures] == []
@@ -275,7 +275,10 @@ AWAY = """
 
 
 async def test_nodes_that_are_away(server) -> None:
-    """A session with a node that nobody reaches ends early, on the model, too; idle ones connect anew."""
+    """A session with an unreachable node ends early, and idle sessions reconnect.
+
+    The model does the same.
+    """
     loaded = parse(
         FILE.replace("- b_sync: sync", "").replace(
             "- b_end: commit", "- b_end: commit\n      - b_sync: sync"

@@ -16,7 +16,10 @@ ROWS = "select id, phone, credit, mail from customer order by id"
 
 
 async def test_a_column_travels(merge_shop: MergeTopology) -> None:
-    """Both sides have changed rows before: each has its change and the default, and the column merges like the others."""
+    """A new column merges like the others, and earlier changes do not conflict with it.
+
+    Rows that both sides have changed before keep their changes, and get the default.
+    """
     await merge_shop.execute("anna", "update customer set phone = '2' where id = 1")
     await merge_shop.add_column("customer", "mail", "text", default="none")
     await merge_shop.add_column("purchase", "price", "numeric(8,2)")
@@ -37,7 +40,10 @@ async def test_a_column_travels(merge_shop: MergeTopology) -> None:
 
 
 async def test_numbers_are_never_given_again(merge_shop: MergeTopology) -> None:
-    """What was known of a dropped column is not taken for a later one's: changes of two columns still meet without a conflict."""
+    """Column numbers are not used again, so that a later column has no history of a dropped one.
+
+    Changes of two columns still merge without a conflict.
+    """
     await merge_shop.add_column("customer", "mail", "text")
     await merge_shop.sync("anna")
     await merge_shop.execute("anna", "update customer set mail = 'x' where id = 1")
@@ -62,7 +68,7 @@ async def test_numbers_are_never_given_again(merge_shop: MergeTopology) -> None:
 
 
 async def test_a_wider_type(merge_shop: MergeTopology) -> None:
-    """A value that only the wider type takes arrives, from either side."""
+    """A value that only the wider type takes arrives from either side."""
     await merge_shop.execute("anna", "update customer set credit = 77 where id = 1")
     await merge_shop.widen_column("customer", "credit", "bigint")
     await merge_shop.execute("pub", f"update customer set credit = {2**40} where id = 2")
@@ -82,7 +88,10 @@ async def test_a_wider_type(merge_shop: MergeTopology) -> None:
     [each.partition("(")[0] for each in (*MERGE_SCHEMA_POINTS, *MERGE_POINTS)],
 )
 async def test_a_session_that_is_cut_off(merge_shop: MergeTopology, point: str) -> None:
-    """Wherever it ends, each change is made once at the Subscriber, and no row is lost."""
+    """After a session that was interrupted at any point, each schema change is made once.
+
+    No row is lost.
+    """
     await merge_shop.execute("anna", "update customer set phone = '2' where id = 1")
     await merge_shop.add_column("customer", "mail", "text", default="none")
     await merge_shop.widen_column("customer", "credit", "bigint")
@@ -90,7 +99,7 @@ async def test_a_session_that_is_cut_off(merge_shop: MergeTopology, point: str) 
     await merge_shop.execute("pub", "update customer set mail = 'a@b', credit = 20 where id = 2")
 
     class CutError(Exception):
-        """The agent is gone."""
+        """The agent has crashed."""
 
     def cut(_: str) -> None:
         raise CutError
@@ -108,7 +117,10 @@ async def test_a_session_that_is_cut_off(merge_shop: MergeTopology, point: str) 
 
 
 async def test_a_change_during_a_session(merge_shop: MergeTopology) -> None:
-    """The session ends before any row travels in a shape that the other end does not have; the next brings it all."""
+    """A session ends before it sends a row in a shape that the other end lacks.
+
+    The next session brings all rows.
+    """
     await merge_shop.execute("anna", "update customer set phone = '2' where id = 1")
     await merge_shop.execute("pub", "update customer set credit = 20 where id = 2")
 
@@ -126,7 +138,7 @@ async def test_a_change_during_a_session(merge_shop: MergeTopology) -> None:
 
 
 async def test_a_conflict_before_and_after(merge_shop: MergeTopology) -> None:
-    """A row that is in conflict, or has lost one, when its table changes: the loser is kept, and can still be written."""
+    """A loser of a conflict before or after a schema change is kept, and can still be written."""
     for node, code in (("anna", "b"), ("pub", "c")):
         await merge_shop.execute(node, f"update purchase set code = '{code}' where id = 1")
     await merge_shop.sync("anna")
@@ -147,7 +159,10 @@ async def test_a_conflict_before_and_after(merge_shop: MergeTopology) -> None:
 
 
 async def test_a_loser_without_a_column(merge_shop: MergeTopology) -> None:
-    """A row that lost before a column came is written without it: what is there stays, a row that went gets the default."""
+    """A loser from before a new column is written without it.
+
+    A row that exists keeps its value of the column; a row that was deleted gets the default.
+    """
     await merge_shop.execute("pub", "insert into purchase values (7, 1, 'g'), (8, 1, 'h')")
     await merge_shop.settle()
     await merge_shop.execute("anna", "update purchase set code = code || 'b' where id in (7, 8)")
@@ -166,7 +181,10 @@ async def test_a_loser_without_a_column(merge_shop: MergeTopology) -> None:
 
 
 async def test_republishers_and_newcomers(server: EmbeddedServer) -> None:
-    """A republisher passes changes on; whoever subscribes or begins anew in between has what it is to have."""
+    """A republisher passes schema changes on.
+
+    Nodes that subscribe or are reinitialised in between have them, too.
+    """
     tree = {"pub": ["hub", "cleo"], "hub": ["anna"]}
     async with MergeTopology(server=server, tree=tree) as topology:
         await topology.execute("pub", CUSTOMER)
@@ -220,7 +238,7 @@ async def test_republishers_and_newcomers(server: EmbeddedServer) -> None:
 async def test_what_is_refused(
     merge_shop: MergeTopology, change: tuple[str, ...], words: str
 ) -> None:
-    """The message names the column and what to do instead, and nothing is changed."""
+    """The message names the column and the remedy, and nothing is changed."""
     await merge_shop.execute("pub", "create domain mood as text")
     what, *arguments = change
     with pytest.raises(ArticleError, match=re.escape(words)):
@@ -230,7 +248,10 @@ async def test_what_is_refused(
 
 
 async def test_a_default_is_a_constant(merge_shop: MergeTopology) -> None:
-    """An expression would have another value at each node; a time by the clock is read once."""
+    """A default is a constant, since an expression would have another value at each node.
+
+    The current time is read once.
+    """
     with pytest.raises(ArticleError, match="no constant of type integer"):
         await merge_shop.add_column("customer", "n", "integer", default="random()")
     await merge_shop.add_column("customer", "since", "timestamptz", default="now")
@@ -240,7 +261,7 @@ async def test_a_default_is_a_constant(merge_shop: MergeTopology) -> None:
 
 
 async def test_names_and_values_are_nothing_else(merge_shop: MergeTopology) -> None:
-    """Whatever a column is called, and whatever its default holds: neither is read as SQL."""
+    """Neither the name of a column nor its default is read as SQL."""
     name, default = "%s {x} \"odd\" 'one' $$", 'it\'s $msrepl$ {y} %(z)s \\ "$$"'
     await merge_shop.add_column("customer", name, "text", default=default)
     await merge_shop.execute("pub", "update customer set phone = '7' where id = 1")
@@ -255,7 +276,10 @@ async def test_names_and_values_are_nothing_else(merge_shop: MergeTopology) -> N
 
 
 async def test_changes_by_hand(merge_shop: MergeTopology) -> None:
-    """At either end a column that is missing stops sessions, and the message says what to do; one that was added does not travel."""
+    """A column dropped by hand stops sessions, and the message names the remedy.
+
+    A column added by hand is not merged.
+    """
     await merge_shop.execute("pub", "alter table customer add column fax text")
     with pytest.raises(ArticleError, match="'fax' already, which does not travel"):
         await merge_shop.add_column("customer", "fax", "text")
@@ -273,7 +297,10 @@ async def test_changes_by_hand(merge_shop: MergeTopology) -> None:
 
 
 async def test_a_restored_publisher(merge_shop: MergeTopology) -> None:
-    """A Subscriber that has made a change which its Publisher has forgotten is refused, and is not filled with rows of another shape."""
+    """A Subscriber with a schema change that its Publisher has lost is refused.
+
+    Nor is it reinitialised with rows of another shape.
+    """
     await merge_shop.back_up("pub")
     await merge_shop.add_column("customer", "mail", "text")
     await merge_shop.sync("anna")
@@ -286,7 +313,7 @@ async def test_a_restored_publisher(merge_shop: MergeTopology) -> None:
 
 
 async def test_a_restored_subscriber(merge_shop: MergeTopology) -> None:
-    """A Subscriber that has forgotten a change makes it once more, and gets back what it had."""
+    """A Subscriber that has lost a schema change makes it again, and gets back its rows."""
     await merge_shop.back_up("anna")
     await merge_shop.add_column("customer", "mail", "text", default="none")
     await merge_shop.sync("anna")
@@ -300,7 +327,10 @@ async def test_a_restored_subscriber(merge_shop: MergeTopology) -> None:
 
 
 async def test_a_restored_republisher(server: EmbeddedServer) -> None:
-    """Its Subscribers are sent to a session of it with the node above, which brings the change again."""
+    """Subscribers of a restored republisher are refused until its own session.
+
+    That session makes the change again.
+    """
     async with MergeTopology(server=server, tree={"pub": ["mid"], "mid": ["van"]}) as topology:
         await topology.execute(
             "pub", "create table item (id int primary key, n int); insert into item values (1)"
@@ -323,7 +353,7 @@ async def test_a_restored_republisher(server: EmbeddedServer) -> None:
 
 
 async def test_what_does_not_fit(merge_shop: MergeTopology) -> None:
-    """Neither a name nor a default is cut off."""
+    """Names and defaults that are too long are refused, not truncated."""
     with pytest.raises(ArticleError, match="has 70 bytes: give it at most 63"):
         await merge_shop.add_column("customer", "x" * 70, "integer")
     with pytest.raises(ArticleError, match=r"'toolong' .* value too long"):

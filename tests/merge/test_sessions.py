@@ -1,4 +1,4 @@
-"""Sessions on real servers: what goes up, what comes down, and what meets; subscriptions and rights."""
+"""Sessions on servers: uploads, downloads and conflicts; subscriptions and rights."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from twopc.sim.merge.logins import AgentLogin
 
 
 async def test_each_gets_what_the_other_has_changed(merge_shop: MergeTopology) -> None:
-    """Inserts, updates and deletes, in both directions; a session right after brings nothing."""
+    """Inserts, updates and deletes are merged in both directions, and the next session is empty."""
     for statement in (
         "insert into customer values (3, '3', 3)",
         "insert into purchase values (2, 3, 'b')",
@@ -40,7 +40,10 @@ async def test_each_gets_what_the_other_has_changed(merge_shop: MergeTopology) -
 
 
 async def test_columns_meet(merge_shop: MergeTopology) -> None:
-    """With column tracking two changes of different columns both hold; with row tracking one is lost."""
+    """With column tracking, two changes of different columns are both kept.
+
+    With row tracking, one of them is lost.
+    """
     await merge_shop.execute("anna", "update customer set phone = '2' where id = 1")
     await merge_shop.execute("pub", "update customer set credit = 20 where id = 1")
     assert (await merge_shop.sync("anna")).conflicts == 0
@@ -55,7 +58,10 @@ async def test_columns_meet(merge_shop: MergeTopology) -> None:
 
 
 async def test_a_conflict_is_recorded(merge_shop: MergeTopology) -> None:
-    """The first to the Publisher wins; the loser's row is kept there, with its type and who lost."""
+    """The first change at the Publisher wins, and the loser's row is recorded.
+
+    The record includes the type of the conflict, and the node that lost.
+    """
     await merge_shop.execute("anna", "update customer set phone = '2', credit = 11 where id = 1")
     await merge_shop.execute("ben", "update customer set phone = '3' where id = 1")
     assert (await merge_shop.sync("ben")).conflicts == 0
@@ -73,7 +79,7 @@ async def test_a_conflict_is_recorded(merge_shop: MergeTopology) -> None:
 
 @pytest.mark.parametrize("deletes", ["pub", "anna"])
 async def test_a_delete_against_an_update(merge_shop: MergeTopology, deletes: str) -> None:
-    """Whichever is at the Publisher first wins, and the other end follows."""
+    """The change that is at the Publisher first wins, and the other end follows."""
     updates = "anna" if deletes == "pub" else "pub"
     await merge_shop.execute(deletes, "delete from customer where id = 2")
     await merge_shop.execute(updates, "update customer set credit = 9 where id = 2")
@@ -88,7 +94,7 @@ async def test_a_delete_against_an_update(merge_shop: MergeTopology, deletes: st
 
 
 async def test_an_insert_over_a_deletion(merge_shop: MergeTopology) -> None:
-    """A row that was deleted, and inserted again by somebody who has seen the deletion, is there everywhere."""
+    """A row inserted again by a node that knows of its deletion exists at all nodes."""
     [(guid,)] = await merge_shop.execute(
         "pub", "delete from customer where id = 2 returning rowguid"
     )
@@ -102,7 +108,7 @@ async def test_an_insert_over_a_deletion(merge_shop: MergeTopology) -> None:
 
 
 async def test_the_documented_priorities(server: EmbeddedServer) -> None:
-    """B (75) loses against A, C (50) is accepted and then beaten by B, D (a client) is accepted and is not."""
+    """B (75) loses to A, and C (50) to B later; the change of D, a client, is accepted and kept."""
     async with MergeTopology(server=server, publisher="a", subscribers=("b", "c", "d")) as topology:
         await topology.execute("a", "create table price (id int primary key, of text)")
         await topology.execute(
@@ -129,7 +135,10 @@ async def test_the_documented_priorities(server: EmbeddedServer) -> None:
 
 
 async def test_a_row_that_is_changed_during_its_session_is_left(merge_shop: MergeTopology) -> None:
-    """What the Publisher sends does not overwrite it; it goes up in the next session."""
+    """A download does not overwrite a row that was changed during the session.
+
+    The next session uploads it.
+    """
     await merge_shop.execute("pub", "update customer set phone = '2' where id = 1")
 
     async def change(_: str) -> None:
@@ -146,7 +155,10 @@ async def test_a_row_that_is_changed_during_its_session_is_left(merge_shop: Merg
 
 
 async def test_sessions_take_up_connections(merge_shop: MergeTopology) -> None:
-    """One session after another has the same server processes; new ones, once these have ended or may do nothing more."""
+    """Successive sessions use the same server processes.
+
+    They use new ones if these have ended, or have no rights any more.
+    """
     await merge_shop.sync("anna")
     processes = await merge_shop.agent_processes("anna")
     assert {node for node, _ in processes} == {"pub", "anna"}
@@ -169,7 +181,7 @@ async def test_sessions_take_up_connections(merge_shop: MergeTopology) -> None:
 async def test_a_kept_connection_that_is_silent(
     merge_shop: MergeTopology, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever does not answer is given up, and the session logs in anew."""
+    """A connection that does not answer is given up, and the session connects again."""
     monkeypatch.setattr(logins, "ANSWER_TIMEOUT_S", 0.2)
     await merge_shop.sync("anna")
     silent = dict(await merge_shop.agent_processes("anna"))["pub"]
@@ -184,21 +196,21 @@ async def test_a_kept_connection_that_is_silent(
 async def test_a_session_that_is_cancelled_as_it_ends(
     merge_shop: MergeTopology, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No server process of either end stays behind, which would keep the next session out."""
+    """A session cancelled at its end leaves no server process, which would block the next one."""
 
     async def cancelled(*_: object) -> None:
         raise asyncio.CancelledError
 
     with monkeypatch.context() as patched:
         patched.setattr(AgentLogin, "keep", cancelled)
-        with pytest.raises(asyncio.CancelledError) as _held:  # its frames hold what was not closed
+        with pytest.raises(asyncio.CancelledError) as _held:  # its frames hold open connections
             await merge_shop.sync("anna")
         await merge_shop.execute("anna", "update customer set phone = '2' where id = 1")
     assert (await merge_shop.sync("anna")).uploaded == 1
 
 
 async def test_what_an_agent_may_not(merge_shop: MergeTopology) -> None:
-    """Its role executes its functions; it reads and writes no table, and is nobody else's agent."""
+    """An agent's role executes its functions, has no rights on tables, and acts for one agent."""
     role = (
         await merge_shop.execute(
             "pub", "select login from msrepl.sysmergesubscriptions where subscriber_server = 'anna'"
@@ -236,7 +248,7 @@ async def test_what_an_agent_may_not(merge_shop: MergeTopology) -> None:
 
 
 async def test_what_is_refused(merge_shop: MergeTopology) -> None:
-    """Each message says what is wrong; nothing is changed."""
+    """Each message names the problem, and nothing is changed."""
     await merge_shop.execute("pub", "create table late (id int primary key, n int)")
     with pytest.raises(ConfigurationError, match="subscribe already, and would not get it"):
         await merge_shop.publish("late")
@@ -254,7 +266,11 @@ async def test_what_is_refused(merge_shop: MergeTopology) -> None:
 
 
 async def test_other_ways_of_being_a_table(server: EmbeddedServer) -> None:
-    """Names that mean something to SQL, identity and generated columns, an own rowguid, types without equality."""
+    """Unusual tables are merged.
+
+    They have names that mean something in SQL, identity and generated columns, an own rowguid, and
+    types without equality.
+    """
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         odd = 'the "odd" {} %s one'
         quoted = '"the ""odd"" {} %s one"'
@@ -283,7 +299,10 @@ async def test_other_ways_of_being_a_table(server: EmbeddedServer) -> None:
 
 
 async def test_leaving_and_coming_again(merge_shop: MergeTopology) -> None:
-    """The tables stay at a Subscriber that leaves; nothing of ours does, and no role. Others go on."""
+    """A Subscriber that unsubscribes keeps its tables, but no metadata and no role.
+
+    Other Subscribers continue, and the node can subscribe again.
+    """
     roles = "select count(*) from pg_roles where rolname like 'msrepl_merge%'"
     [(before,)] = await merge_shop.execute("pub", roles)
     await merge_shop.unsubscribe("anna")
@@ -309,7 +328,7 @@ async def test_leaving_and_coming_again(merge_shop: MergeTopology) -> None:
 
 
 async def test_unpublishing_afterwards(merge_shop: MergeTopology) -> None:
-    """An article is not taken back under its Subscribers."""
+    """If an article is unpublished while there are Subscribers, their sessions are refused."""
     await publication.unpublish(await merge_shop.admin("pub"), "public", "purchase")
     with pytest.raises(MergeError, match="do not merge the same tables"):
         await merge_shop.sync("anna")

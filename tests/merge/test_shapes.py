@@ -1,4 +1,4 @@
-"""Tables and changes of many shapes travel: wide, large, many, referring to themselves, with new keys."""
+"""Tables and changes of many shapes: wide, large, many, self-referencing, with new keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twopc.sim.merge import MergeTopology
 async def merged(
     server: EmbeddedServer, table: str, *statements: str, tracking: str = "column"
 ) -> AsyncIterator[MergeTopology]:
-    """A table at a Publisher and one Subscriber."""
+    """Yield a topology with a table at the Publisher and one Subscriber."""
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         for statement in statements:
             await topology.execute("pub", statement)
@@ -28,7 +28,7 @@ async def merged(
 @pytest.mark.parametrize("tracking", ["row", "column"])
 @pytest.mark.parametrize("count", [1, 8, 64, 246])
 async def test_columns(server: EmbeddedServer, count: int, tracking: str) -> None:
-    """From the key alone to the most that can be merged: the last column from one end, the first from the other."""
+    """Tables from one column to the highest number are merged, with changes at both ends."""
     columns = "".join(f", c{n} int default {n}" for n in range(1, count))
     create = f"create table wide (c0 int primary key{columns})"
     async with merged(
@@ -55,7 +55,10 @@ async def test_columns(server: EmbeddedServer, count: int, tracking: str) -> Non
 
 
 async def test_more_than_a_slice(server: EmbeddedServer) -> None:
-    """Thousands of rows, and rows of megabytes; a session that is cut off after a slice sends none twice."""
+    """Thousands of rows, and rows of megabytes, are merged.
+
+    A session that is interrupted after a slice does not send it again.
+    """
     create = "create table many (id int primary key, body text)"
     async with merged(server, "many", create) as topology:
         rows = 2 * ROWS_MAX + 5
@@ -80,7 +83,7 @@ async def test_more_than_a_slice(server: EmbeddedServer) -> None:
 
 
 async def test_a_table_that_refers_to_itself(server: EmbeddedServer) -> None:
-    """Children and parents of one table in one session, in whatever order their rows come."""
+    """Parents and children of one table are merged in one session, in any order of their rows."""
     create = "create table tree (id int primary key, parent int references tree)"
     async with merged(server, "tree", create) as topology:
         await topology.execute(
@@ -104,7 +107,7 @@ async def test_a_table_that_refers_to_itself(server: EmbeddedServer) -> None:
 
 
 async def test_values_as_they_are(server: EmbeddedServer) -> None:
-    """Whatever a session prints otherwise, and whatever a text may hold."""
+    """Values arrive unchanged, whatever a session's settings and a text's content."""
     create = (
         "create table value (id int primary key, f float8, n numeric, b bytea, t timestamptz, i interval, j jsonb,"
         " a text[], r int4range, s text, p point, z time with time zone)"

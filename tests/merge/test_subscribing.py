@@ -17,7 +17,7 @@ _WAITS = "select from pg_stat_activity where wait_event_type = 'Lock' and datnam
 
 
 async def test_others_merge_while_rows_are_copied(merge_shop: MergeTopology) -> None:
-    """A long initial copy blocks no session; the next session brings what changed meanwhile."""
+    """A long initial copy blocks no session; the next session brings changes made in between."""
     await merge_shop.unsubscribe("ben")
     await merge_shop.execute("ben", "drop table purchase, customer")
     merge_shop.lock_timeout_ms = 200

@@ -1,4 +1,4 @@
-"""The original's system tables, by their names, at both ends; what stands in those that are views of others."""
+"""SQL Server's system tables, by their names, at both ends, and the content of some views."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _HELD = "select c.relname::text from pg_class as c where c.relnamespace = 'msrep
 
 
 async def test_all_of_them(server: EmbeddedServer) -> None:
-    """Each that the page says is there is there; of the others it says why not."""
+    """Each system table that the page lists as present exists at both ends.
+
+    For every other one the page gives the reason.
+    """
     _, _, table = _PAGE.read_text(encoding="utf-8").partition("| system table | here |")
     rows = re.findall(r"^\| (\*\*)?`(MS\w+|sysm\w+)`(\*\*)? \|", table, re.MULTILINE)
     there = {name.lower() for bold, name, _ in rows if not bold}
@@ -34,7 +37,7 @@ async def test_all_of_them(server: EmbeddedServer) -> None:
 
 @pytest.mark.parametrize(("name", "count"), [("merge.md", 38), ("merge_partitions.md", 8)])
 def test_the_pages_name_tests_that_there_are(name: str, count: int) -> None:
-    """Each that they name is a test of ours, or a file of tests; every sentence of the original's names one, or says no."""
+    """Each test that a page names exists; each sentence of SQL Server's names one or says no."""
     page = _PAGE.with_name(name).read_text(encoding="utf-8")
     tests = Path(__file__).parents[1]
     files = [*tests.glob("merge/*.py"), *tests.glob("cli/*merge*.py")]
@@ -54,7 +57,7 @@ def test_the_pages_name_tests_that_there_are(name: str, count: int) -> None:
 
 
 async def test_what_they_say(server: EmbeddedServer, tmp_path: Path) -> None:
-    """Of a session that failed, a snapshot of a partition, and a parent that could not be deleted."""
+    """System tables describe a failed session, a partition's snapshot, and a failed deletion."""
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         await publish_shop(topology)
         await topology.snapshot(tmp_path, host_name="north")

@@ -1,4 +1,4 @@
-"""What the triggers of merge replication record, for every way in which PostgreSQL changes rows."""
+"""What the triggers of merge replication record, for every way to change rows in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ ITEM = "create table item (id int primary key, name text, amount numeric)"
 
 
 async def test_each_change_is_a_version(fresh_database: Database) -> None:
-    """One row of metadata per row: inserted, changed twice, deleted, and inserted again above the deletion."""
+    """A row has one row of metadata, with a new version for each change.
+
+    A row that is inserted again continues above the version of its deletion.
+    """
     async with tracked(fresh_database, ITEM) as node:
         await node.run("insert into item values (9, 'old', 1)")
         await node.publish("item")
@@ -45,7 +48,7 @@ async def test_each_change_is_a_version(fresh_database: Database) -> None:
     ],
 )
 async def test_ways_to_change_rows(fresh_database: Database, statement: str) -> None:
-    """A row that is there is changed and another inserted; what is rolled back leaves nothing."""
+    """An update and an insert are recorded; what is rolled back leaves no record."""
     async with tracked(fresh_database, ITEM) as node:
         await node.publish("item")
         await node.run("insert into item values (1, 'a', 1)", statement)
@@ -53,7 +56,7 @@ async def test_ways_to_change_rows(fresh_database: Database, statement: str) -> 
 
 
 async def test_copy_is_tracked(fresh_database: Database) -> None:
-    """Bulk loads pass no trigger by."""
+    """COPY fires the triggers."""
     async with tracked(fresh_database, ITEM) as node:
         await node.publish("item")
         async with (
@@ -65,7 +68,10 @@ async def test_copy_is_tracked(fresh_database: Database) -> None:
 
 
 async def test_column_versions(fresh_database: Database) -> None:
-    """Each column keeps the version of its last change, from NULL and to NULL too; an insert is one of all."""
+    """Each column has the version of its last change, also of one from or to NULL.
+
+    An insert changes all columns.
+    """
     async with tracked(fresh_database, ITEM) as node:
         await node.publish("item", tracking_level="column")
         colv = "select colv from msrepl.msmerge_metadata"
@@ -84,7 +90,7 @@ async def test_column_versions(fresh_database: Database) -> None:
 
 
 async def test_a_row_that_one_statement_changes_twice(fresh_database: Database) -> None:
-    """Two foreign keys that hand the same update on: one row twice in a transition table."""
+    """Two foreign keys that cascade one update put a row into a transition table twice."""
     parent = "create table parent (id int primary key, x int unique, y int unique)"
     child = "create table child (id int primary key, a int, b int)"
     async with tracked(fresh_database, parent, child) as node:
@@ -104,7 +110,7 @@ async def test_a_row_that_one_statement_changes_twice(fresh_database: Database) 
 
 
 async def test_agents_bring_the_metadata_themselves(fresh_database: Database) -> None:
-    """In the replica role nothing is recorded, but what a trigger of the user's does then is."""
+    """In the replica role nothing is recorded except the changes of a user's trigger."""
     async with tracked(fresh_database, ITEM, "create table log (id int primary key)") as node:
         await node.publish("item")
         await node.publish("log")
@@ -119,7 +125,7 @@ async def test_agents_bring_the_metadata_themselves(fresh_database: Database) ->
 
 
 async def test_what_is_refused(fresh_database: Database) -> None:
-    """The value by which a row is known stays, whoever changes it, and TRUNCATE names no rows."""
+    """A change of `rowguid` is refused, as is TRUNCATE, which names no rows."""
     async with tracked(fresh_database, ITEM) as node:
         await node.publish("item")
         await node.run("insert into item values (1, 'a', 1)")
@@ -133,7 +139,10 @@ async def test_what_is_refused(fresh_database: Database) -> None:
 
 
 async def test_a_generation_is_a_snapshot(fresh_database: Database) -> None:
-    """Who commits late falls into the next generation, also if prepared; who changes nothing closes none."""
+    """A transaction that commits late is in the next generation, even if it was prepared.
+
+    Without changes no generation is closed.
+    """
     async with tracked(fresh_database, ITEM) as node, tracked(fresh_database) as other:
         await node.publish("item")
         generation = "select t.id, c.generation from msrepl.msmerge_contents as c join item as t using (rowguid) order by 1"
@@ -144,7 +153,7 @@ async def test_a_generation_is_a_snapshot(fresh_database: Database) -> None:
         await other.run("prepare transaction 'late'")
         assert await node.close() == (1, 1)
         await node.run("commit prepared 'late'")
-        assert await node.run(generation) == [(1, 2), (2, 1)]  # the open one's number is the next
+        assert await node.run(generation) == [(1, 2), (2, 1)]  # the open one has the next number
         assert await node.close() == (1, 2)
         assert await node.run(generation) == [(1, 2), (2, 1)]
         await node.run("update item set name = 'changed' where id = 2")
@@ -152,7 +161,7 @@ async def test_a_generation_is_a_snapshot(fresh_database: Database) -> None:
 
 
 async def test_closing_hinders_nobody(fresh_database: Database) -> None:
-    """Applications at REPEATABLE READ and SERIALIZABLE write rows of a generation that was closed meanwhile."""
+    """Transactions at REPEATABLE READ and SERIALIZABLE write rows of a generation closed since."""
     async with tracked(fresh_database, ITEM) as node, tracked(fresh_database) as other:
         await node.publish("item")
         await node.run("insert into item select i, 'a', i from generate_series(1, 100) as i")
@@ -166,7 +175,7 @@ async def test_closing_hinders_nobody(fresh_database: Database) -> None:
 
 
 async def test_the_second_closer_sees_the_first(fresh_database: Database) -> None:
-    """An agent that waits for another's close takes its snapshot afterwards: generations are nested."""
+    """An agent that waits for another close takes its snapshot later, so that generations nest."""
     async with tracked(fresh_database, ITEM) as node, tracked(fresh_database) as other:
         await node.publish("item")
         await node.run("insert into item values (1, 'a', 1)")
@@ -193,7 +202,7 @@ async def test_the_second_closer_sees_the_first(fresh_database: Database) -> Non
 
 
 async def test_closing_reads_what_is_new(fresh_database: Database) -> None:
-    """A generation costs nothing for what was known before, though no table was ever analysed."""
+    """Closing a generation does not scan older metadata, even if no table was ever analysed."""
     async with tracked(fresh_database, ITEM) as node:
         await node.publish("item")
         await node.run("insert into item select i, 'a', 1 from generate_series(1, 5000) as i")

@@ -52,8 +52,7 @@ async def test_through_a_republisher(server: EmbeddedServer) -> None:
             ("depot",)
         ]
 
-        # van's change keeps van's priority at pub; anna's priority is higher, depot's is the
-        # highest
+        # van's change keeps van's priority at pub; anna's is higher, and depot's is the highest
         for node in ("van", "anna"):
             await topology.execute(node, f"update customer set phone = 'by {node}' where id = 2")
         for node in ("van", "depot", "anna"):

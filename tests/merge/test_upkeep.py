@@ -1,4 +1,4 @@
-"""What administrators look at, on servers: rows at each node, status, sessions, checks, validation and repair."""
+"""Upkeep on servers: rows at each node, status, sessions, checks, validation and repair."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from twopc.sim.merge.validation import CHECKSUMS, COUNTS
 
 
 async def test_a_row_at_each_node(merge_shop: MergeTopology) -> None:
-    """Who has which version of it, and what a dummy update does."""
+    """The versions of a row at each node are shown, and a dummy update sends the row again."""
     await merge_shop.execute("anna", "update customer set phone = '2' where id = 1")
     await merge_shop.sync("anna")
     above, anna, ben = await merge_shop.show_row("customer", {"id": 1})
@@ -53,7 +53,7 @@ async def test_a_row_at_each_node(merge_shop: MergeTopology) -> None:
 
 
 async def test_status_and_sessions(merge_shop: MergeTopology) -> None:
-    """What waits for whom, what holds rows back, and what sessions have done, also one that failed."""
+    """Status shows what waits and what blocks, and sessions show their results and errors."""
     await merge_shop.execute("anna", "update customer set credit = 11")
     await merge_shop.execute("anna", "insert into purchase values (7, 1, 'a2'), (8, 1, 'b')")
     await merge_shop.execute("pub", "insert into purchase values (9, 1, 'b')")
@@ -93,7 +93,10 @@ async def test_status_and_sessions(merge_shop: MergeTopology) -> None:
 
 
 async def test_validation_and_repair(merge_shop: MergeTopology) -> None:
-    """Rows that were changed behind its back are named, and travel again; what is under way is left out."""
+    """Rows that were changed without tracking are reported, and sent again by a repair.
+
+    Changes that are not merged yet are not reported.
+    """
     await merge_shop.execute("pub", "update customer set credit = 5 where id = 2")
     await merge_shop.execute("anna", "insert into customer values (6, 'unsent', 1)")
     assert all(each.passed for each in await merge_shop.validate("anna"))
@@ -133,7 +136,7 @@ async def test_validation_and_repair(merge_shop: MergeTopology) -> None:
 
 
 async def test_validation_under_way(merge_shop: MergeTopology) -> None:
-    """While applications write at both ends, and sessions come between, nothing is found that is no difference."""
+    """Validation reports no false difference while applications write and sessions run."""
     await merge_shop.execute(
         "pub", "insert into customer select i, 'load', 1 from generate_series(100, 400) as i"
     )
@@ -172,7 +175,7 @@ async def test_validation_under_way(merge_shop: MergeTopology) -> None:
 
 
 async def test_what_checks_find(merge_shop: MergeTopology) -> None:
-    """A disabled trigger, rows that went behind its back, and a node that is a copy of another."""
+    """Checks report a disabled trigger, deletions without metadata, and a copied node."""
     assert await merge_shop.check() == []
     [(trigger,)] = await merge_shop.execute(
         "anna",
@@ -198,7 +201,10 @@ async def test_what_checks_find(merge_shop: MergeTopology) -> None:
 
 
 async def test_a_publisher_that_cannot_be_reached(server: EmbeddedServer) -> None:
-    """The session says which one and why; the agent goes on, and the next session brings what is due."""
+    """A session with an unreachable Publisher names it, and the agent continues.
+
+    The next session transfers what is due.
+    """
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         await topology.execute("pub", "create table item (id int primary key)")
         await topology.publish("item")

@@ -1,4 +1,4 @@
-"""Applications that write while sessions go on: none is missed, none fails."""
+"""Applications that write during sessions: no change is missed, and no transaction fails."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ SESSIONS = 15
 
 
 def write(dsn: str, table: str, number: int, enough: threading.Event) -> Counter[int]:
-    """Transactions of one application, on rows that are its own: how often each row was counted up.
+    """Run transactions of an application on its own rows; return how often each was incremented.
 
-    With savepoints rolled back, some of them prepared, some rolled back. SERIALIZABLE ones of so small a table hinder
-    each other with and without replication; no others may fail.
+    Some roll back savepoints, some are prepared, some are rolled back. SERIALIZABLE transactions on
+    so small a table conflict with and without replication; no others may fail.
     """
     chance = random.Random(f"{table} {number}")
     mine = [row for row in range(ROWS) if row % WRITERS == number]
@@ -63,7 +63,7 @@ def _transaction(
 
 
 async def test_nobody_is_missed_and_nobody_fails(server: EmbeddedServer) -> None:
-    """Each table is written at one node: after the last session the other has every count."""
+    """Each table is written at one node; after the last session the other has every increment."""
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
         for table in ("up", "down"):
             await topology.execute(

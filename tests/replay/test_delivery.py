@@ -1,4 +1,4 @@
-"""How what is committed comes to a target's Subscribers, whoever reads its log."""
+"""How committed changes reach a target's Subscribers, whichever process reads its log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEEN = "select count(*) from t"
 
 
 def count(dsn: str) -> int:
-    """Rows of a table somewhere."""
+    """Return the number of rows of the table at a node."""
     with psycopg.connect(dsn) as connection:
         row = connection.execute(SEEN).fetchone()
     assert row is not None
@@ -26,13 +26,13 @@ def count(dsn: str) -> int:
 
 
 def write(nodes: Mapping[str, str]) -> None:
-    """One more row at the Publisher."""
+    """Insert one row at the Publisher."""
     with psycopg.connect(nodes["pub"]) as connection:
         connection.execute("insert into t default values")
 
 
 def write_and_wait(nodes: Mapping[str, str]) -> list[int]:
-    """How many rows are at a Subscriber each time that everything was delivered."""
+    """Return the number of rows at a Subscriber, each time that everything was delivered."""
     found, address = [], address_of(nodes)
     with delivery.delivering(address) as settle:
         for _ in range(2):
@@ -55,13 +55,14 @@ async def test_whoever_reads_the_log(
     await topology.subscribe("north")
     await topology.stop_agents()
     nodes = distributed(topology)
-    # nobody does: whoever replays; twice, so that nothing is left of the first
+    # without agents, the replay reads the log; it does so twice, so that nothing is left of the
+    # first time
     assert await asyncio.to_thread(write_and_wait, nodes) == [1, 2, 3]
-    await agents_elsewhere(topology)  # of another process, for whoever replays
+    await agents_elsewhere(topology)  # agents of another process, for the replay
     assert await asyncio.to_thread(write_and_wait, nodes) == [4, 5, 6]
     await topology.stop_agents()
 
-    # the log is read, and nobody delivers
+    # the log is read, and no agent delivers
     await topology.sync()
     monkeypatch.setattr(delivery, "DELIVERED_WITHIN_S", 0.1)
     await asyncio.to_thread(write, nodes)

@@ -1,4 +1,4 @@
-"""The loop of every replay: the pace, and what is held back."""
+"""The loop of every replay: its pace, and the transactions that it holds back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from twopc.sim.replay.engine import RecordedTransaction, ReplayResult, replay
 
 
 class Minutes:
-    """A clock that only sleepers move."""
+    """A clock that advances only by sleeping."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -22,7 +22,7 @@ class Minutes:
 
 
 class Slow:
-    """A target that takes a second for each transaction; the work of one is its outcome."""
+    """A target that takes a second for each transaction, and returns its work as the outcome."""
 
     def __init__(self, clock: Minutes) -> None:
         self._clock = clock
@@ -35,7 +35,7 @@ class Slow:
 
 
 def replayed(*transactions: RecordedTransaction[str]) -> tuple[list[float], list[tuple[Any, ...]]]:
-    """When each was carried out, and what was recorded of it."""
+    """Return when transactions were carried out, and what was recorded of each."""
     clock = Minutes()
     target = Slow(clock)
     done: list[ReplayResult[str, str]] = []
@@ -62,7 +62,7 @@ def test_a_transaction_begins_when_it_is_due_or_late() -> None:
 
 
 def test_the_rest_of_a_unit_is_held_back() -> None:
-    """It is neither carried out nor waited for; other units go on."""
+    """The rest of a unit is neither carried out nor waited for; other units continue."""
     began, done = replayed(
         one(1, unit=1),
         one(2, "refused", unit=1),

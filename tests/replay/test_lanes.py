@@ -17,7 +17,7 @@ TOUCHES = [(1, 100), (2, 200), (3, 100), (3, 300), (4, 400), (5, 500), (6, 300)]
 
 
 def numbers(sync: Sync, count: int, *, knows_rows: bool = True) -> list[list[int]]:
-    """Each lane's transactions in its order."""
+    """Return the transactions of each lane, in its order."""
     found = lanes(sync, WINDOW, count, touches=TOUCHES if knows_rows else None)
     return [[each.number for each in lane] for lane in found]
 
@@ -25,12 +25,12 @@ def numbers(sync: Sync, count: int, *, knows_rows: bool = True) -> list[list[int
 def test_what_keeps_its_order() -> None:
     assert numbers(Sync.commit, 2) == [[1, 2, 3, 4, 5, 6]]
     assert numbers(Sync.rows, 2) == [[1, 3, 6], [2, 4, 5]]
-    # which rows they share is unknown
+    # the rows that they share are unknown
     assert numbers(Sync.rows, 2, knows_rows=False) == [[1, 2, 3, 4, 5, 6]]
 
 
 def test_the_unit_of_a_transaction() -> None:
-    """Those whose order is kept among themselves have the number of the first of them."""
+    """Transactions that keep their order among themselves have the number of the first of them."""
     (one, two) = lanes(Sync.rows, WINDOW, 2, touches=TOUCHES)
     assert {each.number: each.unit for each in (*one, *two)} == {1: 1, 2: 2, 3: 1, 4: 4, 5: 5, 6: 1}
     (all_of_them,) = lanes(Sync.commit, WINDOW, 2)
@@ -40,7 +40,7 @@ def test_the_unit_of_a_transaction() -> None:
 
 
 def test_a_session_keeps_its_order() -> None:
-    """Three sessions in two lanes, and in three."""
+    """A session keeps its order: three sessions in two lanes, and in three."""
     found = numbers(Sync.session, 2)
     assert len(found) == 2
     for of in ("", "1", "2"):
@@ -65,7 +65,7 @@ def test_units_are_the_connected_transactions(edges: list[tuple[int, int]]) -> N
     for transaction, key in edges:
         by_key.setdefault(key, set()).add(found[transaction])
     assert all(len(of_key) == 1 for of_key in by_key.values())
-    # and no more than that: grow each unit from its first transaction
+    # and no others: grow each unit from its first transaction
     for unit in set(found.values()):
         reached, keys = {unit}, set()
         while True:

@@ -1,4 +1,4 @@
-"""A load that is carried out once more from its history: what is expected of it, and what is said if it is not so."""
+"""A load that is replayed from its history: expected divergences, and reported ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TEXT = TEXT.replace("committed.count == 24", "committed.count == 8")
 
 
 def replayed(replay: str) -> tuple[list[str], dict[str, object]]:
-    """Why it failed, and what was noted."""
+    """Return the failures of a replay, and its record."""
 
     async def play(history: History) -> list[str]:
         async with ModelTheatre() as theatre:
@@ -48,7 +48,7 @@ def test_in_order(sync: str) -> None:
 
 @pytest.mark.parametrize("sync", ["session", "off"])
 def test_without_deliveries(sync: str) -> None:
-    """It is told if it is not expected, with the first of it; and nothing is said if it is."""
+    """A divergence that is not expected is reported with its first case; an expected one is not."""
     failures, noted = replayed(f"{{sync: {sync}, expect: {{divergence: 0}}}}")
     (said,) = failures
     assert said.startswith("expected 0 divergences of the replay, got ")
@@ -81,7 +81,7 @@ def test_what_cannot_be_replayed() -> None:
 
 
 def test_only_what_was_committed() -> None:
-    """Refused attempts, and records from before statements were noted, are passed over."""
+    """Refused attempts, and records from before statements were recorded, are skipped."""
     calls = [{"sql": "select 1", "params": {"a": 1}, "rowcount": 1}]
     data = {"number": 3, "attempt": 2, "calls": calls}
     ok = HistoryRecord(

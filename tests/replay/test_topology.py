@@ -1,4 +1,4 @@
-"""Recorded transactions, carried out on real servers, without Spark."""
+"""Recorded transactions, carried out on servers, without Spark."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ARTICLE: dict[str, Any] = {
 
 
 def command(operation: str, key: list[str], *values: str | None) -> dict[str, Any]:
-    """An update sets its last value only."""
+    """Return a command; an update sets its last value only."""
     changed = [False, False, True, True] if operation == "upd" else None
     row = [*values, "00000000-0000-0000-0000-000000000001"] if values else None
     return {
@@ -68,20 +68,20 @@ async def test_transactions_run_where_they_were_made_and_once(make_topology: Mak
     by_north = recorded(8, "north", [command("upd", ["7", "w"], None, None, "2.00")])
     by_south = recorded(12, "south", [command("upd", ["7", "w"], None, None, "3.00")])
     assert (await target(fresh=True).carry_out(insert)).outcome == "done"
-    # it begins when what it needs has come
+    # it begins as soon as what it needs has arrived
     done, _ = await together(target(fresh=True).carry_out(by_north), topology.sync("north"))
     assert isinstance(done, TransactionOutcome)
     assert done.outcome == "done"
-    # again: the ledger has it, so that the row keeps the version that it got
+    # again: the ledger contains it, so that the row keeps its version
     versions = await topology.execute("pub", f'select {VERSION_COLUMN} from "Line Item"')
     assert (await target(fresh=True).carry_out(by_north)).outcome == "found"
     assert await topology.execute("pub", f'select {VERSION_COLUMN} from "Line Item"') == versions
-    # what does not come is waited for once
+    # what does not arrive is waited for once
     impatient = target(fresh=True, patience_s=0.05)
     for _ in range(2):
         late = await impatient.carry_out(by_south)
         assert (late.outcome, late.message) == ("late", "not delivered in time")
-    # what was not delivered is not there, and says so
+    # what was not delivered is missing, and the counts show it
     unsynchronised = await target(fresh=False, replay="other").carry_out(by_south)
     assert (unsynchronised.outcome, unsynchronised.counts) == (
         "done",
@@ -97,7 +97,7 @@ async def test_transactions_run_where_they_were_made_and_once(make_topology: Mak
     failed = await target(fresh=True).carry_out(wrong)
     assert failed.outcome == "error"
     assert "duplicate key" in failed.message
-    # what failed is not noted, and may be tried again
+    # a failed transaction is not in the ledger, and may be tried again
     await topology.sync("north")
     gone = recorded(20, "north", [command("del", ["7", "w"])])
     assert (await target(fresh=True).carry_out(gone)).outcome == "done"
@@ -108,7 +108,7 @@ async def test_transactions_run_where_they_were_made_and_once(make_topology: Mak
 
 
 async def test_whoever_was_only_in_the_way_is_no_divergence(make_topology: MakeTopology) -> None:
-    """A lock that is held for longer than a statement waits: the transaction begins anew, in its place."""
+    """A transaction that a lock blocks for longer than the timeout begins again, in its place."""
     topology = await make_topology(subscribers=("north",), lock_timeout_ms=50)
     await topology.execute(
         "pub",
@@ -134,7 +134,7 @@ async def test_whoever_was_only_in_the_way_is_no_divergence(make_topology: MakeT
             )
             holder.rollback()
         assert (await work).outcome == "done"
-    # for so long, and no longer
+    # it is retried for as long as its patience allows
     with psycopg.connect(topology.node("pub").dsn) as holder:
         holder.execute(lock)
         impatient = TopologyTarget(

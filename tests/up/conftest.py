@@ -1,4 +1,4 @@
-"""A folder for a topology that is left running, and when its sites agree."""
+"""A folder for a topology that is left running, and a wait until its sites agree."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ ROWS = "select md5(string_agg(t::text, ' ' order by id)) from account as t"
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    """A folder that the servers' user can enter; pytest's are its owner's alone."""
+    """Yield a folder that the servers' user can enter; pytest's folders admit their owner only."""
     with TemporaryDirectory(prefix="twopc-test-") as made:
         Path(made).chmod(0o755)
-        yield Path(made) / "Ada's state"  # what is printed for a shell is quoted for it
+        yield Path(made) / "Ada's state"  # commands that are printed for a shell quote it
 
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A folder of the test's own."""
+    """A folder for one test."""
     with _folder() as made:
         yield made
 
@@ -39,7 +39,7 @@ Command = Callable[..., tuple[int, str, str]]
 
 
 def _command(place: Path) -> Command:
-    """Runs a command line on a folder."""
+    """Return a function that runs a command line on a folder."""
 
     def run(*words: str) -> tuple[int, str, str]:
         done = run_command(*words, "--state", str(place))
@@ -50,7 +50,7 @@ def _command(place: Path) -> Command:
 
 @pytest.fixture
 def twopc(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Command]:
-    """Run a command line on the test's own folder; what is left there is taken down in the end."""
+    """Run a command line on the test's own folder, and take down what is left there at the end."""
     monkeypatch.setenv("COLUMNS", "80")
     run = _command(place)
     yield run
@@ -58,14 +58,17 @@ def twopc(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Command]:
 
 
 class Standing:
-    """Two Subscribers, each with a server of its own, and metrics: set up once for all tests that leave it whole."""
+    """A topology that is set up once, for all tests that leave it intact.
+
+    It has two Subscribers, each with a server of its own, and metrics.
+    """
 
     def __init__(self, place: Path) -> None:
         self._place = place
         self._run = _command(place)
 
     def state(self) -> State:
-        """Running, with metrics."""
+        """Return the state of the topology, which runs with metrics."""
         first = [] if self._place.exists() else ["-s", "2", "--each"]
         code, _, err = self._run("up", *first)
         assert code == 0, err
@@ -76,7 +79,7 @@ class Standing:
         return load(self._place)
 
     def remove(self) -> None:
-        """The next test has a new one."""
+        """Remove the topology; the next test gets a new one."""
         code, _, err = self._run("down", "--remove")
         assert code == 0, err
         assert not self._place.exists()
@@ -84,7 +87,7 @@ class Standing:
 
 @pytest.fixture(scope="session")
 def standing() -> Iterator[Standing]:
-    """Of all tests of this folder."""
+    """The topology of all tests in this folder."""
     with _folder() as made:
         each = Standing(made)
         yield each
@@ -94,7 +97,7 @@ def standing() -> Iterator[Standing]:
 
 @pytest.fixture
 def state(standing: Standing, monkeypatch: pytest.MonkeyPatch) -> State:
-    """It runs, and its sites agree."""
+    """The state of the running topology, whose sites agree."""
     monkeypatch.setenv("COLUMNS", "80")
     running = standing.state()
     wait_until_equal(running)
@@ -103,12 +106,12 @@ def state(standing: Standing, monkeypatch: pytest.MonkeyPatch) -> State:
 
 @pytest.fixture
 def standing_command(state: State) -> Command:
-    """Run a command line on it."""
+    """Run a command line on the running topology."""
     return _command(state.folder)
 
 
 def suspend(process: psutil.Process) -> int:
-    """Send it SIGSTOP, and wait until it does nothing any more. Returns its number."""
+    """Suspend a process with SIGSTOP, wait until it has stopped, and return its number."""
     process.suspend()
     wait_for(
         lambda: process.status() == psutil.STATUS_STOPPED, what="the process to stop", timeout_s=30
@@ -117,7 +120,7 @@ def suspend(process: psutil.Process) -> int:
 
 
 def wait_until_equal(state: State) -> None:
-    """Nothing is prepared, and all sites hold the same."""
+    """Wait until nothing is prepared and all sites hold the same rows."""
 
     def asked(node: str, query: str) -> object:
         with psycopg.connect(state.nodes[node].dsn) as connection:

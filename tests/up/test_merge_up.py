@@ -1,4 +1,4 @@
-"""`twopc up` with nodes that merge, as a person types it."""
+"""`twopc up` with nodes that merge, on the command line."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from twopc.sim.up.parts import TopologyPart, running
 
 
 def at(state: State, node: str, statement: str) -> list[tuple[object, ...]]:
-    """An ordinary client at a node."""
+    """Execute a statement at a node as an ordinary client; return its rows."""
     with psycopg.connect(state.nodes[node].app_dsn, autocommit=True) as connection:
         cursor = connection.execute(statement.encode())
         return cursor.fetchall() if cursor.description else []
 
 
 def test_agents_merge_until_it_is_taken_down(place: Path, twopc: Command) -> None:
-    """What is changed at one Subscriber comes to another; conflicts and agents that died are shown."""
+    """A change at one Subscriber reaches another; conflicts and agents that died are shown."""
     code, out, err = twopc("up", "--merge", "--every", "0.2")
     assert code == 0, err
     assert "running: merge agent of sub1, merge agent of sub2" in out

@@ -1,4 +1,7 @@
-"""The operator's commands while nodes and processes are down: what cannot be reached is told, and everything else."""
+"""The operator's commands while nodes and processes are down.
+
+They name what cannot be reached, and report everything else.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from twopc.sim.up.setup import server_of
 
 
 def prepare(state: State, node: str, epoch: int) -> str:
-    """A branch of a coordinator whose process is gone."""
+    """Leave a prepared branch of a coordinator whose process is gone, and return its gid."""
     gid = f"twopc:{state.name}:{epoch}:77:{node}"
     with psycopg.connect(state.nodes[node].dsn, autocommit=True) as connection:
         connection.execute("begin")
@@ -29,7 +32,7 @@ def prepare(state: State, node: str, epoch: int) -> str:
 
 
 def dead_epoch(state: State) -> int:
-    """An epoch that no process holds."""
+    """Return an epoch that no process holds."""
     with psycopg.connect(state.nodes["distribution"].dsn, autocommit=True) as connection:
         row = connection.execute(
             "insert into msrepl.coordinator_epoch (coordinator, variant) values (%s, 'presumed_abort')"
@@ -41,7 +44,7 @@ def dead_epoch(state: State) -> int:
 
 
 def metrics(state: State) -> dict[str, float]:
-    """Values by name and labels."""
+    """Return the metrics by name and labels."""
     with urllib.request.urlopen(f"http://127.0.0.1:{state.metrics_port}/metrics") as answer:
         lines = answer.read().decode().splitlines()
     pairs = [line.rsplit(" ", 1) for line in lines if not line.startswith("#")]
@@ -50,7 +53,7 @@ def metrics(state: State) -> dict[str, float]:
 
 @pytest.mark.xdist_group("standing")
 def test_nodes_go_one_after_the_other(state: State) -> None:
-    """From all up to all down, and up again; each command says what it knows, and none an administrator's password."""
+    """Commands report what they know while nodes go down and up again; none prints a password."""
     place = state.folder
     option = ("--state", str(place))
     nodes = shlex.split(twopc("up", "--nodes", *option).stdout)
@@ -95,7 +98,7 @@ def test_nodes_go_one_after_the_other(state: State) -> None:
     server_of(state, "pub").kill()
     run(3, "indoubt", *nodes, "--coordinator", state.name)
     third = prepare(state, "sub2", epoch)
-    # nobody can say whose name it bears
+    # whose gid this is cannot be determined
     listed = run(3, "indoubt", *nodes)
     assert (f"{third}\n" in listed, "next: not known: " in listed) == (True, True)
     assert "not reached" in run(6, "status", *option)
@@ -121,7 +124,7 @@ def test_nodes_go_one_after_the_other(state: State) -> None:
 
 
 def test_the_publisher_is_not_guessed() -> None:
-    """Of several nodes that are down and that nobody knows, none is taken for the Publisher."""
+    """If several unknown nodes are down, none of them is taken for the Publisher."""
     answers = [Answer(kinds=["distribution"])]
     assert presumed({"a": ""}, answers) == {"a": ["publisher"]}
     with pytest.raises(ConfigurationError, match="which of a, b is the Publisher"):

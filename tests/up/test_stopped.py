@@ -1,4 +1,4 @@
-"""Processes of `twopc up` that are suspended: they live, and do nothing."""
+"""Suspended processes of `twopc up`: they exist, but do nothing."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ STOPPED = {
 
 
 def write(state: State, node: str, number: int) -> None:
-    """An ordinary client at a node."""
+    """Update an account at a node as an ordinary client."""
     with psycopg.connect(state.nodes[node].app_dsn, autocommit=True) as connection:
         connection.execute(UPDATE.encode(), (number,))
 
 
 @pytest.mark.xdist_group("standing")
 def test_suspended_processes_are_told(state: State, standing_command: Command) -> None:
-    """Which, with the remedy; and what they leave undone is a lag, as long as they do nothing."""
+    """Suspended processes are named with the remedy, and their unfinished work is a lag."""
     twopc = standing_command
 
     def lags() -> dict[str, float | None]:

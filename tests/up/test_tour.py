@@ -1,4 +1,4 @@
-"""The tour, played by a newcomer through real psql: types what is printed, and makes a mistake or two."""
+"""The tour, played through psql by a newcomer who types what is printed, and makes a mistake."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TYPED = re.compile(r"  (?P<window>[12])> (?P<text>.+)\n")
 
 
 class Newcomer:
-    """Has two windows, and reads what the tour prints."""
+    """A newcomer with two windows, who reads what the tour prints."""
 
     def __init__(self, place: Path, stack: ExitStack) -> None:
         self._stack = stack
@@ -47,7 +47,7 @@ class Newcomer:
         return process
 
     def types(self, window: str, text: str) -> None:
-        """What was printed, or something else."""
+        """Type a text into a window; the first text of a window starts its psql."""
         if window not in self._windows:
             _, *options = shlex.split(text)
             asked = [program("psql"), *options, "-X", "-c", r"\echo :PROMPT1"]
@@ -61,7 +61,7 @@ class Newcomer:
         said.flush()
 
     def plays(self) -> None:
-        """Until the tour has ended."""
+        """Play until the tour has ended."""
         assert self.tour.stdout is not None
         for line in self.tour.stdout:
             self.read.append(line)
@@ -75,13 +75,13 @@ class Newcomer:
 
 
 def test_a_newcomer_goes_through(place: Path) -> None:
-    """Every step is seen to be done; a forgotten BEGIN is told, and mended; nothing is left."""
+    """Every step is recognised, a forgotten BEGIN is reported and corrected, nothing is left."""
     with ExitStack() as stack:
         newcomer = Newcomer(place, stack)
         newcomer.plays()
         text = "".join(newcomer.read)
         assert newcomer.tour.returncode == 0, text + newcomer.tour.communicate()[1]
-    assert newcomer.prompts == ["sub1%R%x%# ", "sub2%R%x%# "]  # which window is which
+    assert newcomer.prompts == ["sub1%R%x%# ", "sub2%R%x%# "]  # the prompt names the window
     assert text.count("  ✓ ") == 8
     assert text.count("  ! ") == 1
     assert "40001, version_mismatch" in text
@@ -94,7 +94,10 @@ def test_a_newcomer_goes_through(place: Path) -> None:
 
 
 def test_its_terminal_closes(place: Path) -> None:
-    """What it has started is ended and removed, as after Ctrl-C; another tour there is refused meanwhile."""
+    """If its terminal closes, the tour removes what it has started, as after Ctrl-C.
+
+    While it runs, another tour in the same folder is refused.
+    """
     command = [sys.executable, "-m", "twopc.sim", "tour", "--state", str(place)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as tour:
         assert tour.stdout is not None

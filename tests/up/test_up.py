@@ -1,4 +1,4 @@
-"""`twopc up`, `watch` and `down`, as a person types them; what they leave survives everything."""
+"""`twopc up`, `watch` and `down` on the command line; the topology survives `kill -9`."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ END_OF_WATCHES = (
 
 
 def write(state: State, node: str, *statements: str) -> None:
-    """An ordinary client at a node."""
+    """Execute statements at a node as an ordinary client."""
     with psycopg.connect(state.nodes[node].app_dsn, autocommit=True) as connection:
         for statement in statements:
             connection.execute(statement.encode())
 
 
 def write_as_administrator(state: State, node: str, statement: str) -> None:
-    """Past all that replicates."""
+    """Execute a statement at a node as its administrator."""
     with psycopg.connect(state.nodes[node].dsn, autocommit=True) as connection:
         connection.execute(statement.encode())
 
 
 def balance(state: State, node: str) -> int:
-    """Of the first account."""
+    """Return the balance of the first account."""
     with psycopg.connect(state.nodes[node].app_dsn) as connection:
         row = connection.execute("select balance from account where id = 1").fetchone()
     assert row is not None
@@ -74,7 +74,7 @@ class Screen:
         os.close(theirs)
 
     def until(self, *words: str) -> None:
-        """Read on until all of them were shown since the last time."""
+        """Read until all words were shown since the last call."""
         seen = ""
 
         def shown() -> bool:
@@ -88,7 +88,7 @@ class Screen:
             raise AssertionError(f"no {words}, {error!r}, in {seen[-3000:]}") from None
 
     def _read(self) -> str:
-        """What it has written since; EOFError if it has ended."""
+        """Return the output since the last call; raise EOFError if the process has ended."""
         ready, _, _ = select.select([self._mine], [], [], 0.1)
         try:
             return os.read(self._mine, 65536).decode(errors="replace") if ready else ""
@@ -96,12 +96,12 @@ class Screen:
             raise EOFError from None
 
     def close(self) -> None:
-        """Ctrl-C."""
+        """End the process with Ctrl-C."""
         self._process.send_signal(signal.SIGINT)
 
         def ended() -> bool:
             with suppress(EOFError):
-                self._read()  # or it could not write
+                self._read()  # otherwise it could not write
             return self._process.poll() is not None
 
         try:
@@ -113,7 +113,7 @@ class Screen:
 
 
 def look_while_a_node_goes(state: State) -> None:
-    """What is seen of a node that answers no more in the middle of a look."""
+    """Check what is shown of a node that stops answering during a look."""
 
     class Struck(TopologyWatch):
         async def rows(self, name: str, query: str, params: Any = None) -> list[tuple[Any, ...]]:
@@ -134,7 +134,10 @@ def look_while_a_node_goes(state: State) -> None:
 
 @pytest.mark.xdist_group("standing")
 def test_all_of_it(state: State) -> None:
-    """A change arrives everywhere; conflicts, waits, what does not run are on the screen; kill -9 of everything."""
+    """A change arrives at all nodes; conflicts, waits and dead processes are on the screen.
+
+    After `kill -9` of everything, `up` starts it again.
+    """
     place, before = state.folder, balance(state, "sub2")
     again = twopc("up", "--state", str(place))
     assert again.stdout.endswith(f"twopc down --state {shlex.quote(str(place))}\n")
@@ -177,7 +180,7 @@ def test_all_of_it(state: State) -> None:
 
 
 def test_mistakes(tmp_path: Path) -> None:
-    """Nothing was set up; a folder of somebody else's is not removed; two sources."""
+    """A topology that was not set up, a foreign folder, and two sources are refused."""
     for command in ("down", "watch"):
         done = twopc(command, "--state", str(tmp_path / "none"))
         assert (done.returncode, "`twopc up` first" in done.stderr) == (4, True)
@@ -205,11 +208,14 @@ orders: [{name: one, steps: [o, s]}]
 
 
 def test_not_everybody_writes(place: Path, tmp_path: Path) -> None:
-    """A Subscriber that only reads, with its agent's profile, and one that does not subscribe yet; also after `down`."""
+    """A Subscriber may be read-only, with its agent's profile, or not subscribe yet.
+
+    This is the same after `down` and `up`.
+    """
     scenario = tmp_path / "mixed.twopc.yaml"
     scenario.write_text(MIXED, encoding="utf-8")
     words = ("up", str(scenario), "--state", str(place))
-    # what it leaves running holds neither its pipes nor its process
+    # the processes that it leaves running must not hold its pipes
     done = subprocess.run(
         [sys.executable, "-m", "twopc.sim", *words], cwd=ROOT, capture_output=True, text=True
     )
@@ -242,7 +248,7 @@ def test_not_everybody_writes(place: Path, tmp_path: Path) -> None:
 
 
 def test_more_hours_than_there_are(place: Path) -> None:
-    """Were they kept, clean-up could never start again."""
+    """An excessive number of hours is refused: with it, clean-up could never start again."""
     for words in (("up", "--state", str(place)), ("agent", "clean-up", "--node", "distribution=")):
         done = twopc(*words, "--archive-hours", "1e300")
         assert (done.returncode, done.stdout) == (2, "")
@@ -252,7 +258,7 @@ def test_more_hours_than_there_are(place: Path) -> None:
 
 @pytest.mark.xdist_group("standing")
 def test_a_port_for_metrics_that_is_taken(state: State) -> None:
-    """What ended beside the servers is told by its message, without the class of an error of ours."""
+    """If a process beside the servers ends, its message is printed without the error's class."""
     taken = int(conninfo_to_dict(state.nodes[state.publisher].dsn)["port"])
     done = twopc("up", "--metrics", str(taken), "--state", str(state.folder))
     assert done.returncode == 4
@@ -265,14 +271,17 @@ def test_a_port_for_metrics_that_is_taken(state: State) -> None:
 
 @pytest.fixture
 def spent(state: State, standing: Standing) -> Iterator[State]:
-    """Not left whole."""
+    """The state of a topology that the test does not leave intact."""
     yield state
     standing.remove()
 
 
 @pytest.mark.xdist_group("standing")
 def test_changed_while_it_runs(spent: State) -> None:
-    """Commands find it by its folder, wait for its agents, and `up` starts what it needs now."""
+    """Commands find the topology by its folder, and wait for its agents.
+
+    `up` starts the processes that it needs after the changes.
+    """
 
     before = balance(spent, "sub2")
 
@@ -292,7 +301,7 @@ def test_changed_while_it_runs(spent: State) -> None:
     assert does("refresh").splitlines() == ["sub1: note", "sub2: note"]
     does("unsubscribe", "sub2")
     write(spent, "sub1", "insert into note values (1)")
-    does("unsubscribe", "sub1")  # the last one: nobody is left to read the log for
+    does("unsubscribe", "sub1")  # the last one: no log reader is needed
     does("unpublish", "account")
     does("subscribe", "sub2", "--streams", "2")
     does("any-client", "on", "sub2")

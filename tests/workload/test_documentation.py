@@ -1,4 +1,4 @@
-"""docs/workloads.md is true: its example is the shipped one, and every key is told."""
+"""docs/workloads.md is right: its example is the shipped one, and every key is described."""
 
 from __future__ import annotations
 

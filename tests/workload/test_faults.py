@@ -1,4 +1,4 @@
-"""Faults during a load, and protections that it is without: what is lost then, and what is not."""
+"""Faults during a load, and loads without a protection: what is lost, and what is not."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_the_coordinator_dies(point):
 
 
 def test_without_the_check_of_versions_the_copies_part():
-    """A twin of a load: what the check keeps from happening does happen."""
+    """In the twin of a load, copies diverge as the check of versions otherwise prevents."""
     text = TEXT.partition("faults:")[0] + "workload:" + TEXT.partition("workload:")[2]
     text = text.partition("  during:")[0]
     twin = "twin: {protections: {version_check: off}, must_fail: converged}\n"
@@ -82,7 +82,7 @@ def test_without_the_check_of_versions_the_copies_part():
 
 
 def test_a_load_that_outlasts_the_markers():
-    """What shows that both sites committed is still there when it is looked at."""
+    """Branch markers, which prove that both sites committed, still exist when they are checked."""
     text = TEXT.partition("faults:")[0] + "workload:" + TEXT.partition("workload:")[2]
     text = text.partition("  during:")[0].replace("for: 1s", "for: 70s")
     text = text.replace("sync: 100ms", "sync: 20s").replace("exponential 5ms", "constant 5s")

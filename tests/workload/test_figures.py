@@ -1,4 +1,4 @@
-"""What is counted and timed, and what bounds make of it."""
+"""Counts and times of a load, and their comparison with thresholds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from twopc.sim.workload.ports import AttemptOutcome
 
 
 def some() -> Figures:
-    """Ten transactions: seven commit at once, two at the second attempt, one never."""
+    """Return the figures of ten transactions.
+
+    Seven commit at once, two at the second attempt, one never.
+    """
     figures = Figures(warmup_s=1.0)
     committed, refused = (
         AttemptOutcome(kind="ok"),
@@ -55,7 +58,7 @@ def test_what_is_told():
 
 
 def test_histograms_can_be_merged():
-    """Those of several runs make one, and nothing is lost to rounding twice."""
+    """Histograms of several runs are merged into one, without a second rounding."""
     one = HdrHistogram.decode(some().as_record()["histograms"]["commit"])
     both = HdrHistogram(1, 3_600_000_000, 3)
     both.add(one)

@@ -1,4 +1,4 @@
-"""For how long branches are in doubt, as a coordinator's machines tell."""
+"""How long branches are in doubt, according to a coordinator's machines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_from_the_vote_to_the_end():
 
 
 def test_two_loads_are_not_compared():
-    """Each is judged for itself; what they do in which order nobody has chosen."""
+    """Two loads are not compared: each is judged by itself, and has no given order of steps."""
     one = [
         HistoryRecord(seq=0, t_us=0, kind="ok", order="load", session="client 1", step="add"),
         HistoryRecord(seq=1, t_us=1, kind="load", order="load", data={}),

@@ -1,4 +1,4 @@
-"""A load that goes wrong goes wrong often: a reader gets the first few of each kind."""
+"""Of the many failures of a load, a reader gets the first few of each kind."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from twopc.sim.scenario.judging.verdicts import FailedCheck
 
 
 def failure(check: str, number: int) -> FailedCheck:
-    """One of many."""
+    """Return one of many failures."""
     return FailedCheck(path=("workload",), message=f"{check}: {number}", check=check)
 
 

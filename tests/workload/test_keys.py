@@ -1,4 +1,4 @@
-"""Which rows are picked, and how often."""
+"""Which keys are picked, and how often."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COUNT, DRAWS = 1000, 40_000
 
 
 def drawn(how: str, count: int = COUNT) -> Counter[int]:
-    """How often each key comes."""
+    """Return how often each key is picked."""
     of, picks = random.Random("7/keys"), picker(how, count)
     return Counter(picks.pick(of) for _ in range(DRAWS))
 
@@ -30,7 +30,7 @@ def test_every_key_is_there(how, count):
 
 @pytest.mark.parametrize("theta", [0.5, 0.9, 0.99, 1, 1.5])
 def test_zipfian(theta):
-    """The first ranks come as often as the law says; the formula is near beyond them."""
+    """The first ranks have the frequency of the distribution; later ones are close to it."""
     found = drawn(f"zipfian {theta}")
     weights = [1 / rank**theta for rank in range(1, COUNT + 1)]
     for rank in (1, 2):
@@ -54,7 +54,7 @@ def test_uniform():
 
 
 def test_the_latest():
-    """The newest rows most; what the load makes is newer still."""
+    """The newest rows are picked most often; rows that the load inserts are newer still."""
     found = drawn("latest")
     assert found[COUNT] > found[COUNT - 1] > found[COUNT // 2]
     of, picks = random.Random("7/keys"), picker("latest", COUNT)

@@ -1,4 +1,7 @@
-"""Who begins what when, and what is counted: played by clients whose every step takes as long as a test says."""
+"""When a load begins its transactions, and what it counts.
+
+Its clients are simulated: each step takes as long as a test says.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +32,13 @@ _TAKES = Label(actor="toy", cause=Cause.MESSAGE, what="a step")
 
 
 class Toy:
-    """A world in which whoever works at a node takes so long, and some are refused."""
+    """A world in which each step at a node takes a given time, and some attempts are refused."""
 
     def __init__(self, took_s: Mapping[str, float], refused: Sequence[int] = ()) -> None:
         self.kernel = SimpyKernel()
         self.took_s = took_s
         self.refused = {*refused}
-        """Which attempts, by their number."""
+        """The numbers of the attempts that are refused."""
         self.in_doubt: set[int] = set()
         self.attempts = 0
         self.open = 0
@@ -46,34 +49,34 @@ class Toy:
         self.records: list[tuple[str, dict[str, Any]]] = []
 
     def takes(self, seconds: float) -> Steps[None]:
-        """It takes so long."""
+        """Let a time pass."""
         yield self.kernel.delay(seconds, _TAKES)
 
     def session(self, name: str, node: str) -> ToySession:
-        """One that belongs to somebody."""
+        """Return a session at a node."""
         return ToySession(self, node)
 
     def sync(self, subscribers: Sequence[str]) -> Steps[None]:
-        """Takes 10 ms."""
+        """Synchronise Subscribers in 10 ms."""
         self.syncs.append(tuple(subscribers))
         yield from self.takes(0.010)
         if self.syncs_fail:
             raise DeliveryError("the node is gone")
 
     def outage(self, node: str, on: bool) -> None:
-        """Noted."""
+        """Record an outage."""
         self.happened.append((round(self.kernel.now, 3), "cut", node, on))
 
     async def arm(self, fault: str) -> None:
-        """Noted."""
+        """Record a fault."""
         self.happened.append((round(self.kernel.now, 3), "fault", fault, True))
 
     def write(self, kind: str, **fields: Any) -> None:
-        """A record."""
+        """Add a record."""
         self.records.append((kind, fields))
 
     def play(self, workload: str, *, seed: int = 7, more: str = "") -> Load:
-        """A load until it is over."""
+        """Play a load until it is over."""
         scenario = parse(f"{HEAD}workload: {workload}\n{more}").scenario
         bench = KernelBench(self.kernel, self, outage=self.outage, arm=self.arm)
         load = Load(scenario, bench, seed=seed, write=self.write, level=lambda _: "read committed")
@@ -81,12 +84,12 @@ class Toy:
         return load
 
     def attempts_of(self) -> list[dict[str, Any]]:
-        """The record of each attempt."""
+        """Return the record of each attempt."""
         return [fields for _, fields in self.records if fields.get("session")]
 
 
 class ToySession:
-    """See `Toy`."""
+    """A session of a `Toy`."""
 
     gid = ""
 
@@ -95,7 +98,7 @@ class ToySession:
         self._node = node
 
     def begin(self, level: str) -> Steps[None]:
-        """Takes no time."""
+        """Begin an attempt, in no time."""
         world = self._world
         world.attempts += 1
         self._number = world.attempts
@@ -104,26 +107,26 @@ class ToySession:
         yield from world.takes(0.0)
 
     def execute(self, text: str, params: Mapping[str, Any]) -> Steps[StatementResult]:
-        """Takes its time, and may be refused."""
+        """Execute a statement in the time of its node, or refuse it."""
         yield from self._world.takes(self._world.took_s[self._node])
         if self._number in self._world.refused:
             raise ConflictError("stale", sqlstate="40001")
         return StatementResult(tag="UPDATE 1", rowcount=1)
 
     def commit(self) -> Steps[None]:
-        """Takes no time."""
+        """Commit, in no time."""
         self._world.open -= 1
         yield from self._world.takes(0.0)
         if self._number in self._world.in_doubt:
             raise InDoubtError("nobody knows", sqlstate="08006")
 
     def rollback(self) -> Steps[None]:
-        """Takes no time."""
+        """Roll back, in no time."""
         self._world.open -= 1
         yield from self._world.takes(0.0)
 
     def close(self) -> Steps[None]:
-        """Takes no time."""
+        """Close the session, in no time."""
         yield from self._world.takes(0.0)
 
 
@@ -131,7 +134,10 @@ SLOW = {"pub": 0.1, "sub1": 0.1, "sub2": 0.1}
 
 
 def test_closed():
-    """Each client begins when its last is over: ten in a second, and two clients make twenty."""
+    """A client begins a transaction when its last one is over: ten in a second.
+
+    Two clients make twenty.
+    """
     toy = Toy(SLOW)
     load = toy.play("{clients: 2, for: 950ms}")
     told = load.figures.as_record()
@@ -169,7 +175,7 @@ def test_warming_up():
 
 
 def test_a_refusal_is_tried_again_after_a_sync():
-    """Every refusal is counted; the latency of the transaction is that of all its attempts."""
+    """Every refusal is counted, and the latency of a transaction is that of all its attempts."""
     toy = Toy(SLOW, refused=[1, 2])
     load = toy.play(
         "{clients: 1, transactions: 1, on_conflict: {retry: 3, after: sync, backoff: 50ms..50ms}}"
@@ -212,7 +218,7 @@ def test_in_doubt():
 
 
 def test_at_a_rate():
-    """They begin when they are to begin, however long others take."""
+    """Transactions begin when they are due, however long others take."""
     toy = Toy({"sub1": 0.5, "sub2": 0.5})
     load = toy.play("{rate: 20/s, for: 10s}")
     counts = load.figures.as_record()["counts"]
@@ -223,7 +229,10 @@ def test_at_a_rate():
 
 
 def test_at_a_rate_for_which_there_is_no_room():
-    """What nobody is free to begin is dropped and told; what has begun is not slower for it."""
+    """Transactions for which no client is free are dropped and counted.
+
+    Those that have begun do not become slower.
+    """
     toy = Toy({"sub1": 10.0, "sub2": 10.0})
     load = toy.play("{rate: 100/s, for: 5s}")
     counts = load.figures.as_record()["counts"]
@@ -236,7 +245,10 @@ def test_at_a_rate_for_which_there_is_no_room():
 
 
 def test_waiting_for_a_turn_is_waiting():
-    """A transaction that begins late, because a pause was longer than planned, is timed from when it was due."""
+    """A transaction that begins late is timed from when it was due.
+
+    A pause was longer than planned.
+    """
     toy = Toy({"sub1": 0.01, "sub2": 0.01})
     bench_sleep = KernelBench.sleep
     late = iter([2.0])
@@ -253,7 +265,7 @@ def test_waiting_for_a_turn_is_waiting():
 
 
 def test_many_ask_for_one_sync():
-    """Those who ask while others are being served are served together."""
+    """Synchronisations requested while another one runs are performed together."""
     toy = Toy(SLOW, refused=[1, 2, 3, 4, 5, 6])
     toy.play("{clients: 6, transactions: 6, on_conflict: {retry: 1, after: sync}}")
     assert len(toy.syncs) <= 2
@@ -302,7 +314,10 @@ def test_who_does_not_come_to_an_end_is_named():
 
 
 def test_so_many_transactions_have_the_time_that_they_need():
-    """Far longer than what has begun may take; and who rests longer than that is not stuck."""
+    """A load of many transactions may take longer than the limit for those that have begun.
+
+    A client that thinks for longer than that limit is not stuck.
+    """
     toy = Toy(SLOW)
     toy.play("{clients: 2, transactions: 1000}")
     assert (toy.left, len(toy.attempts_of())) == ([], 1000)

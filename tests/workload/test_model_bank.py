@@ -1,4 +1,7 @@
-"""The shipped loads in virtual time, at a small size: the same every time, whatever Python's hashes are."""
+"""The shipped loads in virtual time, at a small size.
+
+Their histories are always the same, whatever Python's hashes are.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ assert played("model", _play(Path(sys.argv[1]), History(sys.stdout))) == []
 
 
 def test_the_same_bytes():
-    """Of two processes with other hashes."""
+    """Two processes with different hash seeds write the same history."""
     histories = [
         subprocess.run(
             [sys.executable, "-c", _PRINTED, SMALL[1]],
@@ -63,7 +66,7 @@ def test_the_same_bytes():
 
 
 def test_parameters_that_are_called_as_keywords_are():
-    """``:from`` is one of those that a load draws."""
+    """Parameters may have names of keywords, such as ``:from``, which a load draws."""
     text = "update t set a = ':from', b = :to where id = :from and c::text = :select::text"
     tree = parse.tree(text)
     assert sorted(str(each.this) for each in tree.find_all(exp.Placeholder)) == [

@@ -1,4 +1,4 @@
-"""What is shown of a load: lines, sentences, pictures, a page."""
+"""Reports of a load: lines, sentences, pictures and a page."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ workload:
 
 @pytest.fixture(scope="module")
 def records() -> list[HistoryRecord]:
-    """Of a load in two cells that crosses a bound."""
+    """The records of a load in two cells that crosses a threshold."""
     text = TEXT.replace(
         "workload:\n",
         'transactions: {add: {sql: "update t set n = n + 1 where id = :key"}}\n'
@@ -59,7 +59,7 @@ def records() -> list[HistoryRecord]:
 
 
 def test_the_verdict(records):
-    """A bound that is crossed is neither wrong nor unknown: 7, with its place."""
+    """A crossed threshold is neither wrong nor unknown: exit code 7, with its place."""
     told = verdict(records)
     assert (told["verdict"], told["kind"], told["exit_code"]) == ("fail", "threshold", 7)
     (failure,) = told["orders"][0]["failures"]
@@ -82,7 +82,7 @@ def test_parameters(records):
 
 
 def test_more_rows_than_a_history_holds(records):
-    """They are compared by digests and added up."""
+    """Tables with more rows than a history holds are compared by digests and sums."""
     finals = [r for r in records if r.kind == "state" and r.data["moment"] == "final"]
     assert {record.rowcount for record in finals} == {220}
     assert all(record.data["digests"] for record in finals)
@@ -91,7 +91,7 @@ def test_more_rows_than_a_history_holds(records):
 
 
 def test_a_check_that_has_not_seen_every_row_says_so(records):
-    """It goes by single rows, and not all of them are kept."""
+    """A check of single rows says that it is not judged if not all rows are kept."""
     for told in verdict(records)["orders"]:
         assert told["notes"][-1] == (
             "not judged: versions_move_forward (t has 220 rows, of which only the first are kept)"
@@ -113,7 +113,7 @@ def test_pictures(records, tmp_path):
 
 
 def test_the_page(records):
-    """Lines are drawn within the page, each with its figures in words; nothing else is needed."""
+    """Lines are drawn within the page, each with its figures in words; no other file is needed."""
     page = DOCUMENTS["html"](records)
     assert page.count("<polyline") == 8
     assert 'aria-label="commit, ms over time: p50 at most' in page

@@ -1,4 +1,4 @@
-"""Whoever plays no load does not wait for what loads need."""
+"""A run without a load imports nothing that only loads need."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_nothing_of_it_is_loaded():
 
 
 def test_a_load_without_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where Matplotlib is not installed everything else is there, and what brings it is said."""
+    """Without Matplotlib only the pictures are missing, and the message names what to install."""
     path = ROOT / "scenarios" / "stress" / "agent_outage.twopc.yaml"
     for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
         monkeypatch.delitem(sys.modules, name)
