@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -41,10 +42,13 @@ class SessionNames:
         self._by_name.clear()
 
     def called(self, *names: str) -> list[NodeSession]:
-        """Return the sessions with these names."""
+        """Return the sessions with these names, each once, by process id."""
         for name in names:
             self._tell(f"sessions {name}", changed=True)
-        return [one for name in names for one in self._by_name.get(name, {}).values()]
+        return sorted(
+            (one for name in set(names) for one in self._by_name.get(name, {}).values()),
+            key=attrgetter("pid"),
+        )
 
     def _tell_of(self, session: NodeSession) -> None:
         for what in ("sessions", f"sessions {session.application_name}"):
