@@ -1,10 +1,10 @@
--- msrepl.apply_<article>_call, while it is witnessed: notes the call, then makes it as before.
+-- msrepl.apply_<article>_call, while it is witnessed: records the call, then makes it as before.
 -- called by: the distribution agent
 -- tables:    none
 -- holes:     function, taker, witnessed, agents, comment
 --
 -- The rights are the agent's, and no search_path is set: the function that was here before has the caller's.
--- It belongs to whoever audits: the role of calls could alter what runs with the agent's rights.
+-- It belongs to the role that audits: the role of calls could alter what runs with the agent's rights.
 create function "msrepl"."apply_3_call"(command text) returns void
 language plpgsql
 as $msrepl$
