@@ -97,9 +97,8 @@ def begun(options: SparkOptions, *, quiet: bool = False) -> Iterator[SparkSessio
             with translated():
                 yield spark
         except KeyboardInterrupt:
-            with suppress(
-                Exception
-            ):  # Java would print a stack trace for each job that is cancelled
+            # otherwise Java prints a stack trace for each job that is cancelled
+            with suppress(Exception):
                 spark.sparkContext.setLogLevel("OFF")
             raise
 

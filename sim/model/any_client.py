@@ -320,7 +320,7 @@ class ModelAnyClients:
     def has_link(self, pid: int) -> bool:
         """Whether a Subscriber's session has no transaction, but its link has one at the Publisher."""
         here, there = self.here, self.there
-        links = there.names.called(link_name(here.name, pid))
+        links = there.names.find(link_name(here.name, pid))
         for node, one in ((here, here.sessions.get(pid)), *((there, link) for link in links)):
             if one is not None:
                 node.tell(one.called, changed=True)

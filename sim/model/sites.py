@@ -130,7 +130,7 @@ class ModelSite:
         """End the sessions with these application names, and wait until they have ended; return their pids."""
 
         def end(_: NodeSession) -> Steps[list[int]]:
-            results = self._node.names.called(*names)
+            results = self._node.names.find(*names)
             for one in results:
                 one.terminate()
             label = Label(actor=self._actor, cause=Cause.POLL, what=f"wait at {self.name}")

@@ -1,7 +1,8 @@
-"""Dependences of the model, compared with what its state itself says: see `tests.explore.footprints`.
+"""Dependences of the model, compared with the recorded accesses to its state: see `tests.explore.footprints`.
 
-In recorded runs concurrent events conflict nowhere; and each function that tells the search of a dependence is needed:
-without what it tells they do. So a missing call is noticed in what these runs reach, also in new code.
+Concurrent events of the recorded runs do not conflict, and each function that notifies the search is necessary: without
+its notifications they do, or the function is listed with a reason. So a missing notification is detected in all code
+that these runs reach, and a new function needs such a run, or a reason.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from tests.explore.footprints.places import places
 pytestmark = pytest.mark.xdist_group("footprints")  # one process plays the runs
 
 ROOT = Path(__file__).parents[2]
-#: Runs in which a dependence was missing that is told now.
-_MENDED = (
+#: Runs in which a dependence was missing; each is recorded now.
+_FIXED = (
     "0.0",  # a sync that waits for its turn, and the end of another one
     "5.0",  # the role of a link, which one transaction finds out and another one needs
     "8.0",  # a decision to be forgotten, and recovery that forgets
@@ -41,68 +42,83 @@ _MENDED = (
     "2974.0",  # a session that dies, and an answer of another node after which it is given back
     "4020.0",  # a session that ends by itself, and a rollback that looks whether it is in a transaction
 )
-#: Runs that show places; `python -m tests.explore.footprints --cover` finds such a choice.
+#: Runs that show that functions are necessary; `python -m tests.explore.footprints --cover` chooses such runs.
 _SHOWING = (
     "3.0", "6.0", "42.0", "44.0", "63.0", "108.0", "355.58", "1011.0", "1020.0", "1041.0", "1069.0", "1133.0",
     "1146.0", "1161.0", "1290.0", "1379.0", "1386.0", "2258.0", "2352.0", "2900.0", "2918.0", "2920.0", "2923.0",
-    "2951.0", "3060.0", "3250.0", "78.0:flush of the decision log",
+    "2951.0", "3060.0", "3250.0", "78.0:flush of the decision log", "125.0", "171.0", "2743.0", "2801.0", "2861.0",
 )  # fmt: skip
-RUNS = (*_MENDED, *_SHOWING)
+RUNS = (*_FIXED, *_SHOWING)
 
-_FAULT = "only a fault or a timer comes to this, and touches the whole node by itself"
-_LOG = "reached apart from its opposite only if the protocol is broken: epochs, holders and answers order the two"
-_UNREACHED = "no drawn run comes to this"
-_SAME = "others have told the same, or what causes it, in all runs so far"
-_COPY = "a pass of recovery begins with a timer, or with its process; in between it tests a copy"
-#: Places that no run shows, with the reason.
+_FAULT = "only faults and timers lead here, and their own events already depend on the whole node"
+_LOG = "the protocol orders the conflicting events: by epochs, their holders and answers"
+_UNREACHED = "no recorded run reaches it"
+_SAME = "in all runs so far another function has notified the search of the same, or of its cause"
+_COPY = "a pass of recovery begins with a timer or with its process, and then uses a copy"
+#: Functions that no run shows to be necessary, with the reason.
 UNSHOWN = {
-    "DecisionLedger.crash": _FAULT,
-    "LedgerSession.close_decision": _UNREACHED,
-    "LedgerSession.decided": _LOG,
-    "LedgerSession.forget": _LOG,
-    "LedgerSession.forget_epoch": f"{_UNREACHED}: the epoch is kept for ten minutes",
-    "LedgerSession.read": _LOG,
-    "LedgerSession.resume_epoch": _LOG,
-    "Locks.xact": _SAME,
-    "ModelAnyClients.has_link": _SAME,
-    "ModelLog.current": _SAME,
-    "ModelNode.prepared_by": _SAME,
-    "ModelLog._fence": f"{_UNREACHED}: a process is fenced that is alive",
-    "ModelNode.record": "it orders more than is needed: others see the end of a commit, not its beginning",
-    "ModelResolverLock.give": _SAME,
-    "ModelResolverLock.try_lock": _SAME,
-    "NodeSession.cancel": _SAME,
-    "NodeSession.terminate": _SAME,
-    "PreparedTransaction._commit_later": f"{_UNREACHED}: only planted participants do not force commits",
-    "Wal.reached": f"{_UNREACHED}: only planted participants do not force commits",
-    "ScriptRun._client": "each step of a client causes the next one",
     "_ModelEngine._end": _COPY,
     "_ModelEngine._register": _COPY,
     "_ModelEngine.begin": _COPY,
     "_ModelEngine.begin_several": _COPY,
     "_Open.__contains__": _COPY,
     "_Open.__init__": _COPY,
-    "_Open.__rsub__": _COPY,
+    "_Publisher.end_links.<locals>.end": _SAME,
     "_Publisher.idle_links.<locals>.look": _SAME,
     "_Recovery.run": _COPY,
     "_Subscriber.hold": _SAME,
     "_Subscriber.holds": _SAME,
+    "Advisory.give": _SAME,
+    "Connection.ask.<locals>.done": _SAME,
     "crash": _FAULT,
+    "DecisionLedger.crash": _FAULT,
     "fence": _SAME,
+    "LedgerSession.close_decision": _UNREACHED,
+    "LedgerSession.decided": _LOG,
+    "LedgerSession.forget": _LOG,
+    "LedgerSession.forget_epoch": f"{_UNREACHED}: the epoch is kept for ten minutes",
+    "LedgerSession.read": _LOG,
+    "LedgerSession.resume_epoch": _LOG,
+    "Link._waiting": _SAME,
+    "Locks._wake": _SAME,
+    "Locks.release": _SAME,
+    "Locks.xact": _SAME,
+    "ModelAnyClients.has_link": _SAME,
+    "ModelLog._epoch": _SAME,
+    "ModelLog._fence": f"{_UNREACHED}: it fences a live process",
+    "ModelLog.current": _SAME,
+    "ModelNode.prepared_by": _SAME,
+    "ModelNode.record": "it orders more than necessary: other events read the end of a commit, not its beginning",
+    "ModelResolverLock.give": _SAME,
+    "ModelResolverLock.try_lock": _SAME,
+    "NodeSession.cancel": _SAME,
+    "PreparedTransaction._commit_later": f"{_UNREACHED}: only participants with a planted bug do not force commits",
     "restore": f"{_UNREACHED}: no step of a program restores a backup",
+    "ScriptRun._client": "each step of a client is the cause of the next",
+    "Ssi.begin": _SAME,
+    "Ssi.check_read": _SAME,
+    "Ssi.end": _SAME,
+    "Ssi.read": _SAME,
+    "Ssi.wrote": _SAME,
+    "Wal.append": _SAME,
+    "Wal.durable": _SAME,
+    "Wal.end": _SAME,
+    "Wal.force": _SAME,
+    "Wal.reached": f"{_UNREACHED}: only participants with a planted bug do not force commits",
+    "Wal.soon": _SAME,
 }
-#: Attributes that hold containers made elsewhere, whose elements are not recorded.
+#: Attributes with containers that were created outside the model, and whose elements are not recorded.
 _UNNOTED = {
     "SubscriberClient._numbers": "numbers of one client",
-    "Brackets._tables": "made by the compiled scanner",
-    "TransactionColumns": "made by the compiled scanner",
-    "CommandColumns": "made by the compiled scanner",
+    "Brackets._tables": "created by the compiled scanner",
+    "TransactionColumns": "created by the compiled scanner",
+    "CommandColumns": "created by the compiled scanner",
 }
 
 
 @cache
 def _found() -> dict[str, Any]:
-    """Play the runs, in a process that loads the model anew."""
+    """Play the runs in a new process, which loads the model with recording classes."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.explore.footprints", "--json", *RUNS],
         cwd=ROOT, capture_output=True, text=True, check=False,
@@ -114,19 +130,21 @@ def _found() -> dict[str, Any]:
 
 @pytest.mark.parametrize("run", RUNS)
 def test_concurrent_events_do_not_conflict(run: str) -> None:
-    """What they use of one location they only read, or the order is one that nobody can see."""
+    """Concurrent events only read a common location, or their order has no effect."""
     assert [one for one in _found()["conflicts"] if one.startswith(f"{run}: ")] == []
 
 
 @pytest.mark.parametrize("place", places().names)
-def test_what_is_told_is_needed(place: str) -> None:
-    """Without what a function tells, concurrent events of some run conflict."""
+def test_a_notification_is_necessary(place: str) -> None:
+    """Without the notifications of a function, concurrent events of some run conflict."""
     assert (place in _found()["shown"]) != (place in UNSHOWN)
 
 
 def test_the_tables_are_not_stale() -> None:
-    """Each entry is of something that exists, and is needed."""
+    """Each entry names something that exists and is necessary, and has a true reason."""
     found = _found()
+    unreached = {place for place, why in UNSHOWN.items() if why.startswith(_UNREACHED)}
+    assert sorted(unreached & {*found["reached"]}) == []
     assert [one for one in BENIGN if one not in found["needed"]] == []
     assert [one for one in UNSHOWN if one not in places().names] == []
     assert {
@@ -135,7 +153,7 @@ def test_the_tables_are_not_stale() -> None:
 
 
 def _used(container: Any, use: Any) -> dict[Any, int]:
-    """What one event notes when it uses a container that another has made."""
+    """Return the accesses of an event to a container that another event has created."""
     made = tracked(container, "here")
     Recorder.begin()
     try:
@@ -146,7 +164,7 @@ def _used(container: Any, use: Any) -> dict[Any, int]:
 
 
 def test_a_dict_is_noted_by_key() -> None:
-    """Changes of different keys do not conflict with each other, but with a look at all of them."""
+    """Accesses to a dict are recorded by key; those to the whole dict separately."""
     assert _used({1: 2}, lambda made: made[1]) == {1: READ}
     assert _used({1: 2}, lambda made: made.get(3)) == {3: READ}
     assert _used({1: 2}, lambda made: made.update({3: 4})) == {3: WRITE, WHOLE: GROW, SIZE: GROW}
@@ -155,7 +173,7 @@ def test_a_dict_is_noted_by_key() -> None:
 
 
 def test_a_set_and_a_list_are_noted() -> None:
-    """A set by element, a list as a whole."""
+    """Accesses to a set are recorded by element, those to a list as a whole."""
     assert _used({1}, lambda made: made.add(1)) == {1: READ}
     assert _used({1}, lambda made: made.add(2))[2] == WRITE
     assert _used([1], lambda made: made.append(2)) == {WHOLE: WRITE}
@@ -163,7 +181,7 @@ def test_a_set_and_a_list_are_noted() -> None:
 
 
 def test_what_is_put_back_was_only_read() -> None:
-    """A value that is in the end what it was before."""
+    """A location whose value is the same after the event counts as read."""
 
     def use(made: Any) -> None:
         made[1] = 3

@@ -219,7 +219,7 @@ class ModelTarget:
 
     def _rival(self, own: int) -> Steps[str]:
         until = self._process.kernel.now + _TAKE_OVER_S
-        while others := [one.pid for one in self._node.names.called(self._name) if one.pid < own]:
+        while others := [one.pid for one in self._node.names.find(self._name) if one.pid < own]:
             if self._process.kernel.now > until:
                 return f"pid {others[0]}"
             yield self._process.sleep(_LOOK_S, f"wait for another agent at {self._node.name}")

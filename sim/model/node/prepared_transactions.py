@@ -135,9 +135,8 @@ def _note_branch(node: ModelNode, gid: str, *, changed: bool) -> None:
     """Notify the search that one branch is read or changed."""
     if node.kernel.watch is not None:
         node.tell(f"branch {gid}", changed=changed)
-        if (
-            node.slots_taken() + len(node.sessions) >= node.prepared_max
-        ):  # slots may not suffice for all sessions
+        # slots may not suffice for all sessions
+        if node.slots_taken() + len(node.sessions) >= node.prepared_max:
             node.tell("branches", changed=True)
 
 

@@ -41,7 +41,7 @@ class SessionNames:
         self._tell("sessions", changed=True)
         self._by_name.clear()
 
-    def called(self, *names: str) -> list[NodeSession]:
+    def find(self, *names: str) -> list[NodeSession]:
         """Return the sessions with these names, each once, by process id."""
         for name in names:
             self._tell(f"sessions {name}", changed=True)

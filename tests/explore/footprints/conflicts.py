@@ -52,7 +52,7 @@ class RecordingKernel(ChoiceKernel):
         now, Recorder.now = Recorder.now, None  # telling uses nothing
         super()._watch(what, changed)
         if now is not None:
-            how = 2 if changed else 1
+            how = WRITE if changed else READ
             self._told.setdefault(what, []).append((how, place_of(sys._getframe(1))))
         Recorder.now = now
 
@@ -103,8 +103,6 @@ class RecordedRun:
     benign: Mapping[str, str]
     needed: dict[str, None] = field(default_factory=dict)
     """Entries of the table without which there would be a conflict."""
-    ordering: dict[str, None] = field(default_factory=dict)
-    """Places without which events would be ordered less; complete when `shown` has been."""
     _against: list[int] = field(default_factory=list)
     """For each event, the earlier ones with which it conflicts, as bits."""
     _groups: list[_Group] = field(default_factory=list)
@@ -142,7 +140,6 @@ class RecordedRun:
             before = self._order(seen)
             if before == self._before:
                 continue
-            self.ordering[name] = None
             for at, against in enumerate(self._against):
                 if against & ~before[at] & ~open_[at]:
                     yield name
@@ -153,13 +150,12 @@ class RecordedRun:
         return {place for told in self.told for each in told.values() for _, place in each}
 
     def _without(self, place: str, at: int) -> dict[str, int]:
-        """Return what an event has touched, without what is told at a place: also if another tells the same."""
+        """Return what an event has touched, without what is told at one place."""
         event = self.events[at]
         told = {}
         for what, each in self.told[at].items():
-            own = max((how for how, one in each if one == place), default=0)
-            if own:
-                told[what] = [how for how, _ in each if how > own]
+            if any(one == place for _, one in each):
+                told[what] = [how for how, one in each if one != place]
         if not told:
             return event.seen
         given = _given(event.option)
