@@ -215,7 +215,7 @@ class Bank:
         while True:
             yield self.kernel.delay(self._kept_s, label)
             for node in self.nodes.values():
-                node.trim(node.wal.durable)
+                node.wal.trim(node.wal.durable)
 
     def _client(self, number: int) -> Steps[None]:
         node = self.subscribers[number % len(self.subscribers)]

@@ -13,10 +13,10 @@ from twopc.drivers.lean import ServerReport
 from twopc.drivers.sessions import LinkedSession, Sessions
 from twopc.drivers.virtual import AwaitableSteps, VirtualReport, VirtualResult, awaited
 from twopc.names import BranchId, session_name
+from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
-from twopc.sim.model.ports import Kernel
 from twopc.sim.model.sql.types import output
 from twopc.sim.model.values import RequestLostError, SqlError, StatementResult, Steps
 from twopc.sim.model.wire import Wire
@@ -47,13 +47,13 @@ def _refusal_of(error: SqlError) -> VirtualResult:
     return VirtualResult(refusal=refusal)
 
 
-def answered(kernel: Kernel, actor: str, process: str) -> None:
+def answered(kernel: SimpyKernel, actor: str, process: str) -> None:
     """Notify the search that a transaction has an answer, and continues if it has all of them."""
     if kernel.watch is not None:
         kernel.watch(f"answers to {actor} of {process}", True)
 
 
-def answered_about(kernel: Kernel, gid: str, process: str) -> None:
+def answered_about(kernel: SimpyKernel, gid: str, process: str) -> None:
     """Notify the search of an answer to a session that finishes a transaction's branch; see `answered`."""
     branch = BranchId.parse(gid) if kernel.watch is not None else None
     if branch is not None:

@@ -9,13 +9,13 @@ from typing import Any, TypeVar, cast
 
 import simpy
 
-from twopc.sim.model.ports import Kernel
+from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.values import Steps
 
 T = TypeVar("T")
 
 
-async def performed(kernel: Kernel, work: Steps[T], name: str) -> T:
+async def performed(kernel: SimpyKernel, work: Steps[T], name: str) -> T:
     """Run steps of the model; return their result or raise their error.
 
     If the awaiting task is cancelled, the steps go on and their result is discarded.

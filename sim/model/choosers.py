@@ -179,9 +179,6 @@ class ChoiceKernel(SimpyKernel):
         """Number of events that this stretch has made, by actor, cause and description."""
         self._strikes: dict[int, int] = {}
         """Number of faults so far, by name."""
-        self._stretch = 0
-        """Name of the current stretch."""
-        self._clock = 0.0
         self.seen: dict[str, int] = {}
         """Objects that this stretch has read (`READ`) and changed (`WRITE`)."""
         self._readers: dict[str, dict[int, None]] = {}
@@ -199,8 +196,8 @@ class ChoiceKernel(SimpyKernel):
         self._numbers += 1
         called = (label.actor, label.cause, label.what)
         nth = self._children[called] = self._children.get(called, 0) + 1
-        name = digest(self._stretch, nth, label.actor, label.cause.value, label.what)
-        made = Choice(self, label, self.now + duration, self._numbers, name, self._stretch)
+        name = digest(self.stretch, nth, label.actor, label.cause.value, label.what)
+        made = Choice(self, label, self.now + duration, self._numbers, name, self.stretch)
         self._pending[made] = None
         return made
 
@@ -228,11 +225,6 @@ class ChoiceKernel(SimpyKernel):
                 self._advance_to(float(until))
                 return None
             self.fire(options[0])
-
-    @property
-    def stretch(self) -> int:
-        """The name of the current or last stretch."""
-        return self._stretch
 
     # -- choosing ----------------------------------------------------------------------------------
 
@@ -270,10 +262,10 @@ class ChoiceKernel(SimpyKernel):
         changed.
         """
         self._children = {}
-        self._stretch = option.name
+        self.stretch = option.name
         if isinstance(option, Strike):
             nth = self._strikes[option.name] = self._strikes.get(option.name, 0) + 1
-            self._stretch = option.name if nth == 1 else digest(option.name, nth)
+            self.stretch = option.name if nth == 1 else digest(option.name, nth)
         seen = self.seen = {}
         if isinstance(option, Choice):
             del self._pending[option]

@@ -1,6 +1,6 @@
 """Sessions of applications in a model: coordinated at a Subscriber, plain at the Publisher.
 
-Each has the interface `twopc.sim.model.ports.ModelClient` and raises `twopc.errors.TransactionError` like the
+Each has the methods of `twopc.sim.sessions.interface.ClientSession`, as steps, and raises `twopc.errors.TransactionError` like the
 sessions of a scenario on real servers. Work runs in the caller's process; when a coordinator is killed, the work of
 its sessions ends with it.
 """

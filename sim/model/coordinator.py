@@ -319,7 +319,7 @@ class CoordinatorProcess:
 
     def join(self) -> simpy.Process | None:
         """Make the running process a part of this one until `leave`, and return it; None if it is already."""
-        process = self.place.kernel.env.active_process
+        process: simpy.Process | None = self.place.kernel.env.active_process
         if process is None or process in self._processes:
             return None
         self._processes[process] = None

@@ -104,7 +104,7 @@ def _seldom_collecting() -> Iterator[None]:
 
 
 class SimpyKernel:
-    """Time, random values and processes; see `twopc.sim.model.ports.Kernel`.
+    """Time, random values and processes.
 
     Args:
         seed: seed of every component's random values.
@@ -114,16 +114,13 @@ class SimpyKernel:
     """Whether labels matter; here a label only names the component whose random values are drawn."""
     watch: Callable[[str, bool], None] | None = None
     """Called with each object that is read or (True) changed, if a search records dependencies."""
+    stretch = 0
+    """The name of the current stretch, equal in equivalent runs of a search; 0 without one."""
 
     def __init__(self, seed: int = 0) -> None:
         self.env = Environment()
         self.seed = seed
         self._randoms: dict[str, random.Random] = {}
-
-    @property
-    def stretch(self) -> int:
-        """The name of the current stretch, equal in equivalent runs of a search; 0 without one."""
-        return 0
 
     now: float = property(attrgetter("env._now"))  # type: ignore[assignment] # read without a Python call
     """Seconds since the run began."""

@@ -14,7 +14,7 @@ import simpy
 
 from twopc.drivers.ports import Key, KnownEpoch
 from twopc.protocol.effects import Outcome, Record, RecordKind
-from twopc.sim.model.ports import Kernel
+from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.values import Cause, Delay, Label, RequestLostError, SqlError, Steps
 
 
@@ -46,7 +46,7 @@ class DecisionLedger:
         flush: duration of a write.
     """
 
-    def __init__(self, kernel: Kernel, host: Callable[[], object], flush: Delay) -> None:
+    def __init__(self, kernel: SimpyKernel, host: Callable[[], object], flush: Delay) -> None:
         self.kernel = kernel
         self._host = host
         self._flush = flush.given

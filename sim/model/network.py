@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import simpy
 
-from twopc.sim.model.ports import Kernel
+from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.values import Cause, Delay, Label, ModelTiming, RequestLostError, Steps
 from twopc.sim.model.wire import ServedSession, Unconnected, Wire
 
@@ -43,7 +43,7 @@ class Network:
     """
 
     def __init__(
-        self, kernel: Kernel, timing: ModelTiming, *, answer_timeout_s: float = 30.0
+        self, kernel: SimpyKernel, timing: ModelTiming, *, answer_timeout_s: float = 30.0
     ) -> None:
         self.kernel = kernel
         self.timing = timing

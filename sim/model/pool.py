@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import simpy
 
+from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.network import Network
-from twopc.sim.model.ports import Kernel
 from twopc.sim.model.values import Steps
 from twopc.sim.model.wire import ServedSession, Wire
 
@@ -79,7 +79,7 @@ class FairLock:
         tell: called when the lock is requested or released, to notify the search.
     """
 
-    def __init__(self, kernel: Kernel, tell: Callable[[], None]) -> None:
+    def __init__(self, kernel: SimpyKernel, tell: Callable[[], None]) -> None:
         self._kernel = kernel
         self._tell = tell
         self._taken = False

@@ -28,11 +28,12 @@ from twopc.sim.model.distribution import system_distribution
 from twopc.sim.model.distribution.deliveries import ModelDelivery
 from twopc.sim.model.distribution.seats import AgentSeat
 from twopc.sim.model.distribution.system_distribution import Distribution
+from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.members import Members
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.tx import OpenTx
-from twopc.sim.model.ports import Kernel, RecorderPort
+from twopc.sim.model.ports import RecorderPort
 from twopc.sim.model.replication import articles, behaviour
 from twopc.sim.model.replication.articles import ModelArticle
 from twopc.sim.model.replication.behaviour import Behaviour
@@ -62,10 +63,10 @@ _SETTLED_KEPT = 1000
 
 
 class System:
-    """A built model; see `twopc.sim.model.ports.Model`."""
+    """A built model."""
 
     def __init__(
-        self, spec: ModelSpec, wiring: Wiring, kernel: Kernel, recorder: RecorderPort,
+        self, spec: ModelSpec, wiring: Wiring, kernel: SimpyKernel, recorder: RecorderPort,
         points: Points | None = None,
     ) -> None:  # fmt: skip
         self.spec = spec
@@ -239,7 +240,7 @@ class System:
                 )  # fmt: skip
         self.members.distribution = self.distribution
 
-    # -- ports.Model ---------------------------------------------------------------------------------
+    # -- while it runs -------------------------------------------------------------------------------
 
     def session(
         self,
@@ -358,7 +359,7 @@ class System:
 
 
 def build(
-    spec: ModelSpec, wiring: Wiring = Wiring(), *, kernel: Kernel, recorder: RecorderPort,  # noqa: B008 - frozen
+    spec: ModelSpec, wiring: Wiring = Wiring(), *, kernel: SimpyKernel, recorder: RecorderPort,  # noqa: B008 - frozen
     points: Points | None = None,
 ) -> System:  # fmt: skip
     """Return a system built from a specification, which runs by the kernel's time.

@@ -13,7 +13,7 @@ import simpy
 
 from twopc.drivers.virtual import AwaitableSteps, steps, wait
 from twopc.errors import TransactionError, from_sqlstate
-from twopc.sim.model.ports import Kernel
+from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.values import Cause, Label, RequestLostError, SqlError, Steps
 from twopc.sim.workload.ports import LoadClient
 
@@ -42,7 +42,7 @@ class LoadModel(Protocol):
 class KernelGate:
     """See `twopc.sim.workload.ports.LoadGate`."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: SimpyKernel) -> None:
         self._event = kernel.event()
 
     def open(self) -> None:
@@ -114,7 +114,7 @@ class KernelBench:
 
     def __init__(
         self,
-        kernel: Kernel,
+        kernel: SimpyKernel,
         world: LoadModel,
         *,
         outage: Callable[[str, bool], None],

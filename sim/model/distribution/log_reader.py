@@ -58,7 +58,7 @@ class ModelSlot:
         """Confirm a position, so that the log before it can be removed."""
         if lsn > self.position:
             self._saved, self._confirmed = self._confirmed, lsn
-            self._node.trim(self._saved)
+            self._node.wal.trim(self._saved)
 
 
 class ModelLogReader(Process):

@@ -17,8 +17,12 @@ if TYPE_CHECKING:
     from twopc.sim.model.node.node import ModelNode
 
 
-def crash(node: ModelNode, kept_lsn: int | None) -> None:
-    """Stop the node at once. No effect if it is down."""
+def crash(node: ModelNode, kept_lsn: int | None = None) -> None:
+    """Stop the node at once: sessions end, and the WAL is cut. No effect if it is down.
+
+    Args:
+        kept_lsn: where the WAL is cut; at its durable end if None.
+    """
     if not node.up:
         return
     node.up = False

@@ -137,8 +137,9 @@ def wait_rows(node: ModelNode) -> list[WaitRow]:
     return results
 
 
-def snapshot_text(node: ModelNode, xmax: int) -> str:
-    """Return a snapshot in the form of pg_current_snapshot()."""
+def snapshot_text(node: ModelNode) -> str:
+    """Return ``xmin:xmax:running`` as pg_current_snapshot() gives it now."""
+    xmax = node.next_xid
     running = sorted(top.xid for top in node.open if top.xid)
     return f"{running[0] if running else xmax}:{xmax}:{','.join(map(str, running))}"
 

@@ -16,11 +16,11 @@ from collections.abc import Callable
 from typing import Any
 
 from twopc.sim.model.clocks import right
+from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.node.heap import HeapRow, HeapTable, Version
 from twopc.sim.model.node.lock_waits import LockQueueWait, Queue
 from twopc.sim.model.node.modes import CONFLICTS, ROW_EXCLUSIVE, SHARE, TABLE_CONFLICTS, TABLE_SHARE
 from twopc.sim.model.node.transactions import ABORTED, RUNNING, TopXact, Xact
-from twopc.sim.model.ports import Kernel
 from twopc.sim.model.values import Cause, Delay, Label, RequestLostError, SqlError, Steps
 
 
@@ -31,7 +31,7 @@ def _number(one: tuple[int, Callable[[], None]]) -> int:
 class Locks:
     """The locks of one node."""
 
-    def __init__(self, node: str, kernel: Kernel, deadlock_timeout: Delay) -> None:
+    def __init__(self, node: str, kernel: SimpyKernel, deadlock_timeout: Delay) -> None:
         self._node = node
         self._kernel = kernel
         self._deadlock_timeout = deadlock_timeout

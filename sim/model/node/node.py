@@ -1,35 +1,34 @@
 """The node: one server with one database, composed of heap, locks, WAL and sessions.
 
-Implements `twopc.sim.model.ports.NodePort`. Crashes are in `crash`, statements are compiled in
-`twopc.sim.model.sql`.
+Crashes are in `crash`, statements are compiled in `twopc.sim.model.sql`.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from twopc.protocol import Participant
 from twopc.protocol.variants import Settings
 from twopc.sim.model.clocks import Clock, right
-from twopc.sim.model.node import crash, inspection, prepared_transactions
+from twopc.sim.model.kernel import SimpyKernel
+from twopc.sim.model.node import crash as crashes
+from twopc.sim.model.node import inspection, prepared_transactions
 from twopc.sim.model.node.advisory import Advisory
 from twopc.sim.model.node.heap import HeapTable
 from twopc.sim.model.node.locks import Locks
 from twopc.sim.model.node.prepared_transactions import PreparedTransaction
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.node.session_names import SessionNames
-from twopc.sim.model.node.snapshots import CommitSnapshot
 from twopc.sim.model.node.ssi import Ssi
 from twopc.sim.model.node.transactions import ABORTED, COMMITTED, TopXact, Xact
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.node.wal import Wal, WalRecord
-from twopc.sim.model.ports import Kernel, Trigger
+from twopc.sim.model.ports import Trigger
+from twopc.sim.model.sql import parse
 from twopc.sim.model.sql.plans import StatementPlans
 from twopc.sim.model.values import (
-    CommittedTransaction,
-    LockWait,
     MarkerRow,
     ModelTiming,
     RequestLostError,
@@ -37,7 +36,6 @@ from twopc.sim.model.values import (
     Steps,
     Values,
 )  # fmt: skip
-from twopc.waits import OpenTransaction as WaitRow
 
 #: The table into which each branch writes its branch marker.
 MARKERS = "msrepl.branch_marker"
@@ -58,7 +56,7 @@ class ModelNode:
     """A server with one database."""
 
     def __init__(
-        self, name: str, kernel: Kernel, *, timing: ModelTiming, clock: Callable[[], float],
+        self, name: str, kernel: SimpyKernel, *, timing: ModelTiming, clock: Callable[[], float],
         lock_timeout_s: float, prepared_max: int, participant: type[Participant], settings: Settings,
         sessions_max: int = 10_000,
     ) -> None:  # fmt: skip
@@ -104,7 +102,8 @@ class ModelNode:
         self.names = SessionNames(self.tell)
         self.advisory = Advisory(self.touched)
         self.ssi = Ssi(self.touched)
-        self._next_xid = 740
+        self.next_xid = 740
+        """The next transaction id: no transaction has it or a higher one."""
         self._pids: set[int] = set()
         self._sessions_max = sessions_max
         self._prune_at = PRUNE_AT
@@ -112,7 +111,7 @@ class ModelNode:
         self.locks = Locks(name, kernel, timing.deadlock_timeout)
         self.locks.assign = self.assign
         self.locks.lasts = self.lasts
-        self.wal = Wal(name, kernel, timing.flush, self._settled)
+        self.wal = Wal(name, kernel, timing.flush)
         self.plans = StatementPlans(self)
         for text in OWN_TABLES:
             self.define(text)
@@ -120,12 +119,23 @@ class ModelNode:
     # -- definition ----------------------------------------------------------------------------------
 
     def define(self, sql: str, by: NodeSession | None = None) -> None:
-        """Execute DDL and other statements as superuser, outside of virtual time, for setup. Raise SqlError.
+        """Execute DDL and other statements as superuser, outside of virtual time, for setup.
 
         Args:
-            by: the session whose settings apply and are kept.
+            by: the session whose settings apply and are kept; a session of its own if None.
+
+        Raises:
+            SqlError: a statement fails, or would have to wait.
         """
-        self.plans.define(sql, by)
+        session = by or self.connect("postgres", "definition")
+        try:
+            for text in parse.statements(sql):
+                self._run_outside(
+                    session, lambda tx, text=text: self.plans.statement(text)(tx, {}), text
+                )  # type: ignore[misc] # a lambda's default
+        finally:
+            if by is None:
+                session.close()
 
     def outside(self, work: Callable[[OpenTx], Steps[Any]], what: str) -> Any:
         """Run a superuser's transaction outside of virtual time, for setup. Raise SqlError.
@@ -134,17 +144,26 @@ class ModelNode:
             what: name of the work, for the error if it would have to wait.
         """
         session = self.connect("postgres", what)
+        try:
+            return self._run_outside(session, work, what)
+        finally:
+            session.close()
+
+    def _run_outside(
+        self, session: NodeSession, work: Callable[[OpenTx], Steps[Any]], what: str
+    ) -> Any:
         tx = session.begin()
         try:
             result = _at_once(work(tx), what)
             _at_once(session.before_commit(), what)
-            session.forget()
-            record = self.record("commit", tx.top) if tx.xid else None
-            if record is not None:
-                self.wal.settle()
-            self.finish(tx.top, record)
-        finally:
-            session.close()
+        except BaseException:
+            session.abort()
+            raise
+        session.forget()
+        record = self.record("commit", tx.top) if tx.xid else None
+        if record is not None:
+            self.wal.settle()
+        self.finish(tx.top, record)
         return result
 
     def add_trigger(self, table: str, trigger: Trigger) -> None:
@@ -202,8 +221,8 @@ class ModelNode:
         """Assign a transaction id to a (sub)transaction that writes, and to its parents."""
         if xact.parent is None:
             if not xact.xid:
-                xact.xid = self._next_xid
-                self._next_xid += 1
+                xact.xid = self.next_xid
+                self.next_xid += 1
             return
         chain = []
         one: Xact | None = xact
@@ -211,13 +230,8 @@ class ModelNode:
             chain.append(one)
             one = one.parent
         for one in reversed(chain):
-            one.xid = self._next_xid
-            self._next_xid += 1
-
-    @property
-    def next_xid(self) -> int:
-        """The next transaction id: no transaction has it or a higher one."""
-        return self._next_xid
+            one.xid = self.next_xid
+            self.next_xid += 1
 
     def running(self, xid: int) -> TopXact | None:
         """Return the open transaction with an id; None if there is none."""
@@ -305,9 +319,6 @@ class ModelNode:
             self.advisory.over(top)
         top.rows = []
 
-    def _settled(self, durable: int) -> None:
-        """Called when the WAL is durable up to a position; no effect."""
-
     def _prune(self) -> None:
         horizon = min((top.horizon for top in self.open), default=self.commit_no)
         durable, retired = self.wal.durable, self._retired
@@ -315,15 +326,15 @@ class ModelNode:
             for row in retired.popleft()[2]:
                 row.table.prune(row, horizon)
 
-    # -- ports.Node: looking -------------------------------------------------------------------------
+    # -- looking -------------------------------------------------------------------------------------
 
-    def rows(self, table: str, columns: Sequence[str]) -> list[dict[str, str | None]]:
-        """Return the committed rows ordered by key, with every value as PostgreSQL's text."""
-        return inspection.rows(self, table, columns)
-
-    def xids(self, table: str) -> list[int]:
-        """Return the transaction ids that wrote the rows of `rows`."""
-        return inspection.xids(self, table)
+    rows = inspection.rows
+    xids = inspection.xids
+    log = inspection.log
+    waits = inspection.waits
+    wait_rows = inspection.wait_rows
+    snapshot_text = inspection.snapshot_text
+    digest = inspection.digest
 
     def markers(self, *gids: str) -> list[MarkerRow]:
         """Return the committed rows of the branch markers.
@@ -353,49 +364,12 @@ class ModelNode:
         result = self.branches.get(gid)
         return result if result is not None and result.valid else None
 
-    def fence(self, gid: str, sites: Sequence[str]) -> Steps[str]:
-        """Fence a branch like ``msrepl.fence_branch``: ``prepared``, ``committed`` or ``fenced``; 55P03 while it is
-        running.
-        """
-        return (yield from prepared_transactions.fence(self, gid, tuple(sites)))
+    fence = prepared_transactions.fence
 
-    def log(self, after_lsn: int) -> Sequence[CommittedTransaction]:
-        """Return the transactions committed after a position in commit order, as far as the WAL is durable."""
-        return inspection.log(self, after_lsn)
+    # -- going down and up ---------------------------------------------------------------------------
 
-    def waits(self) -> list[LockWait]:
-        """Return the present lock waits."""
-        return inspection.waits(self)
-
-    def wait_rows(self) -> list[WaitRow]:
-        """Return the present waits as rows of `twopc.waits`."""
-        return inspection.wait_rows(self)
-
-    def snapshot_text(self) -> str:
-        """Return ``xmin:xmax:running`` as pg_current_snapshot() gives it now."""
-        return inspection.snapshot_text(self, self._next_xid)
-
-    def see(self) -> CommitSnapshot:
-        """Return a snapshot of all commits, for a copy."""
-        return CommitSnapshot(self.commit_no, None, 0)
-
-    # -- ports.Node: going down and up ---------------------------------------------------------------
-
-    def crash(self, kept_lsn: int | None = None) -> None:
-        """Stop the node: sessions end, and the WAL is cut at `kept_lsn` (None: at its durable end)."""
-        crash.crash(self, kept_lsn)
-
-    def restart(self) -> Steps[None]:
-        """Wait until the node accepts connections again."""
-        yield from crash.restart(self)
-
-    def trim(self, lsn: int) -> None:
-        """Discard the WAL before a position, which is no longer needed."""
-        self.wal.trim(lsn)
-
-    def digest(self) -> int:
-        """Return a digest of all state that can affect the rest of the run."""
-        return inspection.digest(self)
+    crash = crashes.crash
+    restart = crashes.restart
 
     # -- rows without SQL ----------------------------------------------------------------------------
 
@@ -438,6 +412,3 @@ def _at_once(steps: Steps[Any], what: str) -> Any:
         return stop.value
     steps.close()
     raise SqlError("55P03", f"it would have to wait: {what}")
-
-
-__all__ = ["ModelNode"]

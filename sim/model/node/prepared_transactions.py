@@ -6,6 +6,7 @@ and WAL. A real server plays this part itself (`twopc.protocol.participant`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -254,7 +255,7 @@ def finish(session: NodeSession, gid: str, *, commit: bool) -> Steps[str]:
     return verb
 
 
-def fence(node: ModelNode, gid: str, sites: tuple[str, ...]) -> Steps[str]:
+def fence(node: ModelNode, gid: str, sites: Sequence[str]) -> Steps[str]:
     """Execute ``msrepl.fence_branch``: ``prepared``, ``committed`` or ``fenced``; 55P03 while the branch is
     running.
     """
@@ -288,7 +289,7 @@ def fence(node: ModelNode, gid: str, sites: tuple[str, ...]) -> Steps[str]:
         session.close()
 
 
-def _take_gid(session: NodeSession, gid: str, sites: tuple[str, ...]) -> Steps[bool]:
+def _take_gid(session: NodeSession, gid: str, sites: Sequence[str]) -> Steps[bool]:
     done = yield from session.execute(
         "insert into msrepl.branch_marker (gid, xid, participants, fence) "
         "values (:gid, pg_current_xact_id(), :sites, true) on conflict (gid) do nothing",

@@ -161,6 +161,3 @@ def visible(tx: OpenTx, table: HeapTable, snap: CommitSnapshot) -> list[tuple[He
 
 def _tid(pair: tuple[HeapRow, Version]) -> int:
     return pair[1].tid
-
-
-Found = list[tuple[HeapRow, Version]]

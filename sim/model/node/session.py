@@ -1,7 +1,6 @@
 """A connection to a node: transaction blocks, the effect of errors, cancel and terminate.
 
-Implements `twopc.sim.model.ports.NodeSessionPort`. Of SQL, this module knows only the verbs that control
-transactions.
+Of SQL, this module knows only the verbs that control transactions.
 """
 
 from __future__ import annotations

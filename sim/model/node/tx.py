@@ -1,6 +1,6 @@
 """An open transaction: its savepoints and settings, statements, and access to rows without SQL.
 
-Implements `twopc.sim.model.ports.Tx`. The `session` ends it and handles its errors.
+The `session` ends it and handles its errors.
 """
 
 from __future__ import annotations

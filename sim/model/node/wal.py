@@ -6,12 +6,11 @@ This module knows positions and time, not the meaning of records for sessions.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from typing import Any
 
 import simpy
 
-from twopc.sim.model.ports import Kernel
+from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.values import (
     Cause,
     CommittedTransaction,
@@ -78,13 +77,10 @@ class WalRecord:
 class Wal:
     """The WAL of a node."""
 
-    def __init__(
-        self, node: str, kernel: Kernel, flush: Delay, settled: Callable[[int], None]
-    ) -> None:
+    def __init__(self, node: str, kernel: SimpyKernel, flush: Delay) -> None:
         self._node = node
         self._kernel = kernel
         self._flush = flush.given
-        self._settled = settled
         self.records: list[WalRecord] = []
         """The records that are not trimmed."""
         self._unflushed: deque[WalRecord] = deque()
@@ -198,7 +194,6 @@ class Wal:
             record = young.popleft()
             record.xact = None
             record.undo = []
-        self._settled(self._reached)
         self._wake_waiting()
 
     def _wake_waiting(self) -> None:
@@ -242,10 +237,6 @@ class Wal:
         while gone < len(records) and records[gone].end_lsn <= upto:
             gone += 1
         del records[:gone]
-
-    def unforced(self) -> tuple[WalRecord, ...]:
-        """Return the records that are not durable yet."""
-        return tuple(self._unflushed)
 
     def settle(self) -> None:
         """Make all records durable, outside of virtual time, for setup."""

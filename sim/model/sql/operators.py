@@ -15,7 +15,6 @@ from twopc.sim.model.values import SqlError
 
 WIDE = Context(prec=200, rounding=ROUND_HALF_UP)
 _BIGINT = 2**63
-_INT = 2**31
 
 
 def alike(a: Any, b: Any) -> tuple[Any, Any]:

@@ -17,7 +17,6 @@ from twopc.sim.model.sql.expressions import compiled
 from twopc.sim.model.sql.select import Plan
 from twopc.sim.model.sql.short import ShortPaths
 from twopc.sim.model.values import (
-    RequestLostError,
     SqlError,
     StatementResult,
     Steps,
@@ -26,7 +25,6 @@ from twopc.sim.model.values import (
 
 if TYPE_CHECKING:
     from twopc.sim.model.node.node import ModelNode
-    from twopc.sim.model.node.session import NodeSession
 
 
 #: Objects whose CREATE has no effect, as a schema is only a part of tables' names; and the error for other roles.
@@ -231,39 +229,3 @@ class StatementPlans:
         """Return the function that may wait with a name in SQL; None if there is none."""
         functions = self.node.functions
         return functions.get(name) or functions.get(name.removeprefix("public."))
-
-    def define(self, sql: str, by: NodeSession | None = None) -> None:
-        """Execute statements as superuser, outside of virtual time. Raise SqlError, also if one would have to wait.
-
-        Args:
-            by: the session whose settings apply and are kept; a session of its own if None.
-        """
-        session = by or self.node.connect("postgres", "definition")
-        try:
-            for text in parse.statements(sql):
-                tx = session.begin()
-                try:
-                    _at_once(self.statement(text)(tx, {}), text)
-                    _at_once(session.before_commit(), text)
-                except BaseException:
-                    session.abort()
-                    raise
-                session.forget()
-                record = self.node.record("commit", tx.top) if tx.top.xid else None
-                if record is not None:
-                    self.node.wal.settle()
-                self.node.finish(tx.top, record)
-        finally:
-            if by is None:
-                session.close()
-
-
-def _at_once(steps: Steps[Any], text: str) -> Any:
-    try:
-        next(steps)
-    except StopIteration as stop:
-        return stop.value
-    except RequestLostError:
-        raise
-    steps.close()
-    raise SqlError("55P03", f"it would have to wait: {text}")

@@ -147,7 +147,7 @@ def test_log_has_what_is_durable_in_commit_order() -> None:
     assert w.node.log(last.end_lsn) == []
     w.run()
     assert len(w.node.log(last.end_lsn)) == 1
-    w.node.trim(last.end_lsn)
+    w.node.wal.trim(last.end_lsn)
     assert len(w.node.log(0)) == 1
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from tests.model.node.playing import World, world
 from twopc.sim.model.node.tx import OpenTx
-from twopc.sim.model.ports import NodePort, NodeSessionPort, Tx
 from twopc.sim.model.values import RequestLostError, RowChange, SqlError, Steps
 
 SETUP = """
@@ -40,13 +39,6 @@ def _in_tx(
 
     w.kernel.spawn(steps(), name)
     return told
-
-
-def test_ports_fit() -> None:
-    """The node's classes implement the interfaces that the other parts of the model use."""
-    w = world(SETUP)
-    session = w.node.connect("app", "a")
-    _: tuple[NodePort, NodeSessionPort, Tx] = (w.node, session, session.begin())
 
 
 def test_each_call() -> None:
@@ -135,7 +127,7 @@ class _Stamp:
     fires = "origin"
 
     def fire(
-        self, tx: Tx, table: str, changes: Sequence[RowChange]
+        self, tx: OpenTx, table: str, changes: Sequence[RowChange]
     ) -> Steps[Sequence[RowChange] | None]:
         """Return the rows to store."""
         (change,) = changes
@@ -158,7 +150,7 @@ class _Ship:
         self.seen: list[list[RowChange]] = []
 
     def fire(
-        self, tx: Tx, table: str, changes: Sequence[RowChange]
+        self, tx: OpenTx, table: str, changes: Sequence[RowChange]
     ) -> Steps[Sequence[RowChange] | None]:
         """Record the changes; execute a query."""
         self.seen.append(list(changes))
