@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from twopc.drivers.engine import CoordinatorEngine
@@ -69,3 +69,13 @@ class Wiring:
 
 
 Plant = Callable[[Wiring], Wiring]
+
+
+def replacing(**fields: Any) -> Plant:
+    """Return a plant that replaces these fields of a wiring."""
+    return lambda wiring: replace(wiring, **fields)
+
+
+def ruled_by(**parts: Callable[..., Any]) -> Plant:
+    """Return a plant that replaces these `parts` of a wiring, by name."""
+    return lambda wiring: replace(wiring, parts={**wiring.parts, **parts})

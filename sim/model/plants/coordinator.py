@@ -21,14 +21,9 @@ from twopc.protocol.second_phase import BranchProgress
 from twopc.protocol.states import CoordinatorState
 from twopc.sim.model.application import ModelLinkedSession
 from twopc.sim.model.explore.results import Budget, PlantedBug
-from twopc.sim.model.wiring import Wiring
+from twopc.sim.model.wiring import Wiring, replacing
 
 _Effects = tuple[x.Effect, ...]
-
-
-def driven_by(driver: type[Driver]) -> Any:
-    """Return a plant that replaces the driver."""
-    return lambda wiring: replace(wiring, driver=driver)
 
 
 def decided_by(machine: type[Coordinator]) -> Any:
@@ -282,7 +277,7 @@ PLANTS = (
         name="in_doubt_is_committed",
         why="an application that is told of a commit goes on from there",
         source="X/Open XA: XAER_RMFAIL, an outcome that is not known yet",
-        plant=lambda wiring: replace(wiring, engine=AnswersInDoubt),
+        plant=replacing(engine=AnswersInDoubt),
         program="transfer by last agent",
         budget=Budget(of=("subscriber away",), deviations=0),
         breaks=("I3",),
@@ -291,7 +286,7 @@ PLANTS = (
         name="unknown_is_yes",
         why="a PREPARE that was not answered may not have been done",
         source="PostgreSQL's documentation of PREPARE TRANSACTION",
-        plant=driven_by(TakesLostForYes),
+        plant=replacing(driver=TakesLostForYes),
         program="transfer",
         budget=_LOST,
         breaks=("I1", "I2"),
@@ -300,7 +295,7 @@ PLANTS = (
         name="unknown_is_read_only",
         why="a PREPARE that was not answered may have been done",
         source="Citus #2287",
-        plant=driven_by(TakesLostForReadOnly),
+        plant=replacing(driver=TakesLostForReadOnly),
         program="transfer",
         budget=_LOST,
         breaks=("I1", "I3", "I5"),
@@ -309,7 +304,7 @@ PLANTS = (
         name="read_only_counts_as_yes_late",
         why="who has voted read-only has left, and later knows nothing of the transaction",
         source="C. Mohan, B. Lindsay, R. Obermarck: the read-only optimisation",
-        plant=driven_by(TellsWhoHasLeft),
+        plant=replacing(driver=TellsWhoHasLeft),
         program="at its own end only",
         budget=Budget(faults=0, deviations=0),
         breaks=("I1", "I3"),
@@ -318,7 +313,7 @@ PLANTS = (
         name="definitive_57P01",
         why="a server that ends a session may have committed before",
         source="pgjdbc #4438",
-        plant=driven_by(TakesLostForNo),
+        plant=replacing(driver=TakesLostForNo),
         program="transfer by last agent",
         budget=_LOST,
         breaks=("I1", "I3"),
@@ -327,7 +322,7 @@ PLANTS = (
         name="error_is_success",
         why="a COMMIT PREPARED that failed is retried by a process that knows the decision",
         source="SPQR #2563",
-        plant=driven_by(TakesErrorForDone),
+        plant=replacing(driver=TakesErrorForDone),
         program="transfer",
         budget=Budget(of=("subscriber away",), deviations=0),
         breaks=("I1", "I3"),
@@ -336,7 +331,7 @@ PLANTS = (
         name="decision_before_finish",
         why="a participant that learns a decision before it is durable may be the only one that ever does",
         source="J. Gray, A. Reuter, Transaction Processing, 10.4",
-        plant=driven_by(FinishesFirst),
+        plant=replacing(driver=FinishesFirst),
         program="transfer",
         budget=_KILLED,
         breaks=("I1", "I7"),
@@ -345,7 +340,7 @@ PLANTS = (
         name="told_before_logged",
         why="a decision that is on its way to the log is none",
         source="pgdog #1175",
-        plant=driven_by(WritesBeside),
+        plant=replacing(driver=WritesBeside),
         program="transfer",
         budget=_KILLED,
         breaks=("I1", "I7"),
@@ -354,7 +349,7 @@ PLANTS = (
         name="forgotten_early",
         why="a decision is needed until the last branch is finished",
         source="Greenplum #12274",
-        plant=driven_by(ForgetsEarly),
+        plant=replacing(driver=ForgetsEarly),
         program="transfer",
         budget=_KILLED,
         breaks=("I1", "I8"),
@@ -363,7 +358,7 @@ PLANTS = (
         name="serial_set_order",
         why="a commit that fails at one site must not keep the others from theirs",
         source="SQLAlchemy's two-phase sessions",
-        plant=driven_by(StopsAtFailedCommit),
+        plant=replacing(driver=StopsAtFailedCommit),
         program="transfer",
         budget=Budget(of=("publisher away",), deviations=0),
         breaks=("I1", "I3"),

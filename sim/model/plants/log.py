@@ -14,6 +14,7 @@ from twopc.sim.model.ledger import DecisionLedger, LedgerSession
 from twopc.sim.model.log_client import ModelLog
 from twopc.sim.model.node.wal import LAZY_S
 from twopc.sim.model.values import Cause, Label, RequestLostError, Steps
+from twopc.sim.model.wiring import replacing
 
 
 def kept_by(session: type[LedgerSession], ledger: type[DecisionLedger] = DecisionLedger) -> Any:
@@ -147,7 +148,7 @@ PLANTS = (
         name="gid_from_process_id",
         why="a gid that is used again names another transaction's branch",
         source="pgdog #1271",
-        plant=lambda wiring: replace(wiring, log=CallsByProcess),
+        plant=replacing(log=CallsByProcess),
         program="transfer",
         budget=_KILLED,
         breaks=("I1", "I3", "I5", "I8"),

@@ -4,20 +4,14 @@ slot.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
 from twopc.proc_execution import Writers
 from twopc.publisher.log_reader import LogReaderEngine
 from twopc.publisher.log_reader.planner import LogPlanner
 from twopc.sim.model.explore.results import Budget, PlantedBug
-from twopc.sim.model.wiring import Wiring
-
-
-def read_by(engine: type[LogReaderEngine]) -> Callable[[Wiring], Wiring]:
-    """Return a plant that replaces the log reader's engine."""
-    return lambda wiring: replace(wiring, log_reader=engine)
+from twopc.sim.model.wiring import replacing
 
 
 def planned_by(planner: type[LogPlanner]) -> type[LogReaderEngine]:
@@ -95,7 +89,7 @@ PLANTS = (
         name="mark_ignored",
         why="without its mark the origin of a transaction is not known",
         source="Microsoft, immediate updating subscriptions: loopback detection at the distributor",
-        plant=read_by(planned_by(IgnoresMarks)),
+        plant=replacing(log_reader=planned_by(IgnoresMarks)),
         program="write and deliver",
         budget=_NONE,
         breaks=("echoed",),
@@ -104,7 +98,7 @@ PLANTS = (
         name="mark_of_another",
         why="a mark is of its own transaction, and the next one begins without",
         source="PostgreSQL's pgoutput: the origin is sent with each transaction",
-        plant=read_by(planned_by(KeepsOriginator)),
+        plant=replacing(log_reader=planned_by(KeepsOriginator)),
         program="a Subscriber's change, and the Publisher's",
         budget=Budget(faults=0, deviations=1),
         breaks=("converged",),
@@ -113,7 +107,7 @@ PLANTS = (
         name="stored_twice",
         why="a slot may show again what is stored already, and only the store knows",
         source="PostgreSQL's documentation of logical decoding: a crash may send changes again",
-        plant=read_by(planned_by(ForgetsMark)),
+        plant=replacing(log_reader=planned_by(ForgetsMark)),
         program="insert and deliver",
         budget=_KILLED,
         breaks=("stored_once",),
@@ -122,7 +116,7 @@ PLANTS = (
         name="confirmed_before_stored",
         why="a position that the slot has passed cannot be read again",
         source="Debezium DBZ-1040 and its likes: an offset that is flushed before its records",
-        plant=read_by(MovesFirst),
+        plant=replacing(log_reader=MovesFirst),
         program="write and deliver",
         budget=_KILLED,
         breaks=("converged",),
@@ -131,7 +125,7 @@ PLANTS = (
         name="lost_store_is_stored",
         why="a commit that was not answered may not have been done: the store says where to go on",
         source="as unknown_log_is_yes, of the distribution database",
-        plant=read_by(GoesOn),
+        plant=replacing(log_reader=GoesOn),
         program="write and deliver",
         budget=_LOST,
         breaks=("converged",),
@@ -140,7 +134,7 @@ PLANTS = (
         name="unseen_writer",
         why="serializable transactions commit in another order than the one that they are equivalent to",
         source="M. Cahill, U. Roehm, A. Fekete, Serializable Isolation for Snapshot Databases",
-        plant=read_by(planned_by(SendsUnseen)),
+        plant=replacing(log_reader=planned_by(SendsUnseen)),
         program="a call that has not seen a writer",
         budget=Budget(faults=0, deviations=2),
         breaks=("converged",),

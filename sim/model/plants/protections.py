@@ -12,7 +12,7 @@ from typing import Any
 from twopc.errors import ConfigurationError
 from twopc.proc_execution import gate_verdict
 from twopc.sim.model.plants import coordinator, log, recovery
-from twopc.sim.model.wiring import Plant, Wiring
+from twopc.sim.model.wiring import Plant, Wiring, replacing
 
 #: More than any transaction id.
 _ALL = 2**62
@@ -36,15 +36,15 @@ _RULES: Mapping[str, Mapping[str, Callable[..., Any]]] = {
 }
 #: Plants that replace a class of the protocol, by name of the protection.
 _CLASSES: Mapping[str, Plant] = {
-    "fence": recovery.asked_by(recovery.AsksWithoutFence),
+    "fence": replacing(site=recovery.AsksWithoutFence),
     "command_tag": coordinator.ignores_tag,
-    "decision_before_finish": coordinator.driven_by(coordinator.FinishesFirst),
+    "decision_before_finish": replacing(driver=coordinator.FinishesFirst),
     "epoch": log.kept_by(log.UnfencedSession),
-    "vote_heard": coordinator.driven_by(coordinator.TakesLostForYes),
+    "vote_heard": replacing(driver=coordinator.TakesLostForYes),
     "every_vote": coordinator.decided_by(coordinator.Outvotes),
-    "decision_kept": coordinator.driven_by(coordinator.ForgetsEarly),
-    "missing_looked_up": recovery.asked_by(recovery.TakesMissing),
-    "sites_asked": recovery.recovered_by(recovery.PresumesForAgent),
+    "decision_kept": replacing(driver=coordinator.ForgetsEarly),
+    "missing_looked_up": replacing(site=recovery.TakesMissing),
+    "sites_asked": replacing(recovery=recovery.PresumesForAgent),
 }
 #: Names of planted bugs, where they differ from the name of the protection.
 PLANT_OF: Mapping[str, str] = {

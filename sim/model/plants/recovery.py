@@ -18,21 +18,7 @@ from twopc.protocol.recovery import Action, BranchFacts, BranchVerdict
 from twopc.protocol.variants import Variant
 from twopc.sim.model.explore.results import Budget, PlantedBug
 from twopc.sim.model.sites import ModelSite
-
-
-def recovered_by(recovery: type[Recovery]) -> Any:
-    """Return a plant that replaces recovery."""
-    return lambda wiring: replace(wiring, recovery=recovery)
-
-
-def asked_by(site: type[ModelSite]) -> Any:
-    """Return a plant that replaces recovery's access to the nodes."""
-    return lambda wiring: replace(wiring, site=site)
-
-
-def kept_by(keeper: type[Keeper]) -> Any:
-    """Return a plant that replaces the keeper."""
-    return lambda wiring: replace(wiring, keeper=keeper)
+from twopc.sim.model.wiring import replacing
 
 
 class TakesBusy(Keeper):
@@ -179,7 +165,7 @@ PLANTS = (
         name="sweeps_by_prefix",
         why="another coordinator's branches are called alike, and it is alive",
         source="Citus #1030",
-        plant=recovered_by(Sweeps),
+        plant=replacing(recovery=Sweeps),
         program="beside another coordinator",
         budget=Budget(faults=0, deviations=0),
         breaks=("I6",),
@@ -188,7 +174,7 @@ PLANTS = (
         name="one_pass_recovery",
         why="between two looks a transaction goes on, and its coordinator may be alive",
         source="Citus #1696",
-        plant=recovered_by(LooksOnce),
+        plant=replacing(recovery=LooksOnce),
         program="transfer",
         budget=Budget(of=("another",), deviations=0),
         breaks=("I1", "I3"),
@@ -197,7 +183,7 @@ PLANTS = (
         name="takes_what_is_busy",
         why="what a driver of the same process is committing is not left over",
         source="C. Mohan, B. Lindsay, R. Obermarck: recovery is for transactions without a process",
-        plant=kept_by(TakesBusy),
+        plant=replacing(keeper=TakesBusy),
         program="transfer, and later",
         budget=Budget(of=("pause",), deviations=1),
         breaks=("I1", "I5"),
@@ -206,7 +192,7 @@ PLANTS = (
         name="recovers_once",
         why="what is over is forgotten by later passes, and what a driver could not settle is settled by them",
         source="Citus' maintenance daemon: recovery at intervals",
-        plant=kept_by(RecoversOnce),
+        plant=replacing(keeper=RecoversOnce),
         program="transfer",
         budget=Budget(faults=0, deviations=0),
         breaks=("I5",),
@@ -215,7 +201,7 @@ PLANTS = (
         name="wrong_database_gid",
         why="a prepared transaction can be finished in its own database only",
         source="Citus #6548",
-        plant=recovered_by(ListsWholeServer),
+        plant=replacing(recovery=ListsWholeServer),
         program="transfer",
         budget=_KILLED,
         breaks=("I5",),
@@ -224,7 +210,7 @@ PLANTS = (
         name="missing_is_commit",
         why="a branch without a decision is aborted: others may not have voted",
         source="C. Mohan, B. Lindsay, R. Obermarck: presumed abort",
-        plant=recovered_by(PresumesCommit),
+        plant=replacing(recovery=PresumesCommit),
         program="transfer",
         budget=_KILLED,
         breaks=("I1", "I2", "I3", "I8"),
@@ -233,7 +219,7 @@ PLANTS = (
         name="presumes_for_agent",
         why="where the last agent decides, its branch has to be asked",
         source="X/Open's last resource gambit",
-        plant=recovered_by(PresumesForAgent),
+        plant=replacing(recovery=PresumesForAgent),
         program="transfer by last agent",
         budget=_KILLED,
         breaks=("I1", "I3"),
@@ -242,7 +228,7 @@ PLANTS = (
         name="fence",
         why="what was sent before the crash may arrive after recovery",
         source="Greenplum #10393",
-        plant=asked_by(AsksWithoutFence),
+        plant=replacing(site=AsksWithoutFence),
         program="transfer by last agent",
         budget=replace(_KILLED, deviations=1),
         breaks=("I1", "I3"),
@@ -251,7 +237,7 @@ PLANTS = (
         name="missing_is_committed",
         why="that a branch is not there (42704) does not say how it ended",
         source="pgdog #1271",
-        plant=asked_by(TakesMissing),
+        plant=replacing(site=TakesMissing),
         program="transfer",
         budget=Budget(of=("hand",), deviations=0),
         breaks=("I1", "I3"),
@@ -260,7 +246,7 @@ PLANTS = (
         name="stops_at_first_error",
         why="who could not be told is to be told later: the decision is needed until then",
         source="Citus' recovery of distributed transactions",
-        plant=asked_by(TakesUnreachable),
+        plant=replacing(site=TakesUnreachable),
         program="transfer",
         budget=Budget(of=("subscriber away",), deviations=0),
         breaks=("I1", "I3"),

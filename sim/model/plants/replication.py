@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from twopc.sim.model.explore.results import Budget, PlantedBug
 from twopc.sim.model.plants.protections import wiring_for
 from twopc.sim.model.replication.behaviour import Condition
 from twopc.sim.model.values import Values
-from twopc.sim.model.wiring import Wiring
+from twopc.sim.model.wiring import ruled_by
 
 
 def without(protection: str) -> Any:
     """Return a plant that switches a protection off as twins do."""
     return lambda wiring: wiring_for([protection], wiring)
-
-
-def ruled_by(**parts: Callable[..., Any]) -> Any:
-    """Return a plant that replaces rules by name."""
-
-    def plant(wiring: Wiring) -> Wiring:
-        return replace(wiring, parts={**wiring.parts, **parts})
-
-    return plant
 
 
 def first_answer(condition: Condition) -> Condition:

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-
 from twopc.drivers.recovery import SettledBranch
 from twopc.drivers.resolver import Resolver
 from twopc.drivers.resolver_watch import ResolverLoop
 from twopc.protocol.effects import Outcome
 from twopc.sim.model.explore.results import Budget, PlantedBug
-from twopc.sim.model.wiring import Wiring
-
-
-def resolved_by(resolver: type[Resolver]) -> Callable[[Wiring], Wiring]:
-    """Return a plant that replaces the resolver."""
-    return lambda wiring: replace(wiring, resolver=resolver)
+from twopc.sim.model.wiring import replacing
 
 
 class BelievesWhatIsSeen(Resolver):
@@ -61,7 +53,7 @@ PLANTS = (
         name="sleeps_over_commit",
         why="a client that commits between the last look and the lock sends no notification",
         source="PostgreSQL's documentation of LISTEN: look after it, for what was done before",
-        plant=lambda wiring: replace(wiring, resolver=NeverSweeps, resolver_loop=SleepsOver),
+        plant=replacing(resolver=NeverSweeps, resolver_loop=SleepsOver),
         program="any client",
         budget=Budget(faults=0, deviations=1),
         breaks=("I1", "I5", "converged"),
@@ -70,7 +62,7 @@ PLANTS = (
         name="believed_before_flush",
         why="a commit that can be seen may be lost in a crash; the others' commits would not be",
         source="synchronous_commit = off",
-        plant=resolved_by(BelievesWhatIsSeen),
+        plant=replacing(resolver=BelievesWhatIsSeen),
         program="any client that does not wait for the disk",
         budget=Budget(of=("subscriber",), deviations=0),
         breaks=("I1", "converged"),
@@ -79,7 +71,7 @@ PLANTS = (
         name="slow_is_dead",
         why="a decision may take any time, and only its owner makes it",
         source="P. Bernstein, V. Hadzilacos, N. Goodman, 7.4: uncertainty",
-        plant=resolved_by(TakesSlowForDead),
+        plant=replacing(resolver=TakesSlowForDead),
         program="any client",
         budget=Budget(faults=0, deviations=1),
         breaks=("I1", "I3"),

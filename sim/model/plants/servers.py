@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from twopc.drivers.ports import PreparedBranch
 from twopc.protocol import Participant
@@ -12,13 +11,9 @@ from twopc.protocol import events as e
 from twopc.protocol.effects import Outcome, RecordKind
 from twopc.sim.model.explore.results import Budget, PlantedBug
 from twopc.sim.model.sites import ModelSite
+from twopc.sim.model.wiring import replacing
 
 _Effects = tuple[x.Effect, ...]
-
-
-def served_by(participant: type[Participant]) -> Any:
-    """Return a plant that replaces the machine of every branch."""
-    return lambda wiring: replace(wiring, participant=participant)
 
 
 def _unforced(machine: Participant, effects: _Effects, now: float, kind: RecordKind) -> _Effects:
@@ -74,7 +69,7 @@ PLANTS = (
         name="unforced_prepare",
         why="a vote is a promise, and a crash does not excuse from it",
         source="fsync = off",
-        plant=served_by(VotesEarly),
+        plant=replacing(participant=VotesEarly),
         program="transfer",
         budget=_DOWN,
         breaks=("I1", "I3", "I4"),
@@ -83,7 +78,7 @@ PLANTS = (
         name="unforced_commit",
         why="who hears that it is committed forgets the decision, and a crash must not ask for it again",
         source="synchronous_commit = off, if COMMIT PREPARED obeyed it",
-        plant=served_by(AnswersEarly),
+        plant=replacing(participant=AnswersEarly),
         program="transfer, and later",
         budget=_DOWN,
         breaks=("I1", "I8"),
@@ -92,7 +87,7 @@ PLANTS = (
         name="prepared_timeout_rolls_back",
         why="a branch may be old because its server was away, and committed everywhere else",
         source="a patch to PostgreSQL that was proposed in 2026: a timeout for prepared transactions",
-        plant=lambda wiring: replace(wiring, site=TimesOut),
+        plant=replacing(site=TimesOut),
         program="transfer",
         budget=Budget(of=("subscriber away",), deviations=0),
         breaks=("I1", "I3"),

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-
 from twopc.drivers.several import SeveralDriver
 from twopc.protocol import events as e
 from twopc.sim.model.explore.results import Budget, PlantedBug
 from twopc.sim.model.replication.articles import link_role
-from twopc.sim.model.wiring import Wiring
+from twopc.sim.model.wiring import replacing, ruled_by
 
 
 class AsksOne(SeveralDriver):
@@ -25,15 +22,6 @@ class AsksOne(SeveralDriver):
                 self._votes[name] = e.VotedYes(participant=name)
 
 
-def _driven_by(driver: type[SeveralDriver]) -> Callable[[Wiring], Wiring]:
-    return lambda wiring: replace(wiring, several=driver)
-
-
-def _one_mark(wiring: Wiring) -> Wiring:
-    """Replace the rule for marks: as in the original, the last Subscriber's mark overwrites the others."""
-    return replace(wiring, parts={**wiring.parts, "marker": lambda _: link_role("sub2")})
-
-
 _PROGRAM = "transfer between Subscribers"
 
 PLANTS = (
@@ -41,7 +29,7 @@ PLANTS = (
         name="one_vote_for_all",
         why="each branch has a vote of its own",
         source="J. Gray, A. Reuter, Transaction Processing, 10.4",
-        plant=_driven_by(AsksOne),
+        plant=replacing(several=AsksOne),
         program=_PROGRAM,
         budget=Budget(of=("backend",), deviations=0),
         breaks=("I1", "I3"),
@@ -50,7 +38,8 @@ PLANTS = (
         name="one_mark",
         why="where a transaction has one mark of where it came from, the last Subscriber's overwrites the others'",
         source="the original's restriction: two subscription databases in one transaction",
-        plant=_one_mark,
+        # as in the original: the last Subscriber's mark overwrites the others
+        plant=ruled_by(marker=lambda _: link_role("sub2")),
         program=_PROGRAM,
         budget=Budget(faults=0, deviations=0),
         breaks=("echoed", "converged"),

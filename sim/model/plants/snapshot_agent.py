@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from twopc.drivers.snapshot_agent import CopyMoment, SnapshotAgent
 from twopc.sim.model.explore.results import Budget, PlantedBug
-from twopc.sim.model.wiring import Wiring
-
-
-def copied_by(agent: type[SnapshotAgent]) -> Callable[[Wiring], Wiring]:
-    """Return a plant that replaces the snapshot agent."""
-    return lambda wiring: replace(wiring, snapshot_agent=agent)
+from twopc.sim.model.wiring import replacing
 
 
 class ReadsPositionFirst(SnapshotAgent):
@@ -44,7 +39,7 @@ PLANTS = (
         name="position_before_snapshot",
         why="what commits between the two is in the copy, and comes once more",
         source="PostgreSQL's CREATE_REPLICATION_SLOT: the snapshot is exported at the position",
-        plant=copied_by(ReadsPositionFirst),
+        plant=replacing(snapshot_agent=ReadsPositionFirst),
         program="insert while rows are copied",
         budget=_NONE,
         breaks=("converged", "delivers"),
@@ -53,7 +48,7 @@ PLANTS = (
         name="unseen_is_copied",
         why="what was open when the rows were read may be stored before the copy is entered",
         source="Debezium's incremental snapshots: events of the time of a chunk are kept",
-        plant=copied_by(StartsBehindStored),
+        plant=replacing(snapshot_agent=StartsBehindStored),
         program="insert and deliver while rows are copied",
         budget=_NONE,
         breaks=("converged",),

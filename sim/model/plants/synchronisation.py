@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-
 from twopc.sim.model.explore.results import Budget, PlantedBug
-from twopc.sim.model.wiring import Wiring
+from twopc.sim.model.wiring import replacing
 from twopc.subscriber.distribution_agent import AgentProgress
 from twopc.subscriber.distribution_agent.synchronisation import Synchronisation
-
-
-def driven_by(synchronisation: type[Synchronisation]) -> Callable[[Wiring], Wiring]:
-    """Return a plant that replaces the synchronisation."""
-    return lambda wiring: replace(wiring, synchronisation=synchronisation)
 
 
 class ReadsLast(Synchronisation):
@@ -34,7 +26,7 @@ PLANTS = (
         name="read_after_delivery",
         why="a request for what is committed by now is answered as of an earlier request",
         source="Microsoft, log reader agent and distribution agent: the order of the two jobs",
-        plant=driven_by(ReadsLast),
+        plant=replacing(synchronisation=ReadsLast),
         program="a Subscriber's change, and the Publisher's",
         budget=Budget(faults=0, deviations=0),
         breaks=("converged",),
