@@ -23,7 +23,7 @@ from twopc.sim.model.node.heap import HeapTable
 from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.sql.types import named, output
-from twopc.sim.model.values import SqlError, Steps, Values
+from twopc.sim.model.values import SqlError, Steps
 
 ROLE = "msrepl_agent"
 POSITIONS = """
@@ -208,7 +208,7 @@ class Receiver:
             if old is None:
                 raise not_found("UPDATE", article.article.name, call.shown_key, None)
             rows.append(call.updated(old))
-            yield from tx.delete(table.name, call.key, _any)
+            yield from tx.delete(table.name, call.key)
         for row in rows:
             yield from tx.insert(table.name, row)
 
@@ -276,7 +276,7 @@ def apply_call(
         names_keys = _names_keys(table, article.propagation.method(operation).format)
         done: Any = yield from tx.change(table.name, call.key, call.updated, names_keys=names_keys)
     else:
-        done = (yield from tx.delete(table.name, call.key, _any)) or None
+        done = (yield from tx.delete(table.name, call.key)) or None
     if done is None:
         raise not_found(_COMMAND[operation], article.article.name, call.shown_key, None)
 
@@ -318,7 +318,3 @@ def not_found(
 
 def _json(value: Any) -> Any:
     return value if value is None or isinstance(value, int | float | bool) else output(value)
-
-
-def _any(values: Values) -> bool:
-    return True

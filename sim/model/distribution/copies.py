@@ -67,7 +67,7 @@ def _fill(tx: OpenTx, table: str, columns: Sequence[str], rows: Sequence[Values]
     there = tx.node.table(table)
     assert there.primary is not None
     for _, version in visible(tx, there, tx.statement()):
-        yield from tx.delete(table, there.primary.key(version.values), _any)
+        yield from tx.delete(table, there.primary.key(version.values))
     at = {name: place for place, name in enumerate(columns)}
     for row in rows:
         values = tuple(
@@ -389,10 +389,6 @@ def _select(each: DistributedArticle, columns: Sequence[str]) -> str:
     condition = each.article.row_filter
     rest = ("where", condition) if condition else ()
     return " ".join(("select", names, "from", _quoted(each), *rest))
-
-
-def _any(values: Values) -> bool:
-    return True
 
 
 def _quoted(each: DistributedArticle) -> str:

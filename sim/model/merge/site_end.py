@@ -262,7 +262,7 @@ class SiteMergeEnd(SiteRanges, ModelMergeEnd):
         name = site.tables[artid].name
         for guid, was, now in self._changed(part, before):
             if now is None:
-                yield from tx.delete(name, site.key(artid, guid, was), _always)
+                yield from tx.delete(name, site.key(artid, guid, was))
             elif was is None:
                 yield from tx.insert(name, site.row(artid, guid, now))
             else:
@@ -276,7 +276,7 @@ class SiteMergeEnd(SiteRanges, ModelMergeEnd):
         changed = list(self._changed(part, before))
         for guid, was, _ in changed:
             if was is not None:
-                yield from tx.delete(name, site.key(artid, guid, was), _always)
+                yield from tx.delete(name, site.key(artid, guid, was))
         for guid, _, now in changed:
             if now is not None:
                 yield from tx.insert(name, site.row(artid, guid, now))
@@ -346,7 +346,3 @@ class SiteMergeEnd(SiteRanges, ModelMergeEnd):
                 is_pending=is_pending,
             )
         )
-
-
-def _always(_: Any) -> bool:
-    return True

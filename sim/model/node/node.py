@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from twopc.protocol import Participant
@@ -130,9 +131,7 @@ class ModelNode:
         session = by or self.connect("postgres", "definition")
         try:
             for text in parse.statements(sql):
-                self._run_outside(
-                    session, lambda tx, text=text: self.plans.statement(text)(tx, {}), text
-                )  # type: ignore[misc] # a lambda's default
+                self._run_outside(session, partial(OpenTx.run, text=text), text)
         finally:
             if by is None:
                 session.close()

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from twopc.sim.model.node import rows
+from twopc.sim.model.node import rows, statements
 from twopc.sim.model.node.after_triggers import after_statement
 from twopc.sim.model.node.heap import HeapRow, HeapTable, Version
-from twopc.sim.model.node.modes import ROW_EXCLUSIVE, ROW_SHARE, UPDATE
-from twopc.sim.model.node.row_locks import take
+from twopc.sim.model.node.modes import ROW_EXCLUSIVE
 from twopc.sim.model.node.snapshots import CommitSnapshot
 from twopc.sim.model.node.ssi import ALL, GAP
+from twopc.sim.model.node.statements import any_row
 from twopc.sim.model.node.transactions import ABORTED, TopXact, Xact
 from twopc.sim.model.node.triggers import RowEvent, before_statement
 from twopc.sim.model.values import Level, SqlError, StatementResult, Steps, Values
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 
 #: Rows below which an index has one page; once such a table is analyzed, its plans are sequential scans.
 SMALL_ROWS = 200
-
-
-def _always(values: Values) -> bool:
-    return True
 
 
 class OpenTx:
@@ -207,19 +203,9 @@ class OpenTx:
         return None
 
     def lock(self, table: str, key: Values) -> Steps[Values | None]:
-        """Execute ``select … for update`` by primary key, with the re-check of READ COMMITTED."""
-        there = self.node.table(table)
-        yield from self.lock_table(there, ROW_SHARE)
-        snap = self.statement()
-        result = self.find(there, key, snap)
-        self.read(there, (key,), exists=result is not None)
-        if result is None:
-            return None
-        got = yield from take(self, *result, UPDATE, snap)
-        if got is None or there.primary is None or there.primary.key(got.values) != key:
-            return None
-        values: Values = got.values
-        return values
+        """Execute ``select … for update`` by primary key; return the newest row, None if there is none."""
+        locked = yield from statements.lock(self, self.node.table(table), [key])
+        return locked[0] if locked else None
 
     def get(self, table: str, key: Values) -> Values | None:
         """Return a row by primary key, as a new statement sees it."""
@@ -252,7 +238,7 @@ class OpenTx:
 
     def change(
         self, table: str, key: Values, compute: Callable[[Values], Values],
-        when: Callable[[Values], bool] = _always, *, names_keys: bool = False,
+        when: Callable[[Values], bool] = any_row, *, names_keys: bool = False,
     ) -> Steps[Values | None]:  # fmt: skip
         """Update a row to the values that `compute` returns for its newest version; see `update`.
 
@@ -260,71 +246,25 @@ class OpenTx:
             names_keys: see `twopc.sim.model.node.rows.update`.
         """
         there = self.node.table(table)
-        yield from self.lock_table(there, ROW_EXCLUSIVE)
-        snap = self.statement()
-        self.read(there, (key,), exists=True)
-        index = there.primary
-        assert index is not None
-
-        def matches(values: Values) -> bool:
-            return index.key(values) == key and when(values)
 
         def computed(values: Values) -> Values:
             return self.node.generated(there, compute(values))
 
-        events: list[RowEvent] = []
-        yield from before_statement(self, there, "upd")
-        result = self.find(there, key, snap)
-        changed = None
-        if result is not None and when(result[1].values):
-            changed = yield from rows.update(
-                self, there, *result, snap, computed, matches, events, names_keys=names_keys
-            )
-        yield from after_statement(self, there, "upd", events)
-        return changed[1] if changed is not None else None
+        changed = yield from statements.update(
+            self, there, [(key, when, computed)], names_keys=names_keys
+        )
+        return changed[0] if changed else None
 
-    def delete(self, table: str, key: Values, when: Callable[[Values], bool]) -> Steps[bool]:
+    def delete(
+        self, table: str, key: Values, when: Callable[[Values], bool] = any_row
+    ) -> Steps[bool]:
         """Delete a row if its newest version satisfies `when`."""
-        there = self.node.table(table)
-        yield from self.lock_table(there, ROW_EXCLUSIVE)
-        snap = self.statement()
-        self.read(there, (key,), exists=True)
-        index = there.primary
-        assert index is not None
-
-        def matches(values: Values) -> bool:
-            return index.key(values) == key and when(values)
-
-        events: list[RowEvent] = []
-        yield from before_statement(self, there, "del")
-        result = self.find(there, key, snap)
-        gone = None
-        if result is not None and when(result[1].values):
-            gone = yield from rows.delete(self, there, *result, snap, matches, events)
-        yield from after_statement(self, there, "del", events)
-        return gone is not None
+        return bool((yield from statements.delete(self, self.node.table(table), [(key, when)])))
 
     def delete_all(self, table: str, keys: Iterable[Values]) -> Steps[int]:
         """Delete the rows with these primary keys and return their number."""
-        there = self.node.table(table)
-        yield from self.lock_table(there, ROW_EXCLUSIVE)
-        snap = self.statement()
-        index = there.primary
-        assert index is not None
-        events: list[RowEvent] = []
-        count = 0
-        yield from before_statement(self, there, "del")
-        for key in keys:
-            result = self.find(there, key, snap)
-            if result is None:
-                continue
-            self.read(there, (key,), exists=True)
-            gone = yield from rows.delete(
-                self, there, *result, snap, lambda values, key=key: index.key(values) == key, events  # type: ignore[misc] # a lambda's default
-            )  # fmt: skip
-            count += gone is not None
-        yield from after_statement(self, there, "del", events)
-        return count
+        requested = [(key, any_row) for key in keys]
+        return len((yield from statements.delete(self, self.node.table(table), requested)))
 
     def wait_for(self, xid: int, what: str) -> Steps[None]:
         """Wait until another transaction has ended."""

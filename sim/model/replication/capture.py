@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from twopc.sim.model.node import statements
 from twopc.sim.model.node.heap import HeapTable
 from twopc.sim.model.node.tx import OpenTx
-from twopc.sim.model.replication import pending_rows, statements
+from twopc.sim.model.replication import pending_rows
 from twopc.sim.model.replication.articles import ModelArticle
 from twopc.sim.model.replication.behaviour import Behaviour
 from twopc.sim.model.replication.calls import Operation, SyncCall
@@ -79,7 +80,7 @@ class CaptureTriggers:
         try:
             yield from statements.update(
                 tx, table,
-                [(article.key_of(image), _any, computed(image)) for image in taken],
+                [(article.key_of(image), statements.any_row, computed(image)) for image in taken],
             )  # fmt: skip
         finally:
             tx.replica = before
@@ -328,10 +329,6 @@ def _call(
         if operation != "del" and after is not None:
             new.append(article.on_its_way(after))
     return SyncCall(operation=operation, article=article.name, old=tuple(old), new=tuple(new))
-
-
-def _any(row: Values) -> bool:
-    return True
 
 
 __all__ = [

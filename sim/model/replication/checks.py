@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from twopc.sim.model.node import constraints
+from twopc.sim.model.node import constraints, statements
 from twopc.sim.model.node.modes import ROW_EXCLUSIVE
 from twopc.sim.model.node.tx import OpenTx
-from twopc.sim.model.replication import facts, statements, versions
+from twopc.sim.model.replication import facts, versions
 from twopc.sim.model.replication.articles import ACTS, ModelArticle
 from twopc.sim.model.replication.behaviour import Behaviour
 from twopc.sim.model.replication.calls import SyncCall

@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from typing import Any, cast
 from uuid import UUID
 
+from twopc.sim.model.node import statements
 from twopc.sim.model.node.constraints import ModelForeignKey
 from twopc.sim.model.node.tx import OpenTx
-from twopc.sim.model.replication import facts, statements
+from twopc.sim.model.replication import facts
 from twopc.sim.model.replication.articles import ModelArticle
 from twopc.sim.model.replication.behaviour import Behaviour
 from twopc.sim.model.replication.calls import DeferKeys, GenerateCall, Procedure, SyncCall
@@ -98,12 +99,13 @@ class ModelProcedures:
         while True:
             try:
                 with block(tx):
-                    done = yield from statements.insert(
+                    stored = yield from statements.insert(
                         tx, article.table, [_whole(tx, article, new) for new in call.new]
                     )
                     break
             except SqlError as error:
                 waited = yield from self._failed(tx, article, call, error, waited=waited)
+        done = len(stored)
         if not self._behaviour.all_counted(done, sent):
             raise facts.conflict(
                 "suppressed", "09000", 20515, article.name, self._checks.only_key(article, call),
@@ -138,7 +140,11 @@ class ModelProcedures:
             raise self._checks.mismatched_delete(tx, article, call, done)
 
     def _until_counted(
-        self, tx: OpenTx, article: ModelArticle, call: SyncCall, act: Callable[[], Steps[int]]
+        self,
+        tx: OpenTx,
+        article: ModelArticle,
+        call: SyncCall,
+        act: Callable[[], Steps[list[Values]]],
     ) -> Steps[int]:
         """Execute an operation, repeat it after locking the rows, and again after waiting for earlier branches.
 
@@ -153,11 +159,11 @@ class ModelProcedures:
         while True:
             try:
                 with block(tx):
-                    done = kept + (yield from act())
+                    done = kept + len((yield from act()))
                     if not counted(done, sent) and self._behaviour.recheck():
                         keys = [article.old_key(call.operation, old) for old in call.old]
                         yield from statements.lock(tx, article.table, keys)
-                        done += yield from act()
+                        done += len((yield from act()))
                     if counted(done, sent) or waited:
                         return done
                     yield from self._checks.await_branches(tx, article.tied)
