@@ -7,6 +7,7 @@ module does not know the meaning of a decision.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import ClassVar, TypeVar
 
@@ -17,7 +18,7 @@ from twopc.drivers.ports import Key, KnownEpoch
 from twopc.drivers.virtual import AwaitableSteps, awaited
 from twopc.names import EpochIds
 from twopc.protocol.effects import Outcome, Record
-from twopc.sim.model.errors import as_psycopg, raised
+from twopc.sim.model.errors import raised
 from twopc.sim.model.ledger import DecisionLedger, LedgerDamage, LedgerSession
 from twopc.sim.model.network import Network
 from twopc.sim.model.pool import ConnectionPool, FairLock
@@ -307,12 +308,8 @@ class ModelDecisionReader:
     ) -> None:
         """Record that a branch ended against the decision; a lost request is ignored, as damage is found again."""
         result = LedgerDamage(gid=gid, node=node, outcome=outcome, decided=decided)
-        try:
+        with raised(), suppress(RequestLostError):
             await AwaitableSteps(self._client.ask("record damage", lambda one: one.note(result)))
-        except RequestLostError:
-            return
-        except SqlError as error:
-            raise as_psycopg(error) from error
 
     async def close(self) -> None:
         """Close the connections; idempotent."""

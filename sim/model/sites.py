@@ -12,7 +12,7 @@ from psycopg import errors as pg
 
 from twopc.drivers.ports import PreparedBranch
 from twopc.drivers.settlement import settle
-from twopc.drivers.virtual import AwaitableSteps
+from twopc.drivers.virtual import AwaitableSteps, awaited
 from twopc.protocol.effects import Outcome
 from twopc.sim.model.application import answered_about
 from twopc.sim.model.errors import raised
@@ -124,7 +124,7 @@ class ModelSite:
     async def pause(self) -> None:
         """Wait a moment while another session finishes a branch."""
         label = Label(actor=self._actor, cause=Cause.POLL, what=f"look at {self.name} again")
-        await AwaitableSteps(self._wait(_BUSY_S, label))
+        await awaited(self._network.kernel.delay(_BUSY_S, label))
 
     async def end_sessions(self, names: list[str]) -> list[int]:
         """End the sessions with these application names, and wait until they have ended; return their pids."""
@@ -193,6 +193,3 @@ class ModelSite:
         """Send a request that a session of the node performs. Raise psycopg.Error."""
         with raised():
             return await AwaitableSteps(self._pool.ask(what, work, self._touches))
-
-    def _wait(self, seconds: float, label: Label) -> Steps[Any]:
-        yield self._network.kernel.delay(seconds, label)

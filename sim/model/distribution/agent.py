@@ -12,7 +12,7 @@ from typing import Any
 import simpy
 
 from twopc.drivers.points import Points
-from twopc.drivers.virtual import AwaitableSteps, steps, wait
+from twopc.drivers.virtual import awaited, steps
 from twopc.errors import TwopcError
 from twopc.sim.model.distribution.apply import ROLE
 from twopc.sim.model.distribution.articles import Registry
@@ -121,13 +121,13 @@ class AgentProcess(Process):
         self.check_alive()
         if self._poll_s and self.news in signals:
             timeout_s = min(timeout_s, self._poll_s)
-        await AwaitableSteps(wait(self.sleep(timeout_s, f"news for {self.subscriber}")))
+        await awaited(self.sleep(timeout_s, f"news for {self.subscriber}"))
 
     async def first(self, pending: Sequence[PendingGroup], timeout_s: float) -> None:
         self.check_alive()
         look = self.sleep(timeout_s, "look at the streams")
         events: list[Any] = [each.event for each in pending]  # type: ignore[attr-defined] # they are `ModelPending`
-        await AwaitableSteps(wait(simpy.AnyOf(self.kernel.env, [*events, look])))
+        await awaited(simpy.AnyOf(self.kernel.env, [*events, look]))
         if not look.processed:
             self.kernel.cancel(look)
 

@@ -13,7 +13,7 @@ from functools import partial
 import psycopg
 
 from twopc.drivers.points import Points
-from twopc.drivers.virtual import AwaitableSteps, steps, wait
+from twopc.drivers.virtual import awaited, steps
 from twopc.errors import TwopcError
 from twopc.publisher.commands import Belonging, CommandBuilder
 from twopc.publisher.log_reader import LogReaderEngine, LogReaderProfile
@@ -110,7 +110,7 @@ class ModelLogReader(Process):
 
     async def delay(self, seconds: float) -> None:
         """Wait; no stop signal interrupts the wait."""
-        await AwaitableSteps(wait(self.sleep(seconds, "news in the log")))
+        await awaited(self.sleep(seconds, "news in the log"))
 
     async def open_wal(self) -> ModelWal:
         """See `HostPort`."""

@@ -15,7 +15,7 @@ import simpy
 
 from twopc.drivers.points import Points
 from twopc.drivers.snapshot_agent import SnapshotAgent
-from twopc.drivers.virtual import AwaitableSteps, steps, wait
+from twopc.drivers.virtual import AwaitableSteps, awaited, steps
 from twopc.errors import DeliveryError, SubscriptionError
 from twopc.names import BranchId
 from twopc.proc_execution import ProcArticle
@@ -222,7 +222,7 @@ class Distribution:
         """See `AgentsPort`."""
         self._tell_turn()
         while self._driving is not None:
-            await AwaitableSteps(wait(self._driving))
+            await awaited(self._driving)
             self._tell_turn()
         own = self._driving = self.kernel.event()
         try:
@@ -268,8 +268,7 @@ class Distribution:
             for name in subscribers
         ]
         endings: list[Any] = [
-            process.value if process.processed else await AwaitableSteps(wait(process))
-            for process in sent
+            process.value if process.processed else await awaited(process) for process in sent
         ]
         return [value if error is None else error for error, value in endings]
 
@@ -312,7 +311,7 @@ class Distribution:
     async def look_again(self) -> None:
         """See `AgentsPort`."""
         label = Label(actor="sync", cause=Cause.POLL, what="look how far agents are")
-        await AwaitableSteps(wait(self.kernel.delay(_LOOK_S, label)))
+        await awaited(self.kernel.delay(_LOOK_S, label))
 
     # -- results -------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from twopc.names import BranchId, GlobalId, node_of
 from twopc.protocol import effects as x
 from twopc.protocol import events as e
-from twopc.protocol.effects import Message, Outcome, RecordKind
+from twopc.protocol.effects import Message, RecordKind
 from twopc.protocol.variants import VARIANTS
 
 if TYPE_CHECKING:
@@ -273,6 +273,3 @@ class Evidence:
         results = dict.fromkeys(one.gid for one in self.outcomes if one.gid)
         results.update(dict.fromkeys(one.gid for one in self.trace))
         return [gid for gid in results if GlobalId.parse(gid) is not None]
-
-
-__all__ = ["BranchMoment", "Evidence", "FinalState", "Outcome", "ReportedOutcome", "TraceEntry"]

@@ -366,6 +366,3 @@ def _outcome(error: TwopcError) -> str:
     if isinstance(error, HeuristicError):
         return "heuristic"
     return "in doubt" if isinstance(error, InDoubtError) else "refused"
-
-
-__all__ = ["Script", "ScriptClient", "ScriptRun"]

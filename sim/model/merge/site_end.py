@@ -21,6 +21,7 @@ from twopc.merge.plan import MergeRow, Slice
 from twopc.merge.protections import MergeProtection
 from twopc.merge.schema_changes import SchemaChange
 from twopc.sim.model.bridge import performed
+from twopc.sim.model.errors import raised
 from twopc.sim.model.merge.end import ModelMergeEnd, incoming_of
 from twopc.sim.model.merge.ranges import SiteRanges
 from twopc.sim.model.merge.records import Incoming
@@ -29,7 +30,7 @@ from twopc.sim.model.merge.schema_changes import make_change
 from twopc.sim.model.merge.site import AGENT, MergeSite, RecordedConflict
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.node.tx import OpenTx
-from twopc.sim.model.values import RequestLostError, SqlError, Steps
+from twopc.sim.model.values import SqlError, Steps
 
 T = TypeVar("T")
 
@@ -139,12 +140,8 @@ class SiteMergeEnd(SiteRanges, ModelMergeEnd):
     async def _perform(self, work: Steps[T]) -> T:
         self._refuse_if_lost()
         node = self._site.node
-        try:
+        with raised():
             return await performed(node.kernel, work, f"{AGENT} of {self._neighbour}")
-        except SqlError as error:
-            raise psycopg.errors.lookup(error.sqlstate)(error.message) from error
-        except RequestLostError as error:
-            raise psycopg.OperationalError(str(error)) from error
 
     def _applied(
         self,

@@ -15,7 +15,7 @@ from twopc.protocol import effects as x
 from twopc.protocol import events as e
 from twopc.protocol import states
 from twopc.protocol.effects import Message, Outcome, RecordKind
-from twopc.sim.model.node.transactions import ABORTED, COMMITTED, PREPARED, TopXact
+from twopc.sim.model.node.transactions import PREPARED, TopXact
 from twopc.sim.model.values import RequestLostError, SqlError, Steps
 
 if TYPE_CHECKING:
@@ -310,15 +310,3 @@ def recover(
 def state_of(branch: PreparedTransaction) -> Any:
     """Return the state of a branch's machine, for digests."""
     return branch.machine.state if branch.valid else states.ParticipantState.PREPARING
-
-
-__all__ = [
-    "ABORTED",
-    "COMMITTED",
-    "PreparedTransaction",
-    "fence",
-    "finish",
-    "prepare",
-    "recover",
-    "state_of",
-]

@@ -224,6 +224,14 @@ class NodeSession:
 
     def terminate(self) -> None:
         """End the session, with 57P01 in a running statement; the open transaction is rolled back."""
+        self._request_end(terminated())
+
+    def close(self) -> None:
+        """Disconnect; idempotent."""
+        self._request_end(RequestLostError("closed"))
+
+    def _request_end(self, why: RequestLostError | SqlError) -> None:
+        """End the session, after the running statement if there is one."""
         self._notify_interference()
         if self.dead is not None:
             return
@@ -235,21 +243,7 @@ class NodeSession:
             if self.on_link:
                 self.link.interrupt()
         else:
-            self._end(terminated())
-
-    def close(self) -> None:
-        """Disconnect; idempotent."""
-        self._notify_interference()
-        if self.dead is None:
-            if self.wait is not None:
-                self.wait.end("terminate")
-                self.told_to_end = True
-            elif self.committing or self.busy:
-                self.told_to_end = True
-                if self.on_link:
-                    self.link.interrupt()
-            else:
-                self._end(RequestLostError("closed"))
+            self._end(why)
 
     def _abandon(self) -> None:
         """End the session as with a lost connection, because its caller has stopped."""

@@ -178,6 +178,3 @@ def _failure(reason: str) -> SqlError:
         detail=f"Reason code: Canceled on {reason}.",
         hint="The transaction might succeed if retried.",
     )
-
-
-__all__ = ["ALL", "GAP", "SerializableXact", "Ssi"]

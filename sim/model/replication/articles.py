@@ -330,15 +330,3 @@ def _copy_key(
     parent.referenced.append(own)
     child.settle()
     parent.settle()
-
-
-__all__ = [
-    "Condition",
-    "ModelArticle",
-    "fill",
-    "insert",
-    "link_role",
-    "make_copies",
-    "publish",
-    "tie",
-]

@@ -329,15 +329,3 @@ def _call(
         if operation != "del" and after is not None:
             new.append(article.on_its_way(after))
     return SyncCall(operation=operation, article=article.name, old=tuple(old), new=tuple(new))
-
-
-__all__ = [
-    "Capture",
-    "CaptureTriggers",
-    "Close",
-    "Fill",
-    "Open",
-    "RefuseTruncate",
-    "Renew",
-    "Stamp",
-]

@@ -330,6 +330,3 @@ def drop_table(name: str, plans: Any, *, missing_ok: bool, cascade: bool) -> Non
     for key in table.references:
         key.parent.referenced.remove(key)
         key.parent.settle()
-
-
-__all__ = ["add_index", "alter_table", "create_index", "create_table", "drop_table", "table_name"]

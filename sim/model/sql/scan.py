@@ -138,6 +138,3 @@ def conjuncts(node: Any) -> Iterator[Any]:
         yield from conjuncts(node.this)
     else:
         yield node
-
-
-__all__ = ["Handle", "Scan", "conjuncts", "scan"]

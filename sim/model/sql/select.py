@@ -440,6 +440,3 @@ def _waiting_call(node: Any, plans: Any) -> Plan | None:
         return StatementResult(tag="SELECT 1", rowcount=1, names=(column,), rows=((value,),))
 
     return run
-
-
-__all__ = ["Plan", "Query", "plan", "source_of", "subquery"]
