@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from twopc.sim.model.choosers import WRITE, Absorbs, Choice, Strike
@@ -11,6 +12,7 @@ from twopc.sim.model.values import Cause
 
 if TYPE_CHECKING:
     from twopc.sim.model.explore.programs import ScriptRun
+    from twopc.sim.model.seats import CoordinatorSeat
 
 #: Kinds of faults, with descriptions.
 FAULTS: Mapping[str, str] = {
@@ -90,17 +92,23 @@ def _memory_at(name: str, *, with_log: bool) -> Absorbs:
     return absorbs
 
 
+def _busy(run: ScriptRun) -> Iterator[tuple[str, CoordinatorSeat, tuple[str, str]]]:
+    """Yield the coordinators with open transactions: name, seat, and the objects that the death of the process writes."""
+    for name, seat in run.system.coordinators().items():
+        if seat.process.alive and seat.process.active:
+            yield name, seat, (f"process {seat.process.actor}", f"seat {name}")
+
+
 def _coordinators(run: ScriptRun) -> list[Strike]:
     return [
         Strike(
             f"coordinator {name} is killed, and another process of it starts",
-            lambda one=name: run.coordinator_killed(one),  # type: ignore[misc]
-            (f"process {seat.process.actor}", f"seat {name}"),
+            partial(run.coordinator_killed, name),
+            objects,
             "crash coordinator",
             _memory_of(seat.process.actor, name),
         )
-        for name, seat in run.system.coordinators().items()
-        if seat.process.alive and seat.process.active
+        for name, seat, objects in _busy(run)
     ]
 
 
@@ -108,11 +116,10 @@ def _pauses(run: ScriptRun) -> list[Strike]:
     return [
         Strike(
             f"coordinator {name} stands still, and another process of it starts",
-            lambda one=name: run.coordinator_paused(one),  # type: ignore[misc]
+            partial(run.coordinator_paused, name),
             ("*",),
         )
-        for name, seat in run.system.coordinators().items()
-        if seat.process.alive and seat.process.active
+        for name, _, _ in _busy(run)
     ]
 
 
@@ -120,7 +127,7 @@ def _away(run: ScriptRun, names: Sequence[str]) -> list[Strike]:
     return [
         Strike(
             f"{name} goes down, and stays away",
-            lambda one=name: run.node_down(one, None, away=True),  # type: ignore[misc]
+            partial(run.node_down, name, None, away=True),
             (f"node {name}",),
             absorbs=_memory_at(name, with_log=False),
         )
@@ -141,7 +148,7 @@ def _nodes(run: ScriptRun, names: Sequence[str]) -> list[Strike]:
             )
             results.append(
                 Strike(
-                    what, lambda one=name, upto=kept: run.node_down(one, upto),  # type: ignore[misc]
+                    what, partial(run.node_down, name, kept),
                     (f"node {name}",), "" if place else f"restart node {name} immediate",
                     _memory_at(name, with_log=True),
                 )
@@ -166,14 +173,14 @@ def _used(run: ScriptRun) -> list[str]:
 def _log(run: ScriptRun) -> list[Strike]:
     if not run.system.log_host.up:
         return []
-    return [Strike("the decision log goes down", lambda: run.node_down(LOG, None), _OF_LOG)]
+    return [Strike("the decision log goes down", partial(run.node_down, LOG, None), _OF_LOG)]
 
 
 def _connections(run: ScriptRun) -> list[Strike]:
     return [
         Strike(
             f"the connection of {wire.actor} to {wire.there} breaks",
-            lambda one=wire: one.break_("it broke"),  # type: ignore[misc]
+            partial(wire.break_, "it broke"),
             (f"actor {wire.actor}", f"node {wire.there}"),
             on=wire.called,
         )
@@ -186,24 +193,19 @@ def _machine(run: ScriptRun) -> list[Strike]:
     return [
         Strike(
             f"power failure where coordinator {name} and the decision log are",
-            lambda one=name: run.machine_fails(one),  # type: ignore[misc]
-            (f"process {seat.process.actor}", f"seat {name}", *_OF_LOG),
+            partial(run.machine_fails, name),
+            (*objects, *_OF_LOG),
             absorbs=_memory_of(seat.process.actor, name),
         )
-        for name, seat in run.system.coordinators().items()
-        if seat.process.alive and seat.process.active and run.system.log_host.up
+        for name, seat, objects in _busy(run)
+        if run.system.log_host.up
     ]
 
 
 def _others(run: ScriptRun) -> list[Strike]:
     return [
-        Strike(
-            f"another process of coordinator {name} starts",
-            lambda one=seat: one.restart(),  # type: ignore[misc]
-            (f"process {seat.process.actor}", f"seat {name}"),
-        )
-        for name, seat in run.system.coordinators().items()
-        if seat.process.alive and seat.process.active
+        Strike(f"another process of coordinator {name} starts", seat.restart, objects)
+        for name, seat, objects in _busy(run)
     ]
 
 
@@ -211,7 +213,7 @@ def _by_hand(run: ScriptRun) -> list[Strike]:
     return [
         Strike(
             f"{gid} is rolled back by hand",
-            lambda one=name, branch=gid: run.finished_by_hand(one, branch),  # type: ignore[misc]
+            partial(run.finished_by_hand, name, gid),
             (f"node {name}",),
         )
         for name, node in run.system.nodes.items()
@@ -229,7 +231,7 @@ def _agents(run: ScriptRun) -> list[Strike]:
             results.append(
                 Strike(
                     f"the agent of {name} is killed",
-                    lambda one=seat: one.crash(),  # type: ignore[misc]
+                    seat.crash,
                     ("*",), f"crash agent {name}",
                 )
             )  # fmt: skip
@@ -253,7 +255,7 @@ def _backends(run: ScriptRun) -> list[Strike]:
                 results.append(
                     Strike(
                         f"{name} ends the idle session of {who}",
-                        lambda one=session: one.terminate(),  # type: ignore[misc]
+                        session.terminate,
                         (f"node {name}",), on=session.called,
                     )
                 )  # fmt: skip
