@@ -56,8 +56,6 @@ class _Node:
         self._prefix = prefix
 
     async def old_markers(self, kept_s: float, fences_kept_s: float, rows_max: int) -> list[str]:
-        """See `ResolverNodePort`."""
-
         def look() -> list[str]:
             self._node.tell(f"markers of {self._prefix[:-1]}", changed=False)
             table, now, result = self._node.table(MARKERS), self._node.clock(), list[str]()
@@ -73,7 +71,6 @@ class _Node:
         return await self._site.look("look for old markers", look)
 
     async def forget(self, gids: list[str]) -> None:
-        """See `ResolverNodePort`."""
         await self._site.forget(gids)
 
 
@@ -86,12 +83,10 @@ class _Publisher(_Node):
         self._links = f"{link_prefix(subscriber)} "
 
     async def voted(self) -> list[str]:
-        """See `PublisherPort`."""
         result = await self._site.prepared(self._prefix)
         return [gid for gid, one in result.items() if one.owner == self._role]
 
     async def commit(self, gids: list[str]) -> int:
-        """See `PublisherPort`."""
         done = 0
         with suppress(psycopg.Error):
             for gid in gids:
@@ -99,12 +94,9 @@ class _Publisher(_Node):
         return done
 
     async def prepared(self) -> set[str]:
-        """See `PublisherPort`."""
         return {*await self._site.prepared(self._prefix)}
 
     async def idle_links(self, idle_s: float) -> Mapping[int, tuple[NodeSession, float]]:
-        """See `PublisherPort`."""
-
         def look() -> dict[int, tuple[NodeSession, float]]:
             self._node.looked()
             since = self._node.kernel.now - idle_s
@@ -119,8 +111,6 @@ class _Publisher(_Node):
         return await self._site.look("look for idle links", look)
 
     async def end_links(self, links: Sequence[tuple[NodeSession, float]]) -> None:
-        """See `PublisherPort`."""
-
         def end() -> None:
             self._node.touched()
             for one, since in links:
@@ -142,11 +132,9 @@ class _Subscriber(_Node):
         self._held: set[int] = set()
 
     async def markers(self, gids: Collection[str]) -> Mapping[str, bool]:
-        """See `SubscriberPort`."""
         return await self._site.markers([*gids])
 
     async def flush(self) -> None:
-        """See `SubscriberPort`."""
         await self._site.ask("flush", lambda one: one.execute(_flush))
 
     @asynccontextmanager
@@ -176,7 +164,6 @@ class _Subscriber(_Node):
         return pid in self._held
 
     async def holders(self, pids: Sequence[int]) -> list[tuple[int, int, str]]:
-        """See `SubscriberPort`."""
         return []
 
     def _tell(self, *, changed: bool) -> None:

@@ -239,11 +239,9 @@ class ModelSessions(Sessions):
         return self._process.log.epochs[self._variant].epoch
 
     def is_current(self, session: ModelLinkedSession) -> bool:
-        """See `Sessions`."""
         return session.epoch == self._epoch
 
     async def connect(self) -> ModelLinkedSession:
-        """See `Sessions`."""
         process, epoch = self._process, self._epoch
         place = process.place
         try:
@@ -259,14 +257,12 @@ class ModelSessions(Sessions):
         return place.wiring.session(epoch, connection)
 
     async def take_idle(self) -> ModelLinkedSession:
-        """See `Sessions`."""
         self._process.remembers(self.subscriber, True)
         session: ModelLinkedSession = await super().take_idle()
         session.connection.wire.belongs_to(self._process.beginner)
         return session
 
     async def give_back(self, session: LinkedSession) -> None:
-        """See `Sessions`."""
         self._process.remembers(self.subscriber, True)
         if self._process.alive:
             await super().give_back(session)

@@ -165,11 +165,9 @@ class _Alarm:
         self._label = Label(actor=process.actor, cause=Cause.POLL, what="recovery")
 
     def ring(self) -> None:
-        """See `AlarmPort`."""
         self._process.remembers("unsettled", True)
 
     async def wait(self, seconds: float) -> None:
-        """See `AlarmPort`."""
         await awaited(self._process.place.kernel.delay(seconds, self._label))
 
 
@@ -188,7 +186,6 @@ class _Recovery:
     async def run(
         self, *, own: set[int], unsettled: set[Key], active: Callable[[], set[Key]]
     ) -> list[SettledBranch]:
-        """See `RecoveryPort`."""
         process = self._process
         kernel, recovery = process.place.kernel, process.recovery
         process.remembers("unsettled", True)

@@ -47,7 +47,6 @@ class ModelResolverLock:
             self._notice.succeed()
 
     async def try_lock(self) -> bool:
-        """See `LockPort`."""
         self._tell(changed=True)
         self.is_taken = not any(
             one.tx is not None
@@ -62,12 +61,10 @@ class ModelResolverLock:
         return await self.try_lock()
 
     async def give(self) -> None:
-        """See `LockPort`."""
         self._tell(changed=True)
         self.is_taken = False
 
     async def hear(self, timeout_s: float | None) -> None:
-        """See `LockPort`."""
         self._tell(changed=True)
         kernel = self._node.kernel
         if timeout_s is None:

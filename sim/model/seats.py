@@ -125,7 +125,6 @@ class ModelWaits:
         return True
 
     async def forget_victim(self, victim: OpenTransaction) -> None:
-        """See `WaitsPort`."""
         self._choose(victim, None)
 
     async def cancel(self, waiter: OpenTransaction) -> bool:

@@ -119,8 +119,6 @@ class ModelCopySource:
         )
 
     async def prepared(self) -> str | None:
-        """See `CopySourcePort`."""
-
         def look(_: NodeSession) -> Steps[str | None]:
             branches = self._node.prepared().items()
             results = (gid for gid, one in branches if one.owner == self._role)
@@ -158,15 +156,12 @@ class ModelCopyTarget:
         await _asked(self._connection, _LOCK, tables=self._tables)
 
     async def hold(self) -> None:
-        """See `CopyTargetPort`."""
         await _asked(self._connection, _HOLD, publisher=self._source.name)
 
     async def lock_out(self, timeout_s: float) -> None:
-        """See `CopyTargetPort`."""
         await self._lock_tables(timeout_s, _LOCK, "are being written and cannot be replaced")
 
     async def close_tables(self, timeout_s: float) -> None:
-        """See `CopyTargetPort`."""
         why = "are in use and cannot be taken out of the subscription"
         await self._lock_tables(timeout_s, _CLOSE, why)
 
@@ -183,7 +178,6 @@ class ModelCopyTarget:
             ) from error
 
     async def fill(self) -> None:
-        """See `CopyTargetPort`."""
         await _asked(self._connection, "set local session_replication_role = replica")
         for each in self._articles:
             table = self._node.table(each.article.name)
@@ -198,12 +192,10 @@ class ModelCopyTarget:
         """See `CopyTargetPort`; `twopc.sim.model.members` makes them."""
 
     async def position(self) -> int:
-        """See `CopyTargetPort`."""
         result = await _asked(self._connection, _POSITION, publisher=self._source.name)
         return int(result.rows[0][0])
 
     async def refuse_prepared(self) -> None:
-        """See `CopyTargetPort`."""
         own = await AwaitableSteps(
             self._connection.ask(
                 lambda _: at_once(
@@ -241,15 +233,12 @@ class ModelCopyStore:
         return nullcontext()
 
     async def unseen(self, moment: CopyMoment) -> tuple[int, UnseenTransaction | None]:
-        """See `CopyStorePort`."""
-
         def find() -> tuple[int, UnseenTransaction | None]:
             return self._store.read_to, _first(self._unseen(moment))
 
         return await self._ask(find, "what a copy has not seen")
 
     async def unseen_call(self, moment: CopyMoment) -> UnseenTransaction | None:
-        """See `CopyStorePort`."""
         registry = self._registry
         if not registry.routines or self._subscriber not in registry.read_only:
             return None
@@ -265,8 +254,6 @@ class ModelCopyStore:
         )
 
     async def start(self, after: int, moment: CopyMoment, *, active: bool) -> None:
-        """See `CopyStorePort`."""
-
         def start() -> None:
             snapshot = PgSnapshot.parse(moment.snapshot)
             for each in self._subscribed():
@@ -276,8 +263,6 @@ class ModelCopyStore:
         await self._ask(start, "what comes after a copy")
 
     async def set_active(self) -> None:
-        """See `CopyStorePort`."""
-
         def activate() -> None:
             for each in self._subscribed():
                 each.active = True

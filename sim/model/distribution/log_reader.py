@@ -113,17 +113,14 @@ class ModelLogReader(Process):
         await awaited(self.sleep(seconds, "news in the log"))
 
     async def open_wal(self) -> ModelWal:
-        """See `HostPort`."""
         return ModelWal(self, await self._open(self._node), self._node, self._slot, self._registry)
 
     async def open_store(self) -> ModelStore:
-        """See `HostPort`."""
         connection = await self._open(self._store.node)
         read_to = await connection.asked(lambda _: at_once(self._store.read_to), "read the mark")
         return ModelStore(self, connection, self._store, self._registry, read_to)
 
     async def record(self, event: str, error: BaseException | None = None) -> None:
-        """See `HostPort`."""
         self.history.append((event, str(error or "")))
 
     async def _open(self, node: ModelNode) -> Connection:
@@ -146,7 +143,6 @@ class ModelWal:
         self._messages = Messages(node, registry)
 
     async def look(self) -> tuple[int, int]:
-        """See `WalPort`."""
         return await self._connection.asked(self._end, "end of the log"), self._slot.position
 
     def _end(self, _: NodeSession) -> Steps[int]:
@@ -158,25 +154,21 @@ class ModelWal:
         """Do nothing: open transactions do not hold back the slot here."""
 
     async def belongings(self, _: CommandBuilder, changes: Sequence[RowMessage]) -> list[Belonging]:
-        """See `WalPort`."""
         return self._messages.belongings(changes)
 
     async def forget_calls(self) -> None:
         """Do nothing: call markers are kept."""
 
     async def live(self) -> ModelLiveSource:
-        """See `WalPort`."""
         return await self.peek(0)
 
     async def peek(self, upto: int) -> ModelLiveSource:
-        """See `WalPort`."""
         self._messages = Messages(self._node, self._registry)
         return ModelLiveSource(
             self._process, self._connection, self._node, self._slot, self._messages, upto
         )
 
     async def close(self) -> None:
-        """See `WalPort`."""
         self._connection.close()
 
 
@@ -277,11 +269,9 @@ class ModelStore:
 
     @property
     def streaming(self) -> bool:
-        """See `StorePort`."""
         return bool(self._parts)
 
     async def registry(self) -> ReaderArticles:
-        """See `StorePort`."""
         registry = self._registry
         self._version = registry.version
         return ReaderArticles(
@@ -293,7 +283,6 @@ class ModelStore:
         )
 
     async def check(self, horizon: int) -> None:
-        """See `StorePort`."""
         work = partial(self._write, [], upto=self.read_to, horizon=horizon)
         await self._connection.asked(partial(_and_commit, work), "look at the registry")
 
@@ -303,7 +292,6 @@ class ModelStore:
         await self._reach("log_reader.streamed")
 
     async def commit(self, batch: StoredBatch) -> None:
-        """See `StorePort`."""
         blocks, self._parts = [*self._parts, *batch.blocks], []
         transactions = read_blocks(blocks, dict(batch.remarked))
         work = partial(self._write, transactions, upto=batch.read_to, horizon=batch.horizon)
@@ -340,7 +328,6 @@ class ModelStore:
             await self._process.points.reach(point)
 
     async def close(self) -> None:
-        """See `StorePort`."""
         self._connection.close()
 
 

@@ -50,7 +50,6 @@ class ModelMergeEnd(ModelRanges):
         return NOTHING_LEFT_OUT
 
     async def open(self, *, alone: bool) -> None:
-        """See `MergeEndPort`."""
         if alone:
             if self._neighbour in self._agents:
                 raise MergeError(
@@ -62,28 +61,22 @@ class ModelMergeEnd(ModelRanges):
             self._is_alone = True
 
     async def close(self) -> None:
-        """See `MergeEndPort`."""
         if self._is_alone:
             self._agents.discard(self._neighbour)
 
     async def marks(self) -> Marks:
-        """See `MergeEndPort`."""
         return self.node.marks(self._neighbour)
 
     async def knows(self, generation: Generation) -> bool:
-        """See `MergeEndPort`."""
         return self.node.knows(generation)
 
     async def rewind(self) -> None:
-        """See `MergeEndPort`."""
         self.node.rewind(self._neighbour)
 
     async def begin_anew(self, neighbour: int, cleaned: int) -> None:
-        """See `MergeEndPort`."""
         self.node.begin_anew(self._neighbour, neighbour, cleaned)
 
     async def schema_changes(self) -> Sequence[SchemaChange]:
-        """See `MergeEndPort`."""
         return self.node.schema
 
     async def alter(self, change: SchemaChange) -> None:
@@ -91,7 +84,6 @@ class ModelMergeEnd(ModelRanges):
         raise MergeError(f"{self.name} cannot make schema change {change.version}", node=self.name)
 
     async def articles(self) -> Mapping[UUID, SessionArticle]:
-        """See `MergeEndPort`."""
         return {
             artid: SessionArticle(
                 name=article.name,
@@ -106,7 +98,6 @@ class ModelMergeEnd(ModelRanges):
         }
 
     async def read(self, after: int, articles: Sequence[UUID]) -> OutgoingChanges:
-        """See `MergeEndPort`."""
         generation = self.node.close()
         parts: dict[UUID, Sequence[Slice]] = {}
         for artid in articles if generation.number > after else ():
@@ -116,14 +107,12 @@ class ModelMergeEnd(ModelRanges):
         return OutgoingChanges(generation=generation, slices=parts)
 
     async def encounters(self, part: Slice, *, is_upload: bool) -> Sequence[MergeEncounter]:
-        """See `MergeEndPort`."""
         incoming = map(incoming_of, part.rows)
         return [self.node.encounter(part.artid, self._neighbour, row) for row in incoming]
 
     async def apply(
         self, part: Slice, coming: Generation, judge: Judge | None = None
     ) -> SliceOutcome:
-        """See `MergeEndPort`."""
         outcome = self._take(part, judge, is_final=False)
         self._touch_mappings([part])
         self.node.neighbours[self._neighbour].coming = coming
@@ -242,7 +231,6 @@ class ModelMergeEnd(ModelRanges):
         return replace(sum(outcomes, SliceOutcome()), failed=failed)
 
     async def outgoing_conflicts(self) -> Sequence[ConflictRecord]:
-        """See `MergeEndPort`."""
         return [
             ConflictRecord(id=each.id, artid=each.artid, content=(each,))
             for each in self.node.conflicts
@@ -250,13 +238,11 @@ class ModelMergeEnd(ModelRanges):
         ]
 
     async def log_conflicts(self, records: Sequence[ConflictRecord]) -> None:
-        """See `MergeEndPort`."""
         known = {each.id for each in self.node.conflicts}
         new = [replace(each.content[0], recipient=None) for each in records if each.id not in known]
         self.node.conflicts += new
 
     async def release_conflicts(self, ids: Sequence[UUID]) -> None:
-        """See `MergeEndPort`."""
         self.node.conflicts = [
             replace(each, recipient=None) if each.id in ids else each
             for each in self.node.conflicts
@@ -267,7 +253,6 @@ class ModelMergeEnd(ModelRanges):
     async def acknowledge(
         self, generation: Generation, missing: Mapping[UUID, Collection[UUID]]
     ) -> None:
-        """See `MergeEndPort`."""
         self.node.acknowledge(self._neighbour, generation)
         for artid, rowguids in missing.items():
             for rowguid in rowguids:
@@ -283,12 +268,10 @@ class ModelMergeEnd(ModelRanges):
                 mappings.touch(artid, partition, rowguids, newest, comes_again=True)
 
     async def introduce(self, servers: Sequence[ServerSubscription]) -> None:
-        """See `MergeEndPort`."""
         peer = self.node.neighbours[self._neighbour]
         peer.behind = introduced(servers, peer.server_priority or CLIENT_PRIORITY)
 
     async def end(self, record: SessionRecord) -> int:
-        """See `MergeEndPort`."""
         if record.error is None:
             self.node.neighbours[self._neighbour].last_session_s = self.node.clock()
             self.node.clean_up()
@@ -296,7 +279,6 @@ class ModelMergeEnd(ModelRanges):
         return self.node.cleaned
 
     async def settle(self, generation: Generation, cleaned: int) -> None:
-        """See `MergeEndPort`."""
         self.node.settle(self._neighbour, generation, cleaned)
 
 

@@ -27,21 +27,17 @@ class ModelRanges:
     """See `MergeRangePort`; for a node whose rows have no identity column."""
 
     async def ranges(self) -> Mapping[UUID, RangesHeld]:
-        """See `MergeRangePort`."""
         return {}
 
     async def knows_ranges(self, newest: Mapping[UUID, int]) -> bool | None:
-        """See `MergeRangePort`."""
         return True
 
     async def ranges_held(self) -> Mapping[UUID, HeldValues]:
-        """See `MergeRangePort`."""
         return {}
 
     async def learn_ranges(
         self, held: Mapping[UUID, HeldValues]
     ) -> Mapping[UUID, Sequence[AllottedRange] | None]:
-        """See `MergeRangePort`."""
         return {}
 
     async def note_ranges(self) -> None:
@@ -51,7 +47,6 @@ class ModelRanges:
         """See `MergeRangePort`."""
 
     async def allot_ranges(self, artid: UUID, held: RangesHeld) -> Sequence[AllottedRange]:
-        """See `MergeRangePort`."""
         return ()
 
     async def receive_ranges(self, artid: UUID, allotted: Sequence[AllottedRange]) -> None:
@@ -69,11 +64,9 @@ class SiteRanges(ModelRanges, ABC):
         """The node; raises `psycopg.Error` if the connection to it is lost."""
 
     async def ranges(self) -> Mapping[UUID, RangesHeld]:
-        """See `MergeRangePort`."""
         return {artid: identity.held for artid, identity in self._at.knowledge.identities.items()}
 
     async def knows_ranges(self, newest: Mapping[UUID, int]) -> bool | None:
-        """See `MergeRangePort`."""
         known = self._at.knowledge
         if not known.neighbours[self._neighbour].ranges_known:
             return None
@@ -85,7 +78,6 @@ class SiteRanges(ModelRanges, ABC):
         )
 
     async def ranges_held(self) -> Mapping[UUID, HeldValues]:
-        """See `MergeRangePort`."""
         site = self._at
         return {
             artid: HeldValues(
@@ -98,7 +90,6 @@ class SiteRanges(ModelRanges, ABC):
     async def learn_ranges(
         self, held: Mapping[UUID, HeldValues]
     ) -> Mapping[UUID, Sequence[AllottedRange] | None]:
-        """See `MergeRangePort`."""
         identities = self._at.knowledge.identities
         return {
             artid: identities[artid].learn(self._neighbour, values.ranges, values.highest)
@@ -106,15 +97,12 @@ class SiteRanges(ModelRanges, ABC):
         }
 
     async def note_ranges(self) -> None:
-        """See `MergeRangePort`."""
         self._at.knowledge.neighbours[self._neighbour].ranges_known = True
 
     async def withdraw_ranges(self, artid: UUID) -> None:
-        """See `MergeRangePort`."""
         self._at.knowledge.identities[artid].withdraw()
 
     async def allot_ranges(self, artid: UUID, held: RangesHeld) -> Sequence[AllottedRange]:
-        """See `MergeRangePort`."""
         known = self._at.knowledge
         below = [each for each in known.neighbours.values() if not each.is_publisher]
         if not all(each.ranges_known for each in below):
@@ -128,7 +116,6 @@ class SiteRanges(ModelRanges, ABC):
         return identity.allot(self._neighbour, min(held.missing, RANGES * size))
 
     async def receive_ranges(self, artid: UUID, allotted: Sequence[AllottedRange]) -> None:
-        """See `MergeRangePort`."""
         self._at.knowledge.identities[artid].receive(allotted)
 
 

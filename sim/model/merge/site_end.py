@@ -59,7 +59,6 @@ class SiteMergeEnd(SiteRanges, ModelMergeEnd):
         """Whether the node has ended the connection."""
 
     async def open(self, *, alone: bool) -> None:
-        """See `MergeEndPort`."""
         if self.name in self._shut:
             raise psycopg.OperationalError(f"{self.name} refuses connections")
         await super().open(alone=alone)
@@ -77,24 +76,20 @@ class SiteMergeEnd(SiteRanges, ModelMergeEnd):
         return self._site
 
     async def read(self, after: int, articles: Sequence[UUID]) -> OutgoingChanges:
-        """See `MergeEndPort`."""
         self._refuse_if_lost()
         return await super().read(after, articles)
 
     async def acknowledge(
         self, generation: Generation, missing: Mapping[UUID, Collection[UUID]]
     ) -> None:
-        """See `MergeEndPort`."""
         self._refuse_if_lost()
         await super().acknowledge(generation, missing)
 
     async def end(self, record: SessionRecord) -> int:
-        """See `MergeEndPort`."""
         self._refuse_if_lost()
         return await super().end(record)
 
     async def settle(self, generation: Generation, cleaned: int) -> None:
-        """See `MergeEndPort`."""
         self._refuse_if_lost()
         await super().settle(generation, cleaned)
 
@@ -111,8 +106,6 @@ class SiteMergeEnd(SiteRanges, ModelMergeEnd):
     async def apply(
         self, part: Slice, coming: Generation, judge: Judge | None = None
     ) -> SliceOutcome:
-        """See `MergeEndPort`."""
-
         def note(_: Collection[UUID]) -> None:
             self._touch_mappings([part])
             self.node.neighbours[self._neighbour].coming = coming
@@ -123,8 +116,6 @@ class SiteMergeEnd(SiteRanges, ModelMergeEnd):
     async def receive(
         self, generation: Generation, repeated: Sequence[Slice], judges: Mapping[UUID, Judge]
     ) -> SliceOutcome:
-        """See `MergeEndPort`."""
-
         def note(failed: Collection[UUID]) -> None:
             self._touch_mappings(repeated)
             self.node.receive(self._neighbour, generation)
@@ -285,7 +276,6 @@ class SiteMergeEnd(SiteRanges, ModelMergeEnd):
         return [each for each in pairs if each[1] != each[2]]
 
     async def alter(self, change: SchemaChange) -> None:
-        """See `MergeEndPort`."""
         self._refuse_if_lost()
         if self._site.tables[change.artid].locks:  # a server would wait, and time out
             raise psycopg.errors.LockNotAvailable("canceling statement due to lock timeout")
