@@ -57,7 +57,7 @@ class _Node:
 
     async def old_markers(self, kept_s: float, fences_kept_s: float, rows_max: int) -> list[str]:
         def look() -> list[str]:
-            self._node.tell(f"markers of {self._prefix[:-1]}", changed=False)
+            self._node.notify_access(f"markers of {self._prefix[:-1]}", changed=False)
             table, now, result = self._node.table(MARKERS), self._node.clock(), list[str]()
             for row in table.rows():
                 gid, fence, created = (
@@ -98,7 +98,7 @@ class _Publisher(_Node):
 
     async def idle_links(self, idle_s: float) -> Mapping[int, tuple[NodeSession, float]]:
         def look() -> dict[int, tuple[NodeSession, float]]:
-            self._node.looked()
+            self._node.notify_rows_read()
             since = self._node.kernel.now - idle_s
             results = {}
             for one in sessions_of(self._node):
@@ -112,7 +112,7 @@ class _Publisher(_Node):
 
     async def end_links(self, links: Sequence[tuple[NodeSession, float]]) -> None:
         def end() -> None:
-            self._node.touched()
+            self._node.notify_rows_written()
             for one, since in links:
                 if _is_idle_in_transaction(one) and one.idle_since == since:
                     one.terminate()
@@ -144,8 +144,8 @@ class _Subscriber(_Node):
         """
 
         def take() -> dict[int, bool]:
-            self._node.looked()
-            self._tell(changed=True)
+            self._node.notify_rows_read()
+            self._notify(changed=True)
             sessions = self._node.sessions
             idle = [pid for pid in pids if pid not in sessions or sessions[pid].tx is None]
             self._held.update(idle)
@@ -155,19 +155,19 @@ class _Subscriber(_Node):
         try:
             yield idle
         finally:
-            self._tell(changed=True)
+            self._notify(changed=True)
             self._held.difference_update(idle)
 
     def holds(self, pid: int) -> bool:
         """Whether a session must not use its link again."""
-        self._tell(changed=False)
+        self._notify(changed=False)
         return pid in self._held
 
     async def holders(self, pids: Sequence[int]) -> list[tuple[int, int, str]]:
         return []
 
-    def _tell(self, *, changed: bool) -> None:
-        self._node.tell("links held", changed=changed)
+    def _notify(self, *, changed: bool) -> None:
+        self._node.notify_access("links held", changed=changed)
 
 
 def _flush(tx: OpenTx, params: Any) -> Steps[Any]:
@@ -218,7 +218,7 @@ class ModelAnyClients:
             markers_kept_s=markers_kept_s,
         )
         self._numbers = count(1)
-        self._lock = ModelResolverLock(self.here, self._prefix, self._pause, self._tell)
+        self._lock = ModelResolverLock(self.here, self._prefix, self._pause, self._notify)
         self._loop = place.wiring.resolver_loop(self._lock, self._resolver.finish_decided)
         self._sweeps_awake = 0
         self._sweep = self._timer = place.kernel.event()
@@ -241,7 +241,7 @@ class ModelAnyClients:
 
     def ends(self, tx: OpenTx) -> None:
         """Note that the Publisher's branch is about to be prepared, and the decision to be made."""
-        self._tell(changed=True)
+        self._notify(changed=True)
         if self._lock.is_taken:
             tx.top.notified = True
         self._sweeps_awake = _SWEEPS_AWAKE
@@ -249,10 +249,10 @@ class ModelAnyClients:
             self._kernel.cancel(self._timer)
             self._time_sweep(_SWEEP_S)
 
-    def _tell(self, *, changed: bool) -> None:
+    def _notify(self, *, changed: bool) -> None:
         """Notify the search that the state of the resolver is read or changed."""
-        if self._kernel.watch is not None:
-            self._kernel.watch(f"what {self._actor} knows", changed)
+        if self._kernel.record_access is not None:
+            self._kernel.record_access(f"what {self._actor} knows", changed)
 
     # -- when the resolver looks ---------------------------------------------------------------------
 
@@ -271,7 +271,7 @@ class ModelAnyClients:
         return steps(self._resolver.keep_sweeping(goes_on.__next__))
 
     def _until_sweep(self, seconds: float) -> simpy.Event:
-        self._tell(changed=True)
+        self._notify(changed=True)
         self._sweep = self._kernel.event()
         self._time_sweep(seconds)
         return self._sweep
@@ -292,7 +292,7 @@ class ModelAnyClients:
 
     def _is_work_left(self) -> bool:
         for what in ("branches", "begun branches"):
-            self.there.tell(what, changed=True)  # see `PreparedTransaction.changed`
+            self.there.notify_access(what, changed=True)  # see `PreparedTransaction.notify_change`
         return (
             any(gid.startswith(self._prefix) for gid in self.there.branches)
             or any(one.tx is not None and is_any(one.tx) for one in sessions_of(self.here))
@@ -301,7 +301,7 @@ class ModelAnyClients:
 
     def is_left(self, gid: str) -> bool:
         """Whether a branch at the Publisher is prepared or being prepared."""
-        self.there.tell(f"branch {gid}", changed=False)
+        self.there.notify_access(f"branch {gid}", changed=False)
         return gid in self.there.branches
 
     def has_link(self, pid: int) -> bool:
@@ -310,7 +310,7 @@ class ModelAnyClients:
         links = there.names.find(link_name(here.name, pid))
         for node, one in ((here, here.sessions.get(pid)), *((there, link) for link in links)):
             if one is not None:
-                node.tell(one.called, changed=True)
+                node.notify_access(one.search_name, changed=True)
         own = here.sessions.get(pid)
         return own is not None and own.tx is None and any(one.tx is not None for one in links)
 

@@ -47,17 +47,17 @@ def _refusal_of(error: SqlError) -> VirtualResult:
     return VirtualResult(refusal=refusal)
 
 
-def answered(kernel: SimpyKernel, actor: str, process: str) -> None:
+def notify_answer(kernel: SimpyKernel, actor: str, process: str) -> None:
     """Notify the search that a transaction has an answer, and continues if it has all of them."""
-    if kernel.watch is not None:
-        kernel.watch(f"answers to {actor} of {process}", True)
+    if kernel.record_access is not None:
+        kernel.record_access(f"answers to {actor} of {process}", True)
 
 
-def answered_about(kernel: SimpyKernel, gid: str, process: str) -> None:
-    """Notify the search of an answer to a session that finishes a transaction's branch; see `answered`."""
-    branch = BranchId.parse(gid) if kernel.watch is not None else None
+def notify_branch_answer(kernel: SimpyKernel, gid: str, process: str) -> None:
+    """Notify the search of an answer to a session that finishes a transaction's branch; see `notify_answer`."""
+    branch = BranchId.parse(gid) if kernel.record_access is not None else None
     if branch is not None:
-        answered(kernel, f"{process}:{branch.global_id.sequence}", process)
+        notify_answer(kernel, f"{process}:{branch.global_id.sequence}", process)
 
 
 class ModelLean:
@@ -128,8 +128,8 @@ class ModelLean:
                 self.lost = str(error)
             return []
         finally:
-            if wire.kernel.watch is not None:
-                answered(wire.kernel, wire.actor, wire.here)
+            if wire.kernel.record_access is not None:
+                notify_answer(wire.kernel, wire.actor, wire.here)
         if self._session.dead is not None:
             self.abort("the server has ended the session")  # these results are the last
         return results
@@ -207,9 +207,9 @@ class ModelLinkedSession(LinkedSession):
     def in_transaction(self) -> bool:
         """See `LinkedSession`."""
         session = self.connection.session
-        if session.node.kernel.watch is not None:  # the answer may be another node's
-            session.node.kernel.watch(f"node {session.node.name}", False)
-            session.node.tell(session.called, changed=False)
+        if session.node.kernel.record_access is not None:  # the answer may be another node's
+            session.node.kernel.record_access(f"node {session.node.name}", False)
+            session.node.notify_access(session.search_name, changed=False)
         open_ = session.tx is not None or session.dead is not None  # not yet known at this end
         return open_ and not self.lean.lost
 
@@ -257,13 +257,13 @@ class ModelSessions(Sessions):
         return place.wiring.session(epoch, connection)
 
     async def take_idle(self) -> ModelLinkedSession:
-        self._process.remembers(self.subscriber, True)
+        self._process.notify_access(self.subscriber, True)
         session: ModelLinkedSession = await super().take_idle()
         session.connection.wire.belongs_to(self._process.beginner)
         return session
 
     async def give_back(self, session: LinkedSession) -> None:
-        self._process.remembers(self.subscriber, True)
+        self._process.notify_access(self.subscriber, True)
         if self._process.alive:
             await super().give_back(session)
         else:
@@ -288,7 +288,7 @@ class ModelFinishers:
 
         `meanwhile` is called once the command is sent.
         """
-        self._note_change()
+        self._notify_change()
         while self._idle and not self._idle[-1].lean.alive():
             self._idle.pop()
         if self._idle:
@@ -305,16 +305,16 @@ class ModelFinishers:
                 return False
         meanwhile()
         results = await connection.lean.run(command)
-        answered_about(self._network.kernel, command.split(b"'")[1].decode(), self._here)
-        self._note_change()
+        notify_branch_answer(self._network.kernel, command.split(b"'")[1].decode(), self._here)
+        self._notify_change()
         if connection.lean.alive():
             self._idle.append(connection)
         return len(results) == 1 and results[0].command_status == tag
 
-    def _note_change(self) -> None:
-        watch = self._network.kernel.watch
-        if watch is not None:
-            watch(f"connections of {self._actor}", True)
+    def _notify_change(self) -> None:
+        record_access = self._network.kernel.record_access
+        if record_access is not None:
+            record_access(f"connections of {self._actor}", True)
 
     def close(self) -> None:
         """Close the idle connections."""

@@ -185,7 +185,7 @@ class ChoiceKernel(SimpyKernel):
         self._writers: dict[str, int] = {}
         self.state = 0
         """Digest of the run so far, independent of the order of independent stretches: equal in equivalent runs."""
-        self.watch = self._watch
+        self.record_access = self._record_access
 
     # -- as `SimpyKernel` -------------------------------------------------------------------------------
 
@@ -194,8 +194,8 @@ class ChoiceKernel(SimpyKernel):
         if isinstance(duration, Delay):
             duration = self.draw(duration, label.actor)
         self._numbers += 1
-        called = (label.actor, label.cause, label.what)
-        nth = self._children[called] = self._children.get(called, 0) + 1
+        key = (label.actor, label.cause, label.what)
+        nth = self._children[key] = self._children.get(key, 0) + 1
         name = digest(self.stretch, nth, label.actor, label.cause.value, label.what)
         made = Choice(self, label, self.now + duration, self._numbers, name, self.stretch)
         self._pending[made] = None
@@ -270,7 +270,7 @@ class ChoiceKernel(SimpyKernel):
         if isinstance(option, Choice):
             del self._pending[option]
             self._advance_to(option.due)
-            seen.update(_touched(option.label))
+            seen.update(_label_accesses(option.label))
             option.succeed()
         else:
             seen.update(dict.fromkeys(option.touches, WRITE))
@@ -284,7 +284,7 @@ class ChoiceKernel(SimpyKernel):
         if moment > self.env._now:
             self.env._now = moment
 
-    def _watch(self, what: str, changed: bool) -> None:
+    def _record_access(self, what: str, changed: bool) -> None:
         """Note that an object is read or changed."""
         if changed:
             self.seen[what] = WRITE
@@ -324,7 +324,7 @@ def passed_over(options: Sequence[Option], at: int) -> list[Choice]:
     return [one for one in options[:at] if isinstance(one, Choice) and not one.slow]
 
 
-def _touched(label: Label) -> dict[str, int]:
+def _label_accesses(label: Label) -> dict[str, int]:
     """Return the objects on which a stretch depends according to its label."""
     seen = {f"actor {label.actor}": WRITE, ALL: READ}
     for place in _processes(label.actor):

@@ -106,26 +106,26 @@ class _ModelEngine(CoordinatorEngine):
 
     def _number(self, transaction: Transaction) -> int:
         process = self.process
-        process.remembers("numbers", True)
+        process.notify_access("numbers", True)
         number = transaction.sequence or super()._number(transaction)
         process.begins(number)
         return number
 
     async def _register(self, transaction: Transaction) -> None:
         await super()._register(transaction)
-        self._changed(transaction)
+        self._notify_change(transaction)
 
-    def _changed(self, transaction: Transaction) -> None:
+    def _notify_change(self, transaction: Transaction) -> None:
         """Notify the search that a transaction was opened or has ended."""
-        if self.process.place.kernel.watch is not None:
-            self.process.remembers(_object_name(_key(transaction)), True)
+        if self.process.place.kernel.record_access is not None:
+            self.process.notify_access(_object_name(_key(transaction)), True)
 
     async def begin(self, transaction: Transaction) -> LinkedSession:
         """See `CoordinatorEngine`."""
         try:
             return await super().begin(transaction)
         except BaseException:
-            self._changed(transaction)
+            self._notify_change(transaction)
             raise
         finally:
             self.process.has_begun()
@@ -135,7 +135,7 @@ class _ModelEngine(CoordinatorEngine):
         try:
             return await super().begin_several(transaction)
         except BaseException:
-            self._changed(transaction)
+            self._notify_change(transaction)
             raise
         finally:
             self.process.has_begun()
@@ -144,7 +144,7 @@ class _ModelEngine(CoordinatorEngine):
         self, transaction: Transaction, sessions: Sequence[LinkedSession], *, settled: bool
     ) -> None:
         process = self.process
-        self._changed(transaction)
+        self._notify_change(transaction)
         process.place.kernel.forget(f"{process.actor}:{transaction.sequence}")
 
         await super()._end(transaction, sessions, settled=settled)
@@ -165,7 +165,7 @@ class _Alarm:
         self._label = Label(actor=process.actor, cause=Cause.POLL, what="recovery")
 
     def ring(self) -> None:
-        self._process.remembers("unsettled", True)
+        self._process.notify_access("unsettled", True)
 
     async def wait(self, seconds: float) -> None:
         await awaited(self._process.place.kernel.delay(seconds, self._label))
@@ -188,12 +188,12 @@ class _Recovery:
     ) -> list[SettledBranch]:
         process = self._process
         kernel, recovery = process.place.kernel, process.recovery
-        process.remembers("unsettled", True)
+        process.notify_access("unsettled", True)
         while recovery.is_busy:  # with a pass that was started separately
             await awaited(kernel.delay(_TURN_S, self._label))
 
         def open_() -> set[Key]:
-            return _Open(active(), process.remembers, self._tested, lambda: kernel.stretch)
+            return _Open(active(), process.notify_access, self._tested, lambda: kernel.stretch)
 
         return await recovery.run(own=own, unsettled=unsettled, active=open_)
 
@@ -265,7 +265,7 @@ class CoordinatorProcess:
             points=self.points,
             damage=decided.damage,
             in_doubt_after_s=in_doubt_after_s,
-            owners=_Owners(self.remembers),
+            owners=_Owners(self.notify_access),
             observe=observe,
             runtime=runtime,
         )
@@ -403,10 +403,10 @@ class CoordinatorProcess:
         """The actor of the transaction that the running process is beginning."""
         return f"{self.actor}:{self._begin[self.place.kernel.env.active_process]}"
 
-    def remembers(self, what: str, changed: bool) -> None:
+    def notify_access(self, what: str, changed: bool) -> None:
         """Notify the search that state which the transactions share is read or changed."""
-        if self.place.kernel.watch is not None:
-            self.place.kernel.watch(f"{what} of {self.actor}", changed)
+        if self.place.kernel.record_access is not None:
+            self.place.kernel.record_access(f"{what} of {self.actor}", changed)
 
     # -- recovery ----------------------------------------------------------------------------------
 

@@ -112,7 +112,7 @@ class SimpyKernel:
 
     labelled = False
     """Whether labels matter; here a label only names the component whose random values are drawn."""
-    watch: Callable[[str, bool], None] | None = None
+    record_access: Callable[[str, bool], None] | None = None
     """Called with each object that is read or (True) changed, if a search records dependencies."""
     stretch = 0
     """The name of the current stretch, equal in equivalent runs of a search; 0 without one."""

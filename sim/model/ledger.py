@@ -75,7 +75,7 @@ class DecisionLedger:
         """Wait until a write is durable. Raise RequestLostError if the server goes down meanwhile: then it is not."""
         started = self._host()
         kernel, actor = self.kernel, "ledger"
-        if kernel.watch is not None:  # the search orders concurrent writes either way
+        if kernel.record_access is not None:  # the search orders concurrent writes either way
             actor = f"ledger #{kernel.stretch % 1000}"
         label = Label(
             actor=actor, cause=Cause.FLUSH, what="flush of the decision log",
@@ -86,16 +86,16 @@ class DecisionLedger:
             raise RequestLostError("the decision log went down")
         self.flushes += 1
 
-    def tell(self, what: str, *, changed: bool) -> None:
+    def notify_access(self, what: str, *, changed: bool) -> None:
         """Notify the search that state is read or changed: ``epochs`` (which exist), ``holders`` (of locks, and
         which epochs are fenced), ``epoch 3`` (whether it is fenced), ``decisions of 3``.
         """
-        if self.kernel.watch is not None:
-            self.kernel.watch(f"{what} at log", changed)
+        if self.kernel.record_access is not None:
+            self.kernel.record_access(f"{what} at log", changed)
 
     def crash(self) -> None:
         """Stop the server: locks are released, and durable content stays."""
-        self.tell("holders", changed=True)
+        self.notify_access("holders", changed=True)
         self.holders.clear()
 
 
@@ -111,8 +111,8 @@ class LedgerSession:
 
     def close(self) -> None:
         """Release the locks, once the write in progress has succeeded or failed; idempotent."""
-        self._ledger.tell("holders", changed=True)
-        self._ledger.tell(self._object_name, changed=True)
+        self._ledger.notify_access("holders", changed=True)
+        self._ledger.notify_access(self._object_name, changed=True)
         self.closed = True
         if self._writing is None:
             self._release()
@@ -125,10 +125,10 @@ class LedgerSession:
     def log(self, entries: Sequence[tuple[Key, Record]]) -> Steps[None]:
         """Write all of these decisions, or none. Raise 55000 if an epoch is fenced, 23505 if a decision exists."""
         ledger = self._ledger
-        ledger.tell(self._object_name, changed=True)
+        ledger.notify_access(self._object_name, changed=True)
         for (epoch, _), _ in entries:
-            ledger.tell(f"epoch {epoch}", changed=False)
-            ledger.tell(f"decisions of {epoch}", changed=False)
+            ledger.notify_access(f"epoch {epoch}", changed=False)
+            ledger.notify_access(f"decisions of {epoch}", changed=False)
             if ledger.epochs[epoch].fenced_at is not None:
                 raise SqlError(
                     "55000",
@@ -145,13 +145,13 @@ class LedgerSession:
         try:
             yield from ledger.write()
             for key, record in entries:
-                ledger.tell(f"decisions of {key[0]}", changed=True)
+                ledger.notify_access(f"decisions of {key[0]}", changed=True)
                 ledger.decisions[key] = record
         finally:
             self._writing = None
-            ledger.tell(self._object_name, changed=True)
+            ledger.notify_access(self._object_name, changed=True)
             if self.closed:
-                ledger.tell("holders", changed=True)
+                ledger.notify_access("holders", changed=True)
                 self._release()
             writing.succeed()
 
@@ -159,10 +159,10 @@ class LedgerSession:
         """Open a new epoch, which this session holds, and return its number."""
         ledger = self._ledger
         yield from ledger.write()
-        ledger.tell("epochs", changed=True)
-        ledger.tell(self._object_name, changed=False)
+        ledger.notify_access("epochs", changed=True)
+        ledger.notify_access(self._object_name, changed=False)
         if self.closed:  # not held, and so it may be fenced
-            ledger.tell("holders", changed=True)
+            ledger.notify_access("holders", changed=True)
         epoch = next(ledger._numbers)
         ledger.epochs[epoch] = Epoch(coordinator=coordinator, variant=variant)
         if not self.closed:
@@ -174,14 +174,14 @@ class LedgerSession:
         ledger = self._ledger
         if old is not None and old is not self:
             old.close()
-        ledger.tell("holders", changed=True)
-        ledger.tell(f"epoch {epoch}", changed=False)
+        ledger.notify_access("holders", changed=True)
+        ledger.notify_access(f"epoch {epoch}", changed=False)
         while (holder := ledger.holders.get(epoch)) is not None:
-            ledger.tell(holder._object_name, changed=False)
+            ledger.notify_access(holder._object_name, changed=False)
             if holder._writing is None:
                 break
             yield holder._writing  # its write may still succeed
-            ledger.tell("holders", changed=True)
+            ledger.notify_access("holders", changed=True)
         if holder is not None and holder is not self:
             raise SqlError("55P03", "canceling statement due to lock timeout")
         if not self.closed:
@@ -190,14 +190,14 @@ class LedgerSession:
 
     def read(self, key: Key) -> Steps[Record | None]:
         """Return a transaction's record; None if there is none."""
-        self._ledger.tell(f"decisions of {key[0]}", changed=False)
+        self._ledger.notify_access(f"decisions of {key[0]}", changed=False)
         return self._ledger.decisions.get(key)
         yield  # makes this a generator
 
     def fence(self, coordinator: str, own: Sequence[int]) -> Steps[list[KnownEpoch]]:
         """Fence the epochs of dead processes; return all fenced epochs."""
         ledger, now = self._ledger, self._ledger.kernel.now
-        ledger.tell("holders", changed=False)
+        ledger.notify_access("holders", changed=False)
         gone = [
             epoch
             for epoch in self._of(coordinator)
@@ -207,9 +207,9 @@ class LedgerSession:
         ]
         if gone:
             yield from ledger.write()
-            ledger.tell("holders", changed=True)
+            ledger.notify_access("holders", changed=True)
         for epoch in gone:
-            ledger.tell(f"epoch {epoch}", changed=True)
+            ledger.notify_access(f"epoch {epoch}", changed=True)
             ledger.epochs[epoch].fenced_at = now
         return [
             KnownEpoch(epoch=epoch, variant=result.variant, fenced_s=now - result.fenced_at)
@@ -219,7 +219,7 @@ class LedgerSession:
 
     def known(self, coordinator: str) -> Steps[list[KnownEpoch]]:
         """Return every epoch of a coordinator."""
-        self._ledger.tell("epochs", changed=False)
+        self._ledger.notify_access("epochs", changed=False)
         epochs = self._ledger.epochs
         return [KnownEpoch(epoch=one, variant=epochs[one].variant) for one in self._of(coordinator)]
         yield  # makes this a generator
@@ -227,7 +227,7 @@ class LedgerSession:
     def decided(self, dead: Sequence[int], keys: Sequence[Key]) -> Steps[dict[Key, Record]]:
         """Return the records, of these epochs and transactions, that participants still need."""
         for epoch in sorted({*dead, *[key[0] for key in keys]}):
-            self._ledger.tell(f"decisions of {epoch}", changed=False)
+            self._ledger.notify_access(f"decisions of {epoch}", changed=False)
         return {
             key: record
             for key, record in sorted(self._ledger.decisions.items())
@@ -238,14 +238,14 @@ class LedgerSession:
     def forget(self, keys: Sequence[Key]) -> Steps[None]:
         """Remove records, without waiting for the flush."""
         for key in keys:
-            self._ledger.tell(f"decisions of {key[0]}", changed=True)
+            self._ledger.notify_access(f"decisions of {key[0]}", changed=True)
             self._ledger.decisions.pop(key, None)
         return
         yield  # makes this a generator
 
     def close_decision(self, key: Key) -> Steps[None]:
         """Remove the participants of a decision, which is kept as evidence."""
-        self._ledger.tell(f"decisions of {key[0]}", changed=True)
+        self._ledger.notify_access(f"decisions of {key[0]}", changed=True)
         result = self._ledger.decisions.get(key)
         if result is not None:
             self._ledger.decisions[key] = Record(kind=result.kind, participants=())
@@ -256,7 +256,7 @@ class LedgerSession:
         """Remove an epoch, unless participants still need a decision of it."""
         ledger = self._ledger
         for what in ("epochs", "holders", f"epoch {epoch}", f"decisions of {epoch}"):
-            ledger.tell(what, changed=True)
+            ledger.notify_access(what, changed=True)
         of_it = {key: record for key, record in ledger.decisions.items() if key[0] == epoch}
         if not any(record.participants for record in of_it.values()):
             ledger.epochs.pop(epoch, None)
@@ -267,10 +267,10 @@ class LedgerSession:
 
     def note(self, damage: LedgerDamage) -> Steps[None]:
         """Record damage, once."""
-        self._ledger.tell("damage", changed=True)
+        self._ledger.notify_access("damage", changed=True)
         if damage not in self._ledger.damage:
             yield from self._ledger.write()
-            self._ledger.tell("damage", changed=True)
+            self._ledger.notify_access("damage", changed=True)
             self._ledger.damage.append(damage)
 
     def _of(self, coordinator: str) -> list[int]:

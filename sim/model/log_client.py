@@ -98,7 +98,7 @@ class ModelLog:
         self._open = partial(network.connect, here, there, f"{actor}:log", ledger.connect)
         self._wire: Wire | None = None
         """Connection of the only session that writes."""
-        self._turn = FairLock(network.kernel, partial(self._note, "turn", True))
+        self._turn = FairLock(network.kernel, partial(self._notify, "turn", True))
         """Lock that serialises the session's requests."""
         self._queue: list[ModelEntry] = []
         self._is_sending = False
@@ -111,7 +111,7 @@ class ModelLog:
 
     def current(self, variant: str) -> EpochIds | None:
         """Return the ids for transactions of a variant; None without an epoch that can be written to."""
-        self._note("epochs", False)
+        self._notify("epochs", False)
         result, wire = self.epochs.get(variant), self._wire
         if result is None or result.epoch in self.fenced or wire is None or wire.lost:
             return None
@@ -123,7 +123,7 @@ class ModelLog:
             return await AwaitableSteps(self._epoch(variant))
 
     def _epoch(self, variant: str) -> Steps[EpochIds]:
-        self._note("epochs", True)
+        self._notify("epochs", True)
         yield from self._turn.take()
         try:
             yield from self._connect()
@@ -132,7 +132,7 @@ class ModelLog:
                 number = yield from self._write(
                     "open an epoch", lambda one: one.open_epoch(self._coordinator, variant)
                 )
-                self._note("epochs", True)
+                self._notify("epochs", True)
                 self.own.add(number)
                 result = self.epochs[variant] = self.ids(self._coordinator, number, self._branches)
             return result
@@ -145,8 +145,8 @@ class ModelLog:
         """Send a record, together with others that are waiting."""
         kernel = self._network.kernel
         entry = ModelEntry((epoch, sequence), record, kernel.event())
-        self._note("queue", True)
-        self._note("epochs", False)
+        self._notify("queue", True)
+        self._notify("epochs", False)
         wire = self._wire
         if wire is None or wire.lost:
             entry.settle("failed", wire.lost if wire is not None else "the decision log is closed")
@@ -161,7 +161,7 @@ class ModelLog:
         try:
             while self._queue and not wire.lost:
                 yield from self._turn.take()
-                self._note("queue", True)
+                self._notify("queue", True)
                 flight, self._queue = self._queue, []
                 entries = [(entry.key, entry.record) for entry in flight]
                 state, why = "logged", ""
@@ -179,7 +179,7 @@ class ModelLog:
                     state, why = "unknown", str(error)
                 finally:
                     self._turn.give()
-                self._note("queue", True)  # records that arrived meanwhile go next
+                self._notify("queue", True)  # records that arrived meanwhile go next
                 for entry in flight:
                     entry.settle(state, why)
         finally:
@@ -188,14 +188,14 @@ class ModelLog:
             for entry in queue:
                 entry.settle("failed", wire.lost)
 
-    def _note(self, what: str, changed: bool) -> None:
-        watch = self._network.kernel.watch
-        if watch is not None:
-            watch(f"{what} of {self._coordinator}", changed)
+    def _notify(self, what: str, changed: bool) -> None:
+        record_access = self._network.kernel.record_access
+        if record_access is not None:
+            record_access(f"{what} of {self._coordinator}", changed)
 
     def forget(self, epoch: int, sequence: int) -> None:
         """Schedule the deletion of a record."""
-        self._note("forgotten", False)  # their order is irrelevant
+        self._notify("forgotten", False)  # their order is irrelevant
         self._forgotten.append((epoch, sequence))
 
     async def read_back(self, epoch: int, sequence: int) -> Record | None:
@@ -210,14 +210,14 @@ class ModelLog:
 
     async def forget_now(self) -> int:
         """See `twopc.drivers.keeper.KeptLogPort`."""
-        self._note("forgotten", True)
+        self._notify("forgotten", True)
         batch, self._forgotten = self._forgotten, []
         if not batch:
             return 0
         try:
             await self._reading.asked("forget", lambda one: one.forget(batch))
         except psycopg.Error:
-            self._note("forgotten", False)
+            self._notify("forgotten", False)
             self._forgotten += batch
             raise
         return len(batch)
@@ -243,9 +243,9 @@ class ModelLog:
     def _connect(self) -> Steps[None]:
         if self._wire is not None and not self._wire.lost:
             return
-        self._note("epochs", True)
+        self._notify("epochs", True)
         wire = self._wire = yield from self._open()
-        self._note("epochs", True)
+        self._notify("epochs", True)
         old, self._writer = self._writer, self._session(wire)
         for ids in self.epochs.values():
             if ids.epoch not in self.fenced:
@@ -266,7 +266,7 @@ class ModelLog:
         return wire.served
 
     def _fence(self, epoch: int) -> None:
-        self._note("epochs", True)
+        self._notify("epochs", True)
         self.fenced.add(epoch)
         self.own.discard(epoch)
 

@@ -179,7 +179,7 @@ class Network:
         self.watches.append(watch)
         self.troubled = True
 
-    def answered(self, wire: Wire, what: str) -> Steps[None]:
+    def notify_watches(self, wire: Wire, what: str) -> Steps[None]:
         """Notify the watches of an answer that is about to travel.
 
         Raise RequestLostError if the answer is lost, and the connection with it.
@@ -226,8 +226,9 @@ class Network:
     def awake(self, actor: str) -> Steps[None]:
         """Wait until a client is not paused."""
         while name := next((one for one in self._paused if _is_part_of(actor, one)), ""):
-            if self.kernel.watch is not None:  # they go on in the order in which they began to wait
-                self.kernel.watch(f"pause of {name}", True)
+            # they go on in the order in which they began to wait
+            if self.kernel.record_access is not None:
+                self.kernel.record_access(f"pause of {name}", True)
             yield self._paused[name]
 
     def client_lost(self, actor: str, killed: Container[simpy.Process] = ()) -> None:

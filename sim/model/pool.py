@@ -49,7 +49,7 @@ class ConnectionPool:
     def ask(self, what: str, work: Callable[[Any], Steps[T]], touches: frozenset[str]) -> Steps[T]:
         """Send one request; `work` is called with the other end. Raise RequestLostError, and the errors of `work`."""
         kernel = self._network.kernel
-        whose = None if kernel.watch is None else kernel.env.active_process
+        whose = None if kernel.record_access is None else kernel.env.active_process
         idle = self._idle.setdefault(whose, [])
         while idle and idle[-1].lost:
             idle.pop()
@@ -76,18 +76,18 @@ class FairLock:
     """A mutex, first come first.
 
     Args:
-        tell: called when the lock is requested or released, to notify the search.
+        notify: called when the lock is requested or released, to notify the search.
     """
 
-    def __init__(self, kernel: SimpyKernel, tell: Callable[[], None]) -> None:
+    def __init__(self, kernel: SimpyKernel, notify: Callable[[], None]) -> None:
         self._kernel = kernel
-        self._tell = tell
+        self._notify = notify
         self._taken = False
         self._queue: deque[simpy.Event] = deque()
 
     def take(self) -> Steps[None]:
         """Wait for the lock; `give` releases it."""
-        self._tell()
+        self._notify()
         if not self._taken:
             self._taken = True
             return
@@ -104,7 +104,7 @@ class FairLock:
 
     def give(self) -> None:
         """Release the lock, to the next waiter if there is one."""
-        self._tell()
+        self._notify()
         if self._queue:
             self._queue.popleft().succeed()
         else:

@@ -25,29 +25,29 @@ class ModelResolverLock:
         node: the Subscriber.
         prefix: beginning of the gids of its clients' transactions.
         pause: returns an event after a time; a search may end a pause that is `awake` at any moment.
-        tell: called when the state of the lock was read or has changed.
+        notify: called when the state of the lock was read or has changed.
     """
 
     def __init__(
         self, node: ModelNode, prefix: str, pause: Callable[..., simpy.Event],
-        tell: Callable[..., None],
+        notify: Callable[..., None],
     ) -> None:  # fmt: skip
         self._node = node
         self._prefix = prefix
         self._pause = pause
-        self._tell = tell
+        self._notify = notify
         self._notice = node.kernel.event()
         self.is_taken = False
         node.on_notice = self.ring
 
     def ring(self) -> None:
         """Wake the resolver after a commit that notified."""
-        self._tell(changed=True)
+        self._notify(changed=True)
         if not self._notice.triggered:
             self._notice.succeed()
 
     async def try_lock(self) -> bool:
-        self._tell(changed=True)
+        self._notify(changed=True)
         self.is_taken = not any(
             one.tx is not None
             and one.tx.ending
@@ -61,11 +61,11 @@ class ModelResolverLock:
         return await self.try_lock()
 
     async def give(self) -> None:
-        self._tell(changed=True)
+        self._notify(changed=True)
         self.is_taken = False
 
     async def hear(self, timeout_s: float | None) -> None:
-        self._tell(changed=True)
+        self._notify(changed=True)
         kernel = self._node.kernel
         if timeout_s is None:
             await awaited(self._notice)
@@ -81,7 +81,7 @@ class ModelResolverLock:
 def sessions_of(node: ModelNode) -> list[NodeSession]:
     """Return all sessions of a node; the search is notified that each of them is read."""
     results = [*node.sessions.values()]
-    if node.kernel.watch is not None:
-        for what in ("sessions", *(one.called for one in results)):
-            node.tell(what, changed=True)  # see `PreparedTransaction.changed`
+    if node.kernel.record_access is not None:
+        for what in ("sessions", *(one.search_name for one in results)):
+            node.notify_access(what, changed=True)  # see `PreparedTransaction.notify_change`
     return results

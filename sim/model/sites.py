@@ -14,7 +14,7 @@ from twopc.drivers.ports import PreparedBranch
 from twopc.drivers.settlement import settle
 from twopc.drivers.virtual import AwaitableSteps, awaited
 from twopc.protocol.effects import Outcome
-from twopc.sim.model.application import answered_about
+from twopc.sim.model.application import notify_branch_answer
 from twopc.sim.model.errors import raised
 from twopc.sim.model.network import Network
 from twopc.sim.model.node.node import ModelNode
@@ -64,7 +64,7 @@ class ModelSite:
                 for gid, one in self._node.prepared().items()
                 if gid.startswith(prefix)
             ]
-            if self._network.kernel.watch is not None:
+            if self._network.kernel.record_access is not None:
                 results.sort(key=lambda one: one.gid)  # their order is irrelevant
             return {one.gid: one for one in results}
 
@@ -105,7 +105,7 @@ class ModelSite:
         try:
             return await settle(self, gid, outcome, sites)
         finally:
-            answered_about(self._network.kernel, gid, self._here)
+            notify_branch_answer(self._network.kernel, gid, self._here)
 
     async def fence(self, gid: str, sites: list[str]) -> Outcome | None:
         """Fence a branch and return its outcome, which is final; None if the branch is prepared."""
@@ -144,7 +144,8 @@ class ModelSite:
         """End one session, if it is still the one that started at `started`."""
 
         def end() -> None:
-            self._node.tell("sessions", changed=True)  # see `PreparedTransaction.changed`
+            # see `PreparedTransaction.notify_change`
+            self._node.notify_access("sessions", changed=True)
             result = self._node.sessions.get(pid)
             if result is not None and str(result.born) == started:
                 result.terminate()

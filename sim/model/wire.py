@@ -61,7 +61,7 @@ class Wire:
         self._near = frozenset((here,))
         self._way_there = network.between(here, there).given
         self._way_back = network.between(there, here).given
-        self.called = f"wire of {actor} to {there} {network.kernel.stretch}"
+        self.search_name = f"wire of {actor} to {there} {network.kernel.stretch}"
         self.belongs_to(actor)
         self._lost = ""
         self._waiting: simpy.Process | None = None
@@ -72,8 +72,8 @@ class Wire:
     @property
     def lost(self) -> str:
         """Reason why the connection is lost; empty while it is open."""
-        if self.kernel.watch is not None:
-            self.kernel.watch(f"node {self.there}", False)
+        if self.kernel.record_access is not None:
+            self.kernel.record_access(f"node {self.there}", False)
         return self._lost
 
     @lost.setter
@@ -94,9 +94,9 @@ class Wire:
     def ask(self, work: Callable[[], Steps[T]], what: str, touches: frozenset[str]) -> Steps[T]:
         """Have the other end perform a request; return its result. Raise its errors, or RequestLostError."""
         network, kernel = self._network, self.kernel
-        watch = kernel.watch
-        if watch is not None:
-            watch(f"node {self.there}", False)
+        record_access = kernel.record_access
+        if record_access is not None:
+            record_access(f"node {self.there}", False)
         if self._lost:
             raise RequestLostError(self._lost)
         self._waiting = kernel.env.active_process
@@ -127,7 +127,7 @@ class Wire:
                 except BaseException:
                     self._serving = False
                     raise
-                if watch is not None:
+                if record_access is not None:
                     self._notify_work(changed=True)
                 try:
                     value = yield event
@@ -138,7 +138,7 @@ class Wire:
                     raise
                 except BaseException as raised:
                     step, value = steps.throw, raised
-                if watch is not None:
+                if record_access is not None:
                     self._notify_work(changed=False)
             self._serving = False
             if isinstance(error, RequestLostError):
@@ -146,7 +146,7 @@ class Wire:
                 raise error
             if network.troubled:
                 if network.watches:
-                    yield from network.answered(self, what)
+                    yield from network.notify_watches(self, what)
                 yield from network.travel(self, self.there, self.here, what, _REPLY, touches)
                 yield from network.awake(self.actor)
             else:
@@ -164,8 +164,8 @@ class Wire:
 
     def _notify_work(self, *, changed: bool) -> None:
         """Notify the search that the other end continues with the request, or has lost the client."""
-        if self.kernel.watch is not None:
-            self.kernel.watch(self.called, changed)
+        if self.kernel.record_access is not None:
+            self.kernel.record_access(self.search_name, changed)
 
     def _request_label(self, what: str, touches: frozenset[str]) -> Label:
         return Label(self.actor, _MESSAGE, f"{what} → {self.there}", touches | self._near)
@@ -222,8 +222,8 @@ class Wire:
 
     def close(self) -> None:
         """Close the connection for the client."""
-        if self.kernel.watch is not None:
-            self.kernel.watch(f"node {self.there}", False)
+        if self.kernel.record_access is not None:
+            self.kernel.record_access(f"node {self.there}", False)
         self._lose("closed")
 
     def _lose(self, why: str) -> None:

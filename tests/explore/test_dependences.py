@@ -17,8 +17,8 @@ from twopc.sim.model.explore.search import exhaust
 from twopc.sim.model.wiring import Wiring
 
 #: Functions that only pass on what others record.
-_PASSED_ON = frozenset({"tell", "_tell", "_note", "_note_change", "_note_branch", "_notify", "touched", "looked", "tell_committed", "_changed",
-    "_given_up", "remembers", "_watch", "_tell_of", "changed"})  # fmt: skip
+_PASSED_ON = frozenset({"_notify", "_notify_branch", "_notify_change", "_notify_session", "_notify_undo", "_record_access",
+    "notify_access", "notify_change", "notify_commit", "notify_rows_read", "notify_rows_written"})  # fmt: skip
 #: Seeds of programs that every run plays; 300 has the answers of a transaction's two branches come in both orders.
 _SEEDS = (*range(16), 300)
 #: So many runs of the search without reduction are played at most.
@@ -26,20 +26,20 @@ _RUNS_MAX = 60
 
 
 class MutedKernel(ChoiceKernel):
-    """A kernel that is not told what one function reads and changes."""
+    """A kernel that is not notified of what one function reads and changes."""
 
     def __init__(self, place: str) -> None:
         super().__init__()
         self._place = place
 
-    def _watch(self, what: str, changed: bool) -> None:
+    def _record_access(self, what: str, changed: bool) -> None:
         frame = sys._getframe(1)
         while frame.f_code.co_name in _PASSED_ON and frame.f_back is not None:
             if frame.f_code.co_qualname == self._place:
                 return
             frame = frame.f_back
         if frame.f_code.co_qualname != self._place:
-            super()._watch(what, changed)
+            super()._record_access(what, changed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,9 +98,9 @@ _MUTED = {
     "ModelAnyClients._is_work_left": 7, "ModelAnyClients.ends": 7, "ModelLog._send": 5,
     "ModelLog.append": 5, "ModelNode.finish": 6, "ModelNode.markers": 6, "ModelNode.prepared": 6,
     "ModelSessions.take_idle": 22, "NodeSession.execute": 48, "PreparedTransaction._logged": 6,
-    "PreparedTransaction.changed": 6, "Distribution._driven": 58, "Wal._flushed": 5,
+    "PreparedTransaction.notify_change": 6, "Distribution._driven": 58, "Wal._flushed": 5,
     "Wal._wake": 114, "Wire._notify_work": 16, "Wire.ask": 1, "Wire.close": 34,
-    "_Subscriber.hold.<locals>.take": 69, "answered": 300, "prepare": 7,
+    "_Subscriber.hold.<locals>.take": 69, "notify_answer": 300, "prepare": 7,
 }  # fmt: skip
 
 

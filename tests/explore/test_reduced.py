@@ -81,7 +81,7 @@ def test_nothing_is_left_of_what_is_absorbed(kind: str) -> None:
     assert runs.absorbed > 1
 
 
-def test_a_dependence_that_is_not_told_is_seen() -> None:
+def test_a_missing_notification_is_detected() -> None:
     """With the Publisher's end kept a secret, exchanging it with what it ends is found to matter."""
     script = script_of(load(LOST_UPDATE))
     alone = replace(script, clients={"bob": script.clients["bob"]})

@@ -49,8 +49,8 @@ class CountersRun:
                 yield self.kernel.delay(
                     1.0, Label(actor=actor, cause=Cause.MESSAGE, what=what, touches=touches)
                 )
-                assert self.kernel.watch is not None
-                self.kernel.watch(f"at {counter}", True)
+                assert self.kernel.record_access is not None
+                self.kernel.record_access(f"at {counter}", True)
                 if what == "read":
                     found = self.values[counter]
                 else:

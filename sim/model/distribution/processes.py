@@ -47,9 +47,9 @@ class Connection:
         yield from process.network.awake(process.actor)
 
         def done() -> Steps[T]:
-            session.node.touched()  # work reads more than rows, without SQL
+            session.node.notify_rows_written()  # work reads more than rows, without SQL
             for what in ("branches", "log"):
-                session.node.tell(what, changed=True)
+                session.node.notify_access(what, changed=True)
             return (yield from work(session))
 
         return (yield from self.wire.ask(done, what, self._touches))

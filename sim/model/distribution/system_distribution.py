@@ -220,22 +220,22 @@ class Distribution:
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
         """See `AgentsPort`."""
-        self._tell_turn()
+        self._notify_turn()
         while self._driving is not None:
             await awaited(self._driving)
-            self._tell_turn()
+            self._notify_turn()
         own = self._driving = self.kernel.event()
         try:
             yield
         finally:
-            self._tell_turn()
+            self._notify_turn()
             self._driving = None
             own.succeed()
 
-    def _tell_turn(self) -> None:
+    def _notify_turn(self) -> None:
         """Notify the search that a synchronisation begins, waits for its turn, or ends."""
-        if self.kernel.watch is not None:
-            self.kernel.watch("turn of a sync", True)
+        if self.kernel.record_access is not None:
+            self.kernel.record_access("turn of a sync", True)
 
     async def read(self) -> None:
         """See `AgentsPort`."""
@@ -281,8 +281,8 @@ class Distribution:
                 yield from steps(work(subscriber))
             )  # made only when the process runs, which may never happen
         finally:
-            if self.kernel.watch is not None:
-                self.kernel.watch(all_, True)
+            if self.kernel.record_access is not None:
+                self.kernel.record_access(all_, True)
 
     async def mark(self) -> int:
         """See `AgentsPort`; the end of the log."""

@@ -141,9 +141,9 @@ class ScriptRun:
         report, refused = self.evidence.outcomes, False
         self._sessions[name] = session
         touches = frozenset((f"client {name}",))
-        assert self.kernel.watch is not None
+        assert self.kernel.record_access is not None
         for step, text in client.steps:
-            self.kernel.watch(f"what {name} knows", True)
+            self.kernel.record_access(f"what {name} knows", True)
             label = Label(actor=name, cause=Cause.LAUNCH, what=f"{step}: {text}", touches=touches)
             yield self.kernel.delay(0.0, label)
             self._read_coordinators()
@@ -184,15 +184,15 @@ class ScriptRun:
                 refused = True
             except (DeliveryError, SubscriptionError):
                 continue  # `finish` delivers
-        self.kernel.watch(f"what {name} knows", True)
+        self.kernel.record_access(f"what {name} knows", True)
         yield from session.close()
 
     def _read_coordinators(self) -> None:
         """Report to the search that a step reads the state of the coordinators' processes."""
-        assert self.kernel.watch is not None
+        assert self.kernel.record_access is not None
         for seat in self.system.coordinators().values():
-            self.kernel.watch(f"process {seat.process.actor}", False)
-            self.kernel.watch(f"seat {seat.name}", False)
+            self.kernel.record_access(f"process {seat.process.actor}", False)
+            self.kernel.record_access(f"seat {seat.name}", False)
 
     # -- ExploredRun -------------------------------------------------------------------------------
 

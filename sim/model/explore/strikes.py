@@ -33,7 +33,7 @@ FAULTS: Mapping[str, str] = {
 }
 
 _TRAVELS = frozenset((Cause.MESSAGE, Cause.REPLY))
-#: Readers of prepared branches: see `twopc.sim.model.node.prepared_transactions.PreparedTransaction.changed`.
+#: Readers of prepared branches: see `twopc.sim.model.node.prepared_transactions.PreparedTransaction.notify_change`.
 _BRANCHES = "branches "
 #: Names of the decision log in labels and in connections.
 _OF_LOG = ("node log", f"node {LOG}")
@@ -182,7 +182,7 @@ def _connections(run: ScriptRun) -> list[Strike]:
             f"the connection of {wire.actor} to {wire.there} breaks",
             partial(wire.break_, "it broke"),
             (f"actor {wire.actor}", f"node {wire.there}"),
-            on=wire.called,
+            on=wire.search_name,
         )
         for wire in run.system.network.wires
         if wire.waiting
@@ -256,7 +256,7 @@ def _backends(run: ScriptRun) -> list[Strike]:
                     Strike(
                         f"{name} ends the idle session of {who}",
                         session.terminate,
-                        (f"node {name}",), on=session.called,
+                        (f"node {name}",), on=session.search_name,
                     )
                 )  # fmt: skip
     return results

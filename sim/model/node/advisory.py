@@ -15,16 +15,16 @@ class Advisory:
     """The advisory locks of a node: the holders of each key.
 
     Args:
-        tell: called with each use, to notify the search.
+        notify: called with each use, to notify the search.
     """
 
-    def __init__(self, tell: Callable[[], None]) -> None:
-        self._tell = tell
+    def __init__(self, notify: Callable[[], None]) -> None:
+        self._notify = notify
         self._held: dict[int, list[Any]] = {}
 
     def take(self, key: int, session: Any, top: TopXact | None) -> bool:
         """Take a key for a transaction, or for the session if `top` is None; False if another session holds it."""
-        self._tell()
+        self._notify()
         holders = self._held.setdefault(key, [])
         if any(self._session_of(holder) is not session for holder in holders):
             return False
@@ -42,7 +42,7 @@ class Advisory:
 
     def give(self, key: int, session: Any) -> bool:
         """Release a session's lock; whether the session held it."""
-        self._tell()
+        self._notify()
         holders = self._held.get(key, [])
         if session not in holders:
             return False
@@ -69,7 +69,7 @@ class Advisory:
             self._replace(key, [h for h in self._held.get(key, []) if h is not session])
 
     def _replace(self, key: int, holders: list[Any]) -> None:
-        self._tell()
+        self._notify()
         if holders:
             self._held[key] = holders
         else:

@@ -40,8 +40,8 @@ def restore(node: ModelNode, kept: Mapping[str, KeptTable]) -> None:
     """Restore the tables; no trigger fires, and no constraint is checked. No transaction is open at the node."""
     for name, each in kept.items():
         _restore(node.tables[name], each)
-    node.touched()
-    node.tell("tables", changed=True)
+    node.notify_rows_written()
+    node.notify_access("tables", changed=True)
 
 
 def _restore(table: HeapTable, kept: KeptTable) -> None:

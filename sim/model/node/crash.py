@@ -26,14 +26,14 @@ def crash(node: ModelNode, kept_lsn: int | None = None) -> None:
     if not node.up:
         return
     node.up = False
-    node.touched()
+    node.notify_rows_written()
     for what in (
         "branches",
         "log",
         "tables",
         *[f"branch {gid}" for gid in node.branches],
     ):
-        node.tell(what, changed=True)
+        node.notify_access(what, changed=True)
     _, lost = node.wal.cut(kept_lsn)
     why = RequestLostError(f"{node.name} went down")
     sessions = list(node.sessions.values())

@@ -43,22 +43,22 @@ class Locks:
         self.lasts: Callable[[float], float] = right
         """Converts a duration in seconds by the node's clock to virtual time."""
 
-    def _changed(self) -> None:
-        if self._kernel.watch is not None:
-            self._kernel.watch(f"at {self._node}", True)
-            self._kernel.watch(f"given up at {self._node}", True)
+    def _notify_change(self) -> None:
+        if self._kernel.record_access is not None:
+            self._kernel.record_access(f"at {self._node}", True)
+            self._kernel.record_access(f"given up at {self._node}", True)
 
-    def _given_up(self) -> None:
+    def _notify_undo(self) -> None:
         """Report an undo for which no session waits: its order relative to a commit is irrelevant."""
-        if self._kernel.watch is not None:
-            self._kernel.watch(f"given up at {self._node}", True)
+        if self._kernel.record_access is not None:
+            self._kernel.record_access(f"given up at {self._node}", True)
 
     # -- rows ----------------------------------------------------------------------------------------
 
     def try_row(self, xact: Xact, row: HeapRow, mode: int) -> bool:
         """Take a row's lock unless another transaction holds a conflicting one; whether it was taken."""
-        if self._kernel.watch is not None:
-            self._changed()
+        if self._kernel.record_access is not None:
+            self._notify_change()
         held = row.holders
         if held:
             top, bad, had = xact.top, CONFLICTS[mode], False
@@ -156,7 +156,7 @@ class Locks:
         """
         back, undo = self._lock_undo, xact.undo
         if undo:
-            self._given_up()
+            self._notify_undo()
         rows: dict[HeapRow, None] = {}
         while undo:
             function, one, other = undo.pop()
@@ -171,7 +171,7 @@ class Locks:
     def _wake(self, wake: list[tuple[int, Callable[[], None]]], xact: Xact) -> None:
         waiters, xact.waiters = xact.waiters, None
         if wake or waiters:
-            self._changed()
+            self._notify_change()
         wake += [(wait.number, functools.partial(wait.end, "over")) for wait in waiters or ()]
         if len(wake) > 1:
             wake.sort(key=_number)
@@ -183,8 +183,8 @@ class Locks:
 
         Waits end in the order in which they began, as in PostgreSQL, where all of them wait for the transaction.
         """
-        if xact.undo and self._kernel.watch is not None:
-            self._kernel.watch(f"at {self._node}", True)  # order with an undo is irrelevant
+        if xact.undo and self._kernel.record_access is not None:
+            self._kernel.record_access(f"at {self._node}", True)  # order with an undo is irrelevant
         back = self._lock_undo
         wake: list[tuple[int, Callable[[], None]]] = []
         for function, holder, what in xact.undo:
@@ -242,9 +242,9 @@ class Locks:
         self, session: Any, xact: Xact, on: Xact, table: HeapTable | None = None
     ) -> Steps[None]:
         """Wait until another transaction has ended, or its subtransaction is rolled back."""
-        if self._kernel.watch is not None:
-            self._kernel.watch(f"at {self._node}", False)
-            self._kernel.watch(f"given up at {self._node}", False)
+        if self._kernel.record_access is not None:
+            self._kernel.record_access(f"at {self._node}", False)
+            self._kernel.record_access(f"given up at {self._node}", False)
         while on.state < 2 and on.top.state < 2:
             wait = LockQueueWait(session, xact, SHARE)
             wait.on, wait.table = on, table
@@ -272,8 +272,8 @@ class Locks:
 
     def try_table(self, top: TopXact, table: HeapTable, mode: int) -> bool:
         """Take a table's lock unless another transaction holds or awaits a conflicting one; whether it was taken."""
-        if self._kernel.watch is not None:
-            self._kernel.watch(f"tables at {self._node}", mode >= TABLE_SHARE)
+        if self._kernel.record_access is not None:
+            self._kernel.record_access(f"tables at {self._node}", mode >= TABLE_SHARE)
         held = top.tables.get(table.name, 0)
         if held & mode:
             return True
@@ -306,9 +306,9 @@ class Locks:
 
     def release_table(self, top: TopXact, table: HeapTable) -> None:
         """Release a table's locks when the transaction has ended."""
-        if self._kernel.watch is not None:
+        if self._kernel.record_access is not None:
             strong = top.tables.get(table.name, 0) >= TABLE_SHARE
-            self._kernel.watch(f"tables at {self._node}", strong)
+            self._kernel.record_access(f"tables at {self._node}", strong)
         if table.locks.pop(top, 0) >= TABLE_SHARE:
             table.strong -= 1
         if table.waiting:
@@ -330,9 +330,9 @@ class Locks:
 
     def _wait(self, wait: LockQueueWait) -> Steps[str]:
         session = wait.session
-        self._changed()
-        if self._kernel.watch is not None:
-            self._kernel.watch(f"waits at {self._node}", True)
+        self._notify_change()
+        if self._kernel.record_access is not None:
+            self._kernel.record_access(f"waits at {self._node}", True)
         wait.timeout_s = session.lock_timeout_s
         event = wait.event = self._kernel.event()
         self._begin_wait(wait)
@@ -342,7 +342,7 @@ class Locks:
             how = yield event
         finally:
             session.wait = None
-            self._changed()
+            self._notify_change()
             self._stop_timers(wait)
             if not event.triggered:
                 wait.event = None

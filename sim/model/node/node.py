@@ -100,9 +100,9 @@ class ModelNode:
         self.branches: dict[str, prepared_transactions.PreparedTransaction] = {}
         self.open: dict[TopXact, None] = {}
         self.sessions: dict[int, NodeSession] = {}
-        self.names = SessionNames(self.tell)
-        self.advisory = Advisory(self.touched)
-        self.ssi = Ssi(self.touched)
+        self.names = SessionNames(self.notify_access)
+        self.advisory = Advisory(self.notify_rows_written)
+        self.ssi = Ssi(self.notify_rows_written)
         self.next_xid = 740
         """The next transaction id: no transaction has it or a higher one."""
         self._pids: set[int] = set()
@@ -201,7 +201,7 @@ class ModelNode:
     def _pid(self) -> int:
         """Return an unused pid for a new session; during a search it is equal in equivalent runs."""
         pids, pid = self._pids, _PID_MIN + self.kernel.stretch % _PIDS
-        if self.kernel.watch is None:
+        if self.kernel.record_access is None:
             pid = _PID_MIN + len(pids) + 1
         while pid in pids:
             pid += 1
@@ -239,31 +239,31 @@ class ModelNode:
                 return top
         return None
 
-    def touched(self) -> None:
+    def notify_rows_written(self) -> None:
         """Notify the search that rows or locks change."""
-        if self.kernel.watch is not None:
-            self.kernel.watch(f"at {self.name}", True)
-            self.kernel.watch(f"given up at {self.name}", True)
+        if self.kernel.record_access is not None:
+            self.kernel.record_access(f"at {self.name}", True)
+            self.kernel.record_access(f"given up at {self.name}", True)
 
-    def tell_committed(self) -> None:
+    def notify_commit(self) -> None:
         """Notify the search of a commit, or of a rollback in the WAL."""
-        if self.kernel.watch is not None:
-            self.kernel.watch(f"at {self.name}", True)
+        if self.kernel.record_access is not None:
+            self.kernel.record_access(f"at {self.name}", True)
 
-    def looked(self) -> None:
+    def notify_rows_read(self) -> None:
         """Notify the search that rows are read; reads commute with each other."""
-        if self.kernel.watch is not None:
-            self.kernel.watch(f"at {self.name}", False)
-            self.kernel.watch(f"given up at {self.name}", False)
+        if self.kernel.record_access is not None:
+            self.kernel.record_access(f"at {self.name}", False)
+            self.kernel.record_access(f"given up at {self.name}", False)
 
-    def tell(self, what: str, *, changed: bool) -> None:
+    def notify_access(self, what: str, *, changed: bool) -> None:
         """Notify the search that other state is read or changed: ``branches``, ``sessions twopc recovery``."""
-        if self.kernel.watch is not None:
-            self.kernel.watch(f"{what} at {self.name}", changed)
+        if self.kernel.record_access is not None:
+            self.kernel.record_access(f"{what} at {self.name}", changed)
 
     def record(self, kind: str, top: TopXact) -> WalRecord:
         """Append a commit or rollback to the WAL and return its record."""
-        self.tell_committed()
+        self.notify_commit()
         record = top.record = self.wal.append(kind, top, len(top.changes))
         if kind != "rollback_prepared":
             record.changes, record.gid, record.xid = top.changes, top.gid, top.xid
@@ -272,11 +272,11 @@ class ModelNode:
 
     def finish(self, top: TopXact, record: WalRecord | None) -> None:
         """Complete a commit: the transaction becomes visible, and waits for it end."""
-        if record is not None and self.kernel.watch is not None:
-            self.tell_committed()
+        if record is not None and self.kernel.record_access is not None:
+            self.notify_commit()
             for table, _, old, new in top.changes:
                 if table.name == MARKERS:
-                    self.tell(f"markers of {_epoch((new or old)[0])}", changed=True)
+                    self.notify_access(f"markers of {_epoch((new or old)[0])}", changed=True)
         top.state = COMMITTED
         top.record = None
         if record is not None and self.on_commit is not None:
@@ -342,24 +342,24 @@ class ModelNode:
             gids: gids, or their beginnings, of the markers that are needed; those of other epochs do not matter.
         """
         for gid in gids:
-            self.tell(f"markers of {_epoch(gid)}", changed=False)
+            self.notify_access(f"markers of {_epoch(gid)}", changed=False)
         if not gids:
-            self.looked()
+            self.notify_rows_read()
         return inspection.markers(self)
 
     def prepared(self) -> dict[str, prepared_transactions.PreparedTransaction]:
         """Return the prepared transactions by gid, oldest first, with `owner`, `prepared_at` and `xid`."""
-        self.tell("branches", changed=True)  # see `PreparedTransaction.changed`
+        self.notify_access("branches", changed=True)  # see `PreparedTransaction.notify_change`
         return {gid: branch for gid, branch in self.branches.items() if branch.valid}
 
     def prepared_by(self, owner: str) -> list[PreparedTransaction]:
         """Return the prepared transactions of a role, oldest first."""
-        self.tell(f"branches of {owner}", changed=True)
+        self.notify_access(f"branches of {owner}", changed=True)
         return [one for one in self.branches.values() if one.valid and one.owner == owner]
 
     def branch(self, gid: str) -> PreparedTransaction | None:
         """Return the prepared transaction with a gid; None if there is none."""
-        self.tell(f"branch {gid}", changed=False)
+        self.notify_access(f"branch {gid}", changed=False)
         result = self.branches.get(gid)
         return result if result is not None and result.valid else None
 

@@ -62,19 +62,19 @@ class PreparedTransaction:
         """Time of PREPARE TRANSACTION by the node's clock."""
         return self.top.prepared_at
 
-    def changed(self) -> None:
+    def notify_change(self) -> None:
         """Notify the search that the transaction has become prepared, or has ended.
 
         A reader of several branches counts as a writer of the list, so that changes of single branches depend on
         that reader and not on each other.
         """
         node = self.node
-        if node.kernel.watch is not None:
-            node.tell(f"branch {self.gid}", changed=True)
-            node.tell("branches", changed=False)
-            node.tell(f"branches of {self.owner}", changed=False)
+        if node.kernel.record_access is not None:
+            node.notify_access(f"branch {self.gid}", changed=True)
+            node.notify_access("branches", changed=False)
+            node.notify_access(f"branches of {self.owner}", changed=False)
 
-    def tell(self, event: e.Event) -> Steps[None]:
+    def process_event(self, event: e.Event) -> Steps[None]:
         """Pass an event to the machine and perform its effects."""
         node, machine = self.node, self.machine
         effects = machine.receive(event, node.clock())
@@ -115,7 +115,7 @@ class PreparedTransaction:
             top.record = None
             return
         node.branches.pop(self.gid, None)
-        self.changed()
+        self.notify_change()
         if kind is RecordKind.COMMITTED:
             node.finish(top, record)
         else:
@@ -128,17 +128,17 @@ class PreparedTransaction:
         with suppress(RequestLostError):
             yield from node.wal.reached(record.end_lsn)
             node.branches.pop(self.gid, None)
-            self.changed()
+            self.notify_change()
             node.finish(self.top, record)
 
 
-def _note_branch(node: ModelNode, gid: str, *, changed: bool) -> None:
+def _notify_branch(node: ModelNode, gid: str, *, changed: bool) -> None:
     """Notify the search that one branch is read or changed."""
-    if node.kernel.watch is not None:
-        node.tell(f"branch {gid}", changed=changed)
+    if node.kernel.record_access is not None:
+        node.notify_access(f"branch {gid}", changed=changed)
         # slots may not suffice for all sessions
         if node.slots_taken() + len(node.sessions) >= node.prepared_max:
-            node.tell("branches", changed=True)
+            node.notify_access("branches", changed=True)
 
 
 def prepare(session: NodeSession, gid: str) -> Steps[str]:
@@ -169,16 +169,16 @@ def prepare(session: NodeSession, gid: str) -> Steps[str]:
     top.gid, top.owner, top.prepared_at = gid, session.role, now
     branch = PreparedTransaction(node, gid, top)
     node.branches[gid] = branch  # not valid yet, and so invisible to readers of branches
-    _note_branch(node, gid, changed=True)
-    if node.kernel.watch is not None:
-        node.tell("begun branches", changed=False)
+    _notify_branch(node, gid, changed=True)
+    if node.kernel.record_access is not None:
+        node.notify_access("begun branches", changed=False)
     session.committing = True
     try:
         for event in (_BEGUN, _WROTE):
             # the only effects are timers, which the model does not need
             branch.machine.receive(event, now)
-        yield from branch.tell(_prepare_event(node.name))
-        branch.changed()
+        yield from branch.process_event(_prepare_event(node.name))
+        branch.notify_change()
         if branch.answer is not Message.VOTE_YES:
             node.branches.pop(gid, None)
             session.abort()
@@ -192,7 +192,7 @@ def prepare(session: NodeSession, gid: str) -> Steps[str]:
 
 
 def _check_allowed(node: ModelNode, top: TopXact, gid: str) -> None:
-    _note_branch(node, gid, changed=False)
+    _notify_branch(node, gid, changed=False)
     if "WITH HOLD" in top.held:
         raise SqlError("0A000", "cannot PREPARE a transaction that has created a cursor WITH HOLD")
     if top.temporary:
@@ -234,7 +234,7 @@ def finish(session: NodeSession, gid: str, *, commit: bool) -> Steps[str]:
     if session.tx is not None:
         raise SqlError("25001", f"{verb} cannot run inside a transaction block")
     node = session.node
-    _note_branch(node, gid, changed=True)
+    _notify_branch(node, gid, changed=True)
     branch = node.branches.get(gid)
     if branch is None or not branch.valid:
         raise SqlError("42704", f'prepared transaction with identifier "{gid}" does not exist')
@@ -248,9 +248,9 @@ def finish(session: NodeSession, gid: str, *, commit: bool) -> Steps[str]:
         )
     branch.busy = True
     try:
-        yield from branch.tell(_COMMIT if commit else _ABORT)
+        yield from branch.process_event(_COMMIT if commit else _ABORT)
     finally:
-        _note_branch(node, gid, changed=True)
+        _notify_branch(node, gid, changed=True)
         branch.busy = branch.top.record is not None
     return verb
 
@@ -268,7 +268,7 @@ def fence(node: ModelNode, gid: str, sites: Sequence[str]) -> Steps[str]:
     )
     try:
         for turn in range(20):
-            _note_branch(node, gid, changed=False)
+            _notify_branch(node, gid, changed=False)
             branch = node.branches.get(gid)
             if branch is not None and branch.valid:
                 return "prepared"

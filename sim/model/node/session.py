@@ -68,7 +68,7 @@ class NodeSession:
         self.application_name = application_name
         self.settings: dict[str, str] = {}
         self.born = node.clock()
-        self.called = f"session {application_name} {node.kernel.stretch}"
+        self.search_name = f"session {application_name} {node.kernel.stretch}"
         """Name of the session for the search: equal in equivalent runs, unlike pids."""
         self.tx: OpenTx | None = None
         self.wait: LockQueueWait | None = None
@@ -87,7 +87,7 @@ class NodeSession:
         """Link to another node, if there is one: `interrupt()` while the session waits for it, `close()` at the
         end.
         """
-        self.told_to_end = False
+        self.end_requested = False
         self._timer: simpy.Event | None = None
         """Timer of idle_in_transaction_session_timeout or of statement_timeout."""
         self.session_locks: set[int] = set()
@@ -133,9 +133,9 @@ class NodeSession:
             raise why
         assert not self.busy, "one statement at a time"
         node = self.node
-        explored = node.kernel.watch is not None
+        explored = node.kernel.record_access is not None
         if explored:
-            node.tell(self.called, changed=False)
+            node.notify_access(self.search_name, changed=False)
         self.busy = True
         if self._timer is not None:
             self._stop_timer()
@@ -167,7 +167,7 @@ class NodeSession:
             raise
         finally:
             if explored:
-                node.tell(self.called, changed=False)
+                node.notify_access(self.search_name, changed=False)
             self.busy = False
             if self._timer is not None:
                 self._stop_timer()
@@ -176,7 +176,7 @@ class NodeSession:
                 if "idle_in_transaction_session_timeout" in self.settings:
                     self._start_timer("idle_in_transaction_session_timeout", self._idle_too_long)
 
-            if self.told_to_end:
+            if self.end_requested:
                 self._end_if_requested(RequestLostError("terminated"))
 
     # -- time ----------------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ class NodeSession:
 
     def _notify_interference(self) -> None:
         """Notify the search of an action on this session from outside, which depends on all its steps."""
-        self.node.tell(self.called, changed=True)
+        self.node.notify_access(self.search_name, changed=True)
 
     def cancel(self) -> None:
         """Cancel the wait of the running statement (57014)."""
@@ -237,9 +237,9 @@ class NodeSession:
             return
         if self.wait is not None:
             self.wait.end("terminate")
-            self.told_to_end = True
+            self.end_requested = True
         elif self.committing or self.busy:
-            self.told_to_end = True
+            self.end_requested = True
             if self.on_link:
                 self.link.interrupt()
         else:
@@ -251,7 +251,7 @@ class NodeSession:
             self._end(RequestLostError("abandoned"))
 
     def _end_if_requested(self, why: RequestLostError | SqlError) -> None:
-        if self.told_to_end and self.dead is None:
+        if self.end_requested and self.dead is None:
             self._end(why)
 
     def _end(self, why: RequestLostError | SqlError) -> None:
@@ -337,7 +337,7 @@ class NodeSession:
         tx = self.tx
         if tx is not None:
             if tx.xid:
-                self.node.tell("given up", changed=True)
+                self.node.notify_access("given up", changed=True)
             tx.unwind()
             self.forget()
             if tx.top.state != ABORTED:

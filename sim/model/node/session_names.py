@@ -17,39 +17,39 @@ class SessionNames:
     that code and not on each other.
 
     Args:
-        tell: notifies the search; see `twopc.sim.model.node.node.ModelNode.tell`.
+        notify: notifies the search; see `twopc.sim.model.node.node.ModelNode.notify_access`.
     """
 
-    def __init__(self, tell: Callable[..., None]) -> None:
-        self._tell = tell
+    def __init__(self, notify: Callable[..., None]) -> None:
+        self._notify = notify
         self._by_name: dict[str, dict[int, NodeSession]] = {}
 
     def add(self, session: NodeSession) -> None:
         """Add a session that begins."""
-        self._tell_of(session)
+        self._notify_session(session)
         self._by_name.setdefault(session.application_name, {})[session.pid] = session
 
     def remove(self, session: NodeSession) -> None:
         """Remove a session that has ended; idempotent."""
-        self._tell_of(session)
+        self._notify_session(session)
         self._by_name.get(session.application_name, {}).pop(session.pid, None)
 
     def clear(self) -> None:
         """Remove all sessions: the node has crashed."""
         for name in self._by_name:
-            self._tell(f"sessions {name}", changed=True)
-        self._tell("sessions", changed=True)
+            self._notify(f"sessions {name}", changed=True)
+        self._notify("sessions", changed=True)
         self._by_name.clear()
 
     def find(self, *names: str) -> list[NodeSession]:
         """Return the sessions with these names, each once, by process id."""
         for name in names:
-            self._tell(f"sessions {name}", changed=True)
+            self._notify(f"sessions {name}", changed=True)
         return sorted(
             (one for name in set(names) for one in self._by_name.get(name, {}).values()),
             key=attrgetter("pid"),
         )
 
-    def _tell_of(self, session: NodeSession) -> None:
+    def _notify_session(self, session: NodeSession) -> None:
         for what in ("sessions", f"sessions {session.application_name}"):
-            self._tell(what, changed=False)
+            self._notify(what, changed=False)

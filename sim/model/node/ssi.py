@@ -42,22 +42,22 @@ class Ssi:
     """The serializable transactions of a node that can still conflict.
 
     Args:
-        tell: called with each use, to notify the search.
+        notify: called with each use, to notify the search.
     """
 
-    def __init__(self, tell: Callable[[], None]) -> None:
-        self._tell = tell
+    def __init__(self, notify: Callable[[], None]) -> None:
+        self._notify = notify
         self._all: dict[TopXact, SerializableXact] = {}
         self._order = 0
 
     def begin(self, top: TopXact, no: int) -> None:
         """Register a transaction that has taken its snapshot."""
-        self._tell()
+        self._notify()
         top.ssi = self._all[top] = SerializableXact(top, no)
 
     def read(self, own: SerializableXact, table: str, keys: Iterable[Values]) -> None:
         """Register reads of rows by key, or `ALL`. Raise 40001."""
-        self._tell()
+        self._notify()
         known = own.reads.setdefault(table, set())
         for key in keys:
             if key in known:
@@ -72,12 +72,12 @@ class Ssi:
 
     def check_read(self, own: SerializableXact) -> None:
         """Raise 40001 if a transaction that reads a row is doomed."""
-        self._tell()
+        self._notify()
         self._check_doomed(own, "conflict out checking")
 
     def wrote(self, own: SerializableXact, table: str, keys: Iterable[Values]) -> list[Values]:
         """Register writes of rows with these keys; return the keys that are new. Raise 40001."""
-        self._tell()
+        self._notify()
         self._check_doomed(own, "conflict in checking")
         known = own.writes.setdefault(table, set())
         new = [key for key in keys if key not in known]
@@ -90,7 +90,7 @@ class Ssi:
 
     def check_commit(self, own: SerializableXact) -> None:
         """Raise 40001 if a transaction must not commit or prepare."""
-        self._tell()
+        self._notify()
         self._check_doomed(own, "commit attempt")
         for reader in own.ins:
             if reader.commit or reader.doomed:
@@ -106,7 +106,7 @@ class Ssi:
 
     def end(self, top: TopXact) -> None:
         """Note the end of a transaction; forget those that no running transaction overlaps."""
-        self._tell()
+        self._notify()
         own = top.ssi
         if top.state == COMMITTED:
             self._order += 1

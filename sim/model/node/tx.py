@@ -122,8 +122,8 @@ class OpenTx:
     def statement(self) -> CommitSnapshot:
         """Begin a command and return its snapshot."""
         top = self.top
-        if self.node.kernel.watch is not None:
-            self.node.looked()
+        if self.node.kernel.record_access is not None:
+            self.node.notify_rows_read()
         top.cid += 1
         first = top.snapshot
         if first is not None:
@@ -149,14 +149,14 @@ class OpenTx:
         if own is None:
             return
         small = len(table.all_rows) < SMALL_ROWS
-        looked: tuple[Values, ...]
+        read_keys: tuple[Values, ...]
         if keys is None or (small and table.analyzed):
-            looked = (ALL,)
+            read_keys = (ALL,)
         else:
-            looked = (*keys, GAP) if small else tuple(keys)
+            read_keys = (*keys, GAP) if small else tuple(keys)
         if exists:
             self.node.ssi.check_read(own)
-        self.node.ssi.read(own, table.name, looked)
+        self.node.ssi.read(own, table.name, read_keys)
 
     def wrote(self, table: HeapTable, values: Iterable[Values], *, placed: bool) -> None:
         """Register the rows that are changed, for SERIALIZABLE.
@@ -183,7 +183,7 @@ class OpenTx:
     def lock_table(self, table: HeapTable, mode: int) -> Steps[None]:
         """Lock a table until the end of the transaction."""
         if mode >= ROW_EXCLUSIVE:
-            self.node.touched()
+            self.node.notify_rows_written()
         if not self.locks.try_table(self.top, table, mode):
             self.assign()
             yield from self.locks.table(self.session, self.top, table, mode)

@@ -109,13 +109,13 @@ class Wal:
     @property
     def end(self) -> int:
         """Position after the last record."""
-        self._tell(changed=False)
+        self._notify(changed=False)
         return self._end
 
     @property
     def durable(self) -> int:
         """Position before which all records survive a crash."""
-        self._tell(changed=False)
+        self._notify(changed=False)
         return self._reached
 
     def append(self, kind: str, xact: Any, size: int) -> WalRecord:
@@ -124,19 +124,19 @@ class Wal:
         self._end = record.end_lsn
         self.records.append(record)
         self._unflushed.append(record)
-        self._tell(changed=True)
+        self._notify(changed=True)
         return record
 
-    def _tell(self, *, changed: bool) -> None:
+    def _notify(self, *, changed: bool) -> None:
         """Notify the search that the WAL has changed, or that its positions are read."""
-        if self._kernel.watch is not None:
-            self._kernel.watch(f"log at {self._node}", changed)
+        if self._kernel.record_access is not None:
+            self._kernel.record_access(f"log at {self._node}", changed)
 
     def force(self, lsn: int) -> Steps[None]:
         """Flush, and wait until the WAL before a position is durable. Raise RequestLostError if the node goes down."""
         cuts = self._crashes
         self.forces += 1
-        self._tell(changed=self._reached < lsn)
+        self._notify(changed=self._reached < lsn)
         while self._reached < lsn:
             self._start()
             assert self._running is not None
@@ -147,7 +147,7 @@ class Wal:
     def reached(self, lsn: int) -> Steps[None]:
         """Wait until the WAL before a position is durable, without a flush. Raise RequestLostError."""
         cuts = self._crashes
-        self._tell(changed=self._reached < lsn)
+        self._notify(changed=self._reached < lsn)
         while self._reached < lsn:
             waiting = self._kernel.event()
             self._waiting.append(waiting)
@@ -157,7 +157,7 @@ class Wal:
 
     def soon(self) -> None:
         """Schedule a flush by the WAL writer."""
-        self._tell(changed=True)
+        self._notify(changed=True)
         if self._lazy is None and self._running is None:
             self._lazy = self._kernel.delay(LAZY_S, self._label)
             assert self._lazy.callbacks is not None
@@ -165,7 +165,7 @@ class Wal:
 
     def _wake(self, _: simpy.Event) -> None:
         self._lazy = None
-        self._tell(changed=True)
+        self._notify(changed=True)
         if self._reached < self._end:
             self._start()
 
@@ -180,7 +180,7 @@ class Wal:
 
     def _flushed(self, _: simpy.Event) -> None:
         target = self._target
-        self._tell(changed=True)
+        self._notify(changed=True)
         running, self._running, self._timer = self._running, None, None
         self.flushes += 1
         self._set_durable(target)

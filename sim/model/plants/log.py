@@ -52,7 +52,7 @@ class LazySession(LedgerSession):
         ledger = self._ledger
         assert isinstance(ledger, LazyLedger)
         for key, record in entries:
-            ledger.tell(f"decisions of {key[0]}", changed=True)
+            ledger.notify_access(f"decisions of {key[0]}", changed=True)
             ledger.decisions[key] = record
             ledger.young[key] = None
         ledger.kernel.spawn(self._flush([key for key, _ in entries]), "a lazy disk")
@@ -67,7 +67,7 @@ class LazySession(LedgerSession):
         )
         yield ledger.kernel.delay(LAZY_S, label)
         for key in keys:
-            ledger.tell(f"decisions of {key[0]}", changed=True)
+            ledger.notify_access(f"decisions of {key[0]}", changed=True)
             ledger.young.pop(key, None)
 
 
@@ -79,7 +79,7 @@ class ExpiringSession(LedgerSession):
         result = yield from super().fence(coordinator, own)
         dead = {known.epoch for known in result}
         for epoch in sorted(dead):
-            self._ledger.tell(f"decisions of {epoch}", changed=True)
+            self._ledger.notify_access(f"decisions of {epoch}", changed=True)
         for key in [key for key in self._ledger.decisions if key[0] in dead]:
             del self._ledger.decisions[key]
         return result
@@ -91,7 +91,7 @@ class UnfencedSession(LedgerSession):
     def fence(self, coordinator: str, own: Sequence[int]) -> Steps[list[KnownEpoch]]:
         """Return the other epochs as fenced, without fencing them."""
         epochs = self._ledger.epochs
-        self._ledger.tell("epochs", changed=False)
+        self._ledger.notify_access("epochs", changed=False)
         return [
             KnownEpoch(epoch=epoch, variant=epochs[epoch].variant, fenced_s=0.0)
             for epoch in self._of(coordinator)

@@ -148,7 +148,7 @@ class Link:
         finally:
             session.on_link = False
             if session.dead is None:
-                session.node.touched()
+                session.node.notify_rows_written()
         if session.dead is not None:
             raise RequestLostError(str(session.dead))
         if self._interrupted:

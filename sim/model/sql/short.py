@@ -112,14 +112,14 @@ def _call_maker(function: Callable[..., Steps[Any]], name: str) -> Maker:
             tx: Any, params: Mapping[str, Any], variables: Any = None
         ) -> Steps[StatementResult]:
             tx.statement()
-            return called(name, (yield from function(tx, *given)))
+            return call_result(name, (yield from function(tx, *given)))
 
         return run
 
     return make
 
 
-def called(name: str, value: Any) -> StatementResult:
+def call_result(name: str, value: Any) -> StatementResult:
     """Return the result of CALL: one row if the procedure returns a value."""
     if value is None:
         return StatementResult(tag="CALL")
@@ -130,7 +130,7 @@ def called(name: str, value: Any) -> StatementResult:
     )
 
 
-def calls(
+def call_plan(
     function: Callable[..., Steps[Any]], name: str, given: list[Any], named: Mapping[str, Any]
 ) -> Callable[..., Any]:
     """Return the plan of a CALL, with expressions as arguments, of a procedure that may wait."""
@@ -142,7 +142,7 @@ def calls(
         result = yield from function(tx, *[one((), c) for one in given], **by_name)
         if variables is not None and isinstance(result, OutParameters):
             raise UnsupportedError(f"call {name}", "output parameters of a CALL in a body")
-        return called(name, result)
+        return call_result(name, result)
 
     return run
 

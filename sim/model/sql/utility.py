@@ -17,7 +17,7 @@ from twopc.sim.model.sql.bind import Context, Scope
 from twopc.sim.model.sql.control import is_mode
 from twopc.sim.model.sql.functions import DEFAULTS, STRICT
 from twopc.sim.model.sql.parameters import RoutineSignature, given_by
-from twopc.sim.model.sql.short import calls
+from twopc.sim.model.sql.short import call_plan
 from twopc.sim.model.values import SqlError, StatementResult, Steps, UnsupportedError
 
 Plan = Callable[..., Steps[StatementResult]]
@@ -340,7 +340,7 @@ def _call(text: str, plans: Any) -> Plan:
     if function is None:
         raise SqlError("42883", f"procedure {name} does not exist")
     given, named = given_by(parse.arguments(node), Scope(plans))
-    return calls(function, name, given, named)
+    return call_plan(function, name, given, named)
 
 
 def _do(text: str, words: tuple[str, ...], plans: Any) -> Plan:

@@ -1,4 +1,4 @@
-"""Plays runs of generated programs, and compares what their events use with what the search was told.
+"""Plays runs of generated programs, and compares what their events use with the notifications of the search.
 
 python -m tests.explore.footprints --first 0 --count 200     # conflicts, and places that no run shows to be needed
 python -m tests.explore.footprints 12.0 1007.1               # these runs: seed of the program, number of the draw

@@ -22,38 +22,38 @@ from tests.explore.footprints.accesses import (
     name_of,
 )
 from tests.explore.footprints.places import place_of
-from twopc.sim.model.choosers import Choice, ChoiceKernel, Option, _touched
+from twopc.sim.model.choosers import Choice, ChoiceKernel, Option, _label_accesses
 
-#: By object: how it was told to be used, and at which place.
-Told = dict[str, list[tuple[int, str]]]
+#: By object: how its use was notified, and at which place.
+Notifications = dict[str, list[tuple[int, str]]]
 
 
 class RecordingKernel(ChoiceKernel):
-    """A kernel that records, for each event, what it uses and where dependences are told."""
+    """A kernel that records, for each event, what it uses and where the search is notified."""
 
     def __init__(self) -> None:
         super().__init__()
         self.used: list[Used] = []
-        self.told: list[Told] = []
-        self._told: Told = {}
+        self.notified: list[Notifications] = []
+        self._notified: Notifications = {}
 
     def fire(self, option: Option) -> dict[str, int]:
         """See `ChoiceKernel`."""
-        self._told = {}
+        self._notified = {}
         Recorder.begin()
         try:
             return super().fire(option)
         finally:
             self.used.append(Recorder.end())
-            self.told.append(self._told)
-            self._told = {}
+            self.notified.append(self._notified)
+            self._notified = {}
 
-    def _watch(self, what: str, changed: bool) -> None:
-        now, Recorder.now = Recorder.now, None  # telling uses nothing
-        super()._watch(what, changed)
+    def _record_access(self, what: str, changed: bool) -> None:
+        now, Recorder.now = Recorder.now, None  # a notification uses nothing
+        super()._record_access(what, changed)
         if now is not None:
             how = WRITE if changed else READ
-            self._told.setdefault(what, []).append((how, place_of(sys._getframe(1))))
+            self._notified.setdefault(what, []).append((how, place_of(sys._getframe(1))))
         Recorder.now = now
 
 
@@ -91,7 +91,7 @@ class _Group:
 
 @dataclass(slots=True, kw_only=True)
 class RecordedRun:
-    """The events of a run, what they have used, and what was told.
+    """The events of a run, what they have used, and the notifications of the search.
 
     Args:
         benign: uses that do not matter; see `tests.explore.footprints.benign`.
@@ -99,7 +99,7 @@ class RecordedRun:
 
     events: Sequence[Event]
     used: Sequence[Used]
-    told: Sequence[Told]
+    notified: Sequence[Notifications]
     benign: Mapping[str, str]
     needed: dict[str, None] = field(default_factory=dict)
     """Entries of the table without which there would be a conflict."""
@@ -129,14 +129,14 @@ class RecordedRun:
                 )
 
     def shown(self) -> Iterator[str]:
-        """Yield the places that are needed: without what each tells, there is a conflict."""
+        """Yield the places that are needed: without their notifications there is a conflict."""
         open_ = [
             against & ~before for against, before in zip(self._against, self._before, strict=True)
         ]
         for name in sorted(self.reached()):
             seen = [self._without(name, at) for at in range(len(self.events))]
             if all(one is event.seen for one, event in zip(seen, self.events, strict=True)):
-                continue  # others tell the same
+                continue  # others notify the search of the same
             before = self._order(seen)
             if before == self._before:
                 continue
@@ -146,21 +146,26 @@ class RecordedRun:
                     break
 
     def reached(self) -> set[str]:
-        """Return the places from which something was told."""
-        return {place for told in self.told for each in told.values() for _, place in each}
+        """Return the places from which the search was notified."""
+        return {
+            place
+            for each_event in self.notified
+            for each in each_event.values()
+            for _, place in each
+        }
 
     def _without(self, place: str, at: int) -> dict[str, int]:
-        """Return what an event has touched, without what is told at one place."""
+        """Return the objects that an event has used, without the notifications of one place."""
         event = self.events[at]
-        told = {}
-        for what, each in self.told[at].items():
+        without = {}
+        for what, each in self.notified[at].items():
             if any(one == place for _, one in each):
-                told[what] = [how for how, one in each if one != place]
-        if not told:
+                without[what] = [how for how, one in each if one != place]
+        if not without:
             return event.seen
         given = _given(event.option)
         seen = dict(event.seen)
-        for what, left in told.items():
+        for what, left in without.items():
             how = max([*left, given.get(what, 0)])
             if how:
                 seen[what] = how
@@ -174,9 +179,9 @@ class RecordedRun:
         changers: dict[str, int] = defaultdict(int)
         places_: dict[int, int] = {}
         results: list[int] = []
-        for at, (event, touched) in enumerate(zip(self.events, seen, strict=True)):
+        for at, (event, used) in enumerate(zip(self.events, seen, strict=True)):
             on = 1 << places_[event.maker] if event.maker in places_ else 0
-            for what, how in touched.items():
+            for what, how in used.items():
                 on |= (seers if how == WRITE else changers)[what]
             before, left = on, on
             while left:
@@ -184,7 +189,7 @@ class RecordedRun:
                 before |= results[low.bit_length() - 1]
                 left ^= low
             results.append(before)
-            for what, how in touched.items():
+            for what, how in used.items():
                 seers[what] |= 1 << at
                 if how == WRITE:
                     changers[what] |= 1 << at
@@ -244,7 +249,7 @@ def _bits(number: int) -> Iterator[int]:
 def _given(option: Option) -> Mapping[str, int]:
     """Return what an event touches by its label, or by what a fault says of itself."""
     if isinstance(option, Choice):
-        return _touched(option.label)
+        return _label_accesses(option.label)
     return dict.fromkeys(option.touches, WRITE)
 
 

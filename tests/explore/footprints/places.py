@@ -1,4 +1,4 @@
-"""The places in the source: the functions of the model that tell the search what they read and change."""
+"""The places in the source: the functions of the model that notify the search of what they read and change."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _GIVEN = frozenset(("notify", "_notify"))
 class Places:
     """Functions by file and qualified name."""
 
-    telling: frozenset[tuple[str, str]]
-    """Those that tell the search what they read and change: the places."""
+    notifying: frozenset[tuple[str, str]]
+    """Those that notify the search of what they read and change: the places."""
     passing: frozenset[tuple[str, str]]
     """Those that do nothing else: the place is their caller."""
 
     @property
     def names(self) -> list[str]:
         """The names of the places."""
-        return sorted(name for _, name in self.telling)
+        return sorted(name for _, name in self.notifying)
 
 
 @functools.cache
@@ -36,30 +36,30 @@ def places() -> Places:
     """Find all places."""
     functions = [*_functions()]
     passing: set[tuple[str, str]] = set()
-    names = {"watch", *_GIVEN}
+    names = {"record_access", *_GIVEN}
     while found := {
         (file, name)
         for file, name, function in functions
-        if (file, name) not in passing and _only_tells(function.body, frozenset(names))
+        if (file, name) not in passing and _only_notifies(function.body, frozenset(names))
     }:
         passing |= found
         names |= {name.rpartition(".")[2] for _, name in found}
-    telling = {
+    notifying = {
         (file, name)
         for file, name, function in functions
-        if any(_tells(call, frozenset(names)) for call in _own_calls(function))
+        if any(_notifies(call, frozenset(names)) for call in _own_calls(function))
     }
-    return Places(telling=frozenset(telling - passing), passing=frozenset(passing))
+    return Places(notifying=frozenset(notifying - passing), passing=frozenset(passing))
 
 
 def place_of(frame: FrameType | None) -> str:
-    """Return the name of the place from which the search is told something."""
+    """Return the name of the place from which the search is notified."""
     found, passed = places(), ""
     while frame is not None:
         key = (frame.f_code.co_filename, frame.f_code.co_qualname)
         if key not in found.passing:
-            # a function that only tells is a place itself if the product calls it
-            return key[1] if key in found.telling else passed
+            # a function that only notifies is a place itself if the product calls it
+            return key[1] if key in found.notifying else passed
         passed, frame = key[1], frame.f_back
     return passed
 
@@ -94,28 +94,30 @@ def _own_calls(node: ast.AST) -> Iterator[ast.Call]:
         yield from _own_calls(one)
 
 
-def _tells(call: ast.Call, names: frozenset[str]) -> bool:
+def _notifies(call: ast.Call, names: frozenset[str]) -> bool:
     function = call.func
     name = function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
-    if name == "watch" and isinstance(function, ast.Attribute):
+    if name == "record_access" and isinstance(function, ast.Attribute):
         return ast.unparse(function.value).endswith("kernel")
     return name in names
 
 
-def _only_tells(body: list[ast.stmt], names: frozenset[str]) -> bool:
-    """Whether statements do nothing but tell the search something, and do that."""
-    told = False
+def _only_notifies(body: list[ast.stmt], names: frozenset[str]) -> bool:
+    """Whether statements do nothing but notify the search, and do that."""
+    found = False
     for one in body:
         if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant):
             continue
         if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name):
             continue
-        if (isinstance(one, ast.If | ast.For) and _only_tells([*one.body, *one.orelse], names)) or (
+        if (
+            isinstance(one, ast.If | ast.For) and _only_notifies([*one.body, *one.orelse], names)
+        ) or (
             isinstance(one, ast.Expr)
             and isinstance(one.value, ast.Call)
-            and _tells(one.value, names)
+            and _notifies(one.value, names)
         ):
-            told = True
+            found = True
         else:
             return False
-    return told
+    return found

@@ -44,7 +44,7 @@ class Survey:
     conflicts: dict[str, str] = field(default_factory=dict)
     """Conflicts of concurrent events, each with the run that has it."""
     reached: dict[str, None] = field(default_factory=dict)
-    """Places from which the search was told something."""
+    """Places from which the search was notified."""
     shown: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     """Places without which there is a conflict, each with the runs that have it."""
     needed: dict[str, None] = field(default_factory=dict)
@@ -85,7 +85,7 @@ def recorded(name: str) -> RecordedRun:
     kernel, first = run.kernel, -len(events) or None
     assert isinstance(kernel, RecordingKernel)
     return RecordedRun(
-        events=events, used=kernel.used[first:], told=kernel.told[first:], benign=BENIGN
+        events=events, used=kernel.used[first:], notified=kernel.notified[first:], benign=BENIGN
     )
 
 
