@@ -104,14 +104,6 @@ class Chooser(Protocol):
         ...
 
 
-class TimeChooser:
-    """A chooser that follows time."""
-
-    def choose(self, options: Sequence[Option]) -> int:
-        """Return the index of the first option."""
-        return 0
-
-
 class SeededChooser:
     """A random chooser.
 

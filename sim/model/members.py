@@ -99,7 +99,7 @@ class Members:
 
         Raise SubscriptionError, SqlError or RequestLostError.
         """
-        node, distribution = self._nodes[name], self._require_distribution()
+        node, distribution = self._nodes[name], self.require_distribution()
         if name in self.now:
             raise SubscriptionError(f"{name!r} subscribes already (21058): unsubscribe it first")
         self._make_tables(name)
@@ -123,15 +123,16 @@ class Members:
         """Remove a Subscriber's subscription; its rows stay. Raise LockTimeoutError or SubscriptionError."""
         if name not in self.now:
             raise SubscriptionError(f"{name!r} does not subscribe: subscribe it first")
-        yield from self._require_distribution().close_down(
+        yield from self.require_distribution().close_down(
             name, seen, lambda: self._remove_objects(name)
         )
 
     def reinitialise(self, name: str, seen: Seen = nobody) -> Steps[None]:
         """Replace all rows of a Subscriber during the run. Raise LockTimeoutError or SubscriptionError."""
-        yield from self._require_distribution().reinitialise(name, seen)
+        yield from self.require_distribution().reinitialise(name, seen)
 
-    def _require_distribution(self) -> Distribution:
+    def require_distribution(self) -> Distribution:
+        """Return the distribution. Raise ConfigurationError if there is none."""
         if self.distribution is None:
             raise ConfigurationError(
                 f"{self._spec.publisher!r} distributes nothing: the topology was made without"

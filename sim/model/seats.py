@@ -81,7 +81,7 @@ class CoordinatorSeat:
 
     def _break_deadlocks(self, process: CoordinatorProcess) -> Steps[None]:
         # created when the process first runs: a model may be built and never run
-        yield from steps(self._detector(process).watch(_DEADLOCK_INTERVAL_S, _always))
+        yield from steps(self._detector(process).watch(_DEADLOCK_INTERVAL_S, lambda: True))
 
     def _detector(self, process: CoordinatorProcess) -> DeadlockDetector:
         kernel, nodes, network = self._system.kernel, self._system.nodes, self._system.network
@@ -98,10 +98,6 @@ class CoordinatorSeat:
             process.engine.transactions,
             process.engine.choose,
         )
-
-
-def _always() -> bool:
-    return True
 
 
 class ModelWaits:

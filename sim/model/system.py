@@ -270,7 +270,7 @@ class System:
 
     def sync(self, subscribers: Sequence[str] = ()) -> Steps[Any]:
         """Let log reader and agents reach the Publisher's present position; see `Distribution.sync`."""
-        return (yield from self._require_distribution().sync(subscribers))
+        return (yield from self.members.require_distribution().sync(subscribers))
 
     def take_deliveries(self) -> list[ModelDelivery]:
         """Return the events of agents since the last call."""
@@ -282,14 +282,7 @@ class System:
 
     def agent(self, subscriber: str) -> AgentSeat:
         """Return a Subscriber's agent, with `pause`, `resume`, `crash`, `start`."""
-        return self._require_distribution().agent(subscriber)
-
-    def _require_distribution(self) -> Distribution:
-        if self.distribution is None:
-            raise ConfigurationError(
-                f"{self.spec.publisher!r} distributes nothing: the topology was made without"
-            )
-        return self.distribution
+        return self.members.require_distribution().agent(subscriber)
 
     def coordinators(self) -> Mapping[str, CoordinatorSeat]:
         """Return the coordinators by name."""

@@ -224,10 +224,7 @@ class Wire:
         """Close the connection for the client."""
         if self.kernel.record_access is not None:
             self.kernel.record_access(f"node {self.there}", False)
-        self._lose("closed")
-
-    def _lose(self, why: str) -> None:
         if not self._lost:
-            self._lost = why
+            self._lost = "closed"
             self._network.wires.pop(self, None)
             self._network.leave(self)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.explore.small import PROGRAMS
 from tests.explore.toys import Counters
-from twopc.sim.model.choosers import ChoiceKernel, SeededChooser, TimeChooser, depend
+from twopc.sim.model.choosers import ChoiceKernel, ReplayChooser, SeededChooser, depend
 from twopc.sim.model.explore.results import Budget
 from twopc.sim.model.explore.search import by_bounds, exhaust
 from twopc.sim.model.explore.single import play, replay
@@ -107,7 +107,7 @@ def test_timers_come_last_and_in_order() -> None:
 def test_time_as_the_other_kernel_has_it() -> None:
     """Left to itself it does what time does."""
     program = NoCheck(["x", "x"], 3)
-    assert set(play(program, Wiring(), NONE, TimeChooser())[0]) == {0}
+    assert set(play(program, Wiring(), NONE, ReplayChooser(()))[0]) == {0}
 
 
 def test_dependence() -> None:

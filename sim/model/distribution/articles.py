@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from twopc.articles import Article, Column
 from twopc.distributed_article import DistributedArticle, default_procedures
@@ -46,11 +45,6 @@ def split(name: str) -> tuple[str, str]:
     return schema or "public", table
 
 
-def propagation_of(text: Mapping[str, Any]) -> Propagation:
-    """Return an article's propagation, built from its differences from the original's defaults."""
-    return Propagation.from_json({**Propagation().as_json(), **text})
-
-
 def _columns(table: HeapTable, published: Sequence[str]) -> tuple[Column, ...]:
     requested = {*published, *table.key, VERSION_COLUMN} if published else {*table.at}
     return tuple(
@@ -77,7 +71,7 @@ def article_of(table: HeapTable, spec: TableSpec, number: int) -> DistributedArt
             schema=schema, table=name, columns=columns, key=table.key or spec.key,
             row_filter=spec.filter or None,
         ),
-        propagation=propagation_of(spec.propagate),
+        propagation=Propagation.from_json({**Propagation().as_json(), **spec.propagate}),
         procedures=default_procedures(schema, name),
         left_out=tuple(
             column.name

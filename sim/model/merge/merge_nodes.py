@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence, Set
+from functools import partial
 from uuid import UUID
 
 from twopc.drivers.merge.engine import MergeReport, MergeSession
@@ -32,7 +33,7 @@ from twopc.sim.model.node.node import ModelNode
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.replication import articles
 from twopc.sim.model.system import System
-from twopc.sim.model.values import Steps, Values
+from twopc.sim.model.values import Steps
 
 _ROWGUID = "uuid not null unique default gen_random_uuid()"
 
@@ -137,7 +138,8 @@ class ModelMerging:
             artid = self._artid(each.table.name)
             for row in above.table(each.table.name).rows():
                 if site.rowguid(artid, row) in site.knowledge.rows[artid]:
-                    node.outside(_insert(each.table.name, row), f"a copy of {each.table.name}")
+                    copied = partial(OpenTx.insert, table=each.table.name, row=row)
+                    node.outside(copied, f"a copy of {each.table.name}")
         begin_ranges(self.sites[publisher].knowledge, site.knowledge)
         site.watch()
 
@@ -356,10 +358,6 @@ def _make_plain(node: ModelNode, table: str) -> None:
         if column.identity:
             column.identity = column.always = False
             column.default, column.not_null = None, True
-
-
-def _insert(table: str, row: Values) -> Callable[[OpenTx], Steps[Values]]:
-    return lambda tx: tx.insert(table, row)
 
 
 def _delete_all(node: ModelNode, table: str) -> Callable[[OpenTx], Steps[int]]:

@@ -10,11 +10,13 @@ from typing import TypeVar
 from uuid import UUID
 
 from twopc.merge.schema_changes import SchemaChange, SchemaChangeKind
-from twopc.sim.model.merge.site import MergeSite, SiteKnowledge
+from twopc.sim.model.merge.records import ModelConflict
+from twopc.sim.model.merge.site import MergeSite, RecordedConflict, SiteKnowledge
 from twopc.sim.model.node.columns import drop_column, retype_column
 from twopc.sim.model.sql import types
 
 T = TypeVar("T")
+Loser = TypeVar("Loser", ModelConflict, RecordedConflict)
 
 
 def make_change(site: MergeSite, change: SchemaChange) -> None:
@@ -60,18 +62,14 @@ def _drop(known: SiteKnowledge, change: SchemaChange) -> None:
         )
         for rowguid, row in known.metadata[artid].items()
     }
-    known.conflicts = [
-        replace(each, loser=_without(place, each.loser))
-        if each.artid == artid and each.loser is not None
-        else each
-        for each in known.conflicts
-    ]
-    known.recorded = [
-        replace(each, loser=_without(place, each.loser))
-        if each.artid == artid and each.loser is not None
-        else each
-        for each in known.recorded
-    ]
+
+    def shortened(each: Loser) -> Loser:
+        if each.artid != artid or each.loser is None:
+            return each
+        return replace(each, loser=_without(place, each.loser))
+
+    known.conflicts = [shortened(each) for each in known.conflicts]
+    known.recorded = [shortened(each) for each in known.recorded]
 
 
 def _names(known: SiteKnowledge, change: SchemaChange) -> tuple[str, ...]:

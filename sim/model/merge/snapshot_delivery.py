@@ -15,7 +15,7 @@ from twopc.sim.model.merge.copies import initialise
 from twopc.sim.model.merge.ranges import begin_ranges
 from twopc.sim.model.merge.site import MergeSite, SiteKnowledge
 from twopc.sim.model.node.tx import OpenTx
-from twopc.sim.model.values import Steps, Values
+from twopc.sim.model.values import Values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,12 +112,10 @@ class ModelSnapshotDelivery:
         if kind is SnapshotKind.DATA:
             name = self._site.tables[artid].name
             for row in rows:
-                self._site.node.outside(partial(_insert, name, row), f"a copy of {name}")
+                self._site.node.outside(
+                    partial(OpenTx.insert, table=name, row=row), f"a copy of {name}"
+                )
 
     async def _reach(self, place: str) -> None:
         if self._points.armed:
             await self._points.reach(f"merge_delivery.{place}({self._site.node.name})")
-
-
-def _insert(table: str, row: Values, tx: OpenTx) -> Steps[Values]:
-    return tx.insert(table, row)

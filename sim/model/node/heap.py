@@ -45,11 +45,6 @@ class HeapRow:
         self.queue: Any = None
         """The waits for the row (`locks.LockQueueWait`), first come first."""
 
-    @property
-    def newest(self) -> Version:
-        """The newest version, whichever transaction created it."""
-        return self.versions[-1]
-
 
 class Index:
     """A unique key: the rows that have, had, or may get each of its values."""
@@ -195,11 +190,6 @@ class HeapTable:
     def key(self) -> tuple[str, ...]:
         """Names of the primary key's columns."""
         return tuple(self.columns[p].name for p in self.primary.places) if self.primary else ()
-
-    @property
-    def uniques(self) -> list[Index]:
-        """The table's unique keys, the primary key first."""
-        return self.indexes
 
     def settle(self) -> None:
         """Recompute derived attributes after a change of the definition."""

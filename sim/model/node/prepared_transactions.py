@@ -151,7 +151,7 @@ def prepare(session: NodeSession, gid: str) -> Steps[str]:
     if tx is None:
         return "ROLLBACK"
     node, top = session.node, tx.top
-    if session.failed:
+    if session.failed_tx:
         machine = node.participant(node.settings)
         machine.receive(e.WorkBegun(), node.clock())
         machine.receive(e.WorkFailed(reason="25P02"), node.clock())

@@ -73,6 +73,7 @@ class NodeSession:
         self.tx: OpenTx | None = None
         self.wait: LockQueueWait | None = None
         self.failed_tx = False
+        """Whether the transaction has failed, so that only ROLLBACK is accepted."""
         self.dead: RequestLostError | SqlError | None = None
         self.committing = False
         """Whether the commit can no longer be cancelled."""
@@ -103,11 +104,6 @@ class NodeSession:
     def is_idle(self) -> bool:
         """Whether the session is alive and no transaction is open."""
         return self.tx is None and self.dead is None
-
-    @property
-    def failed(self) -> bool:
-        """Whether the transaction has failed, so that only ROLLBACK is accepted."""
-        return self.failed_tx
 
     @property
     def lock_timeout_s(self) -> float:

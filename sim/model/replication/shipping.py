@@ -228,7 +228,7 @@ class Shipping:
         table = tx.node.table(MARKER)
         assert table.primary is not None
         result = table.primary.entries.get((key,))
-        return result is not None and result[0].newest.xmin is tx.sub
+        return result is not None and result[0].versions[-1].xmin is tx.sub
 
     def _begin(
         self, tx: OpenTx, gid: str, calls: int, pending: Sequence[Order] | None

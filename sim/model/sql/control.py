@@ -43,14 +43,14 @@ def control(text: str) -> Control | None:
     if first in ("commit", "end", "rollback", "abort"):
         verb = "commit" if first in ("commit", "end") else "rollback"
         if second == "prepared":
-            return Control(verb=f"{verb} prepared", name=unquoted(_last(text)))
+            return Control(verb=f"{verb} prepared", name=unquoted(words[-1]))
         if verb == "rollback" and "to" in words[1:3]:
             return Control(verb="rollback to", name=unquoted(words[-1]))
         if second not in ("", "transaction", "work") or len(words) > 2:
             raise UnsupportedError(text, " ".join(words).upper())
         return Control(verb=verb)
     if first == "prepare" and second == "transaction":
-        return Control(verb="prepare", name=unquoted(_last(text)))
+        return Control(verb="prepare", name=unquoted(words[-1]))
     if first == "savepoint":
         return Control(verb="savepoint", name=unquoted(words[-1]))
     if first == "release":
@@ -62,7 +62,3 @@ def is_mode(words: Sequence[str]) -> bool:
     """Whether words are transaction modes that the model has: a level, READ WRITE, NOT DEFERRABLE."""
     text = " ".join(words).replace(" , ", " ")
     return re.fullmatch(rf"(?:(?:{_MODES})(?: |$))+", text) is not None
-
-
-def _last(text: str) -> str:
-    return parse.words(text)[-1]

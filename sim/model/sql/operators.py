@@ -200,11 +200,7 @@ def concatenate(a: Any, b: Any) -> Any:
         return (a, *b)
     if isinstance(a, bytes) and isinstance(b, bytes):
         return a + b
-    return _text(a) + _text(b)
-
-
-def _text(value: Any) -> str:
-    return as_text(value)
+    return as_text(a) + as_text(b)
 
 
 def matches(text: str, pattern: str, *, fold: bool = False) -> bool:

@@ -124,11 +124,6 @@ class Scan:
                 yield values, None
 
 
-def scan(source: FromSource) -> Scan:
-    """Return the scan of a source."""
-    return Scan(source)
-
-
 def conjuncts(node: Any) -> Iterator[Any]:
     """Yield the conditions that AND joins."""
     if kind(node) in ("And",):

@@ -26,7 +26,7 @@ from twopc.sim.model.sql.functions import AGGREGATES
 from twopc.sim.model.sql.groups import check_distinct, check_grouped, grouped_by
 from twopc.sim.model.sql.parameters import given_by
 from twopc.sim.model.sql.parse import arguments, construct, expression, kind, rendered
-from twopc.sim.model.sql.scan import Scan, scan
+from twopc.sim.model.sql.scan import Scan
 from twopc.sim.model.values import SqlError, StatementResult, Steps, UnsupportedError
 
 #: ``plan(tx, params, variables)``; variables are those of a PL/pgSQL function.
@@ -105,7 +105,7 @@ class Query:
     def _source(self, node: Any, side: str, on: Any = None) -> None:
         source = source_of(node, self.scope)
         self.scope.add(source)
-        self.scans.append(scan(source))
+        self.scans.append(Scan(source))
         self.joins.append((side, truth(on, self.scope) if on is not None else None))
 
     def _expand_stars(self, node: Any) -> list[Any]:

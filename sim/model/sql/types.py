@@ -37,7 +37,7 @@ NAMES = {
     "bytea": "bytea", "varbinary": "bytea", "jsonb": "jsonb", "json": "json",
     "regclass": "text", "void": "text", "record": "record",
 }  # fmt: skip
-_NUMBERS = ("smallint", "integer", "bigint", "numeric", "float")
+NUMBERS = ("smallint", "integer", "bigint", "numeric", "float")
 
 
 class SqlType:
@@ -406,4 +406,3 @@ def like(text: str, other: Any) -> Any:
 
 
 _BOOLEAN = SqlType("boolean")
-NUMBERS = _NUMBERS

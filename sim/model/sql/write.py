@@ -16,7 +16,7 @@ from twopc.sim.model.node.triggers import RowEvent, before_statement
 from twopc.sim.model.sql.bind import Context, Fn, FromSource, Rows, Scope
 from twopc.sim.model.sql.expressions import compiled, truth
 from twopc.sim.model.sql.parse import construct, expression, kind, rendered
-from twopc.sim.model.sql.scan import scan
+from twopc.sim.model.sql.scan import Scan
 from twopc.sim.model.sql.select import Plan, _name, source_of
 from twopc.sim.model.values import SqlError, StatementResult, Steps, UnsupportedError, Values
 
@@ -134,11 +134,11 @@ class _Targets:
         self.source = target(node.this, plans)
         self.scope = Scope(plans)
         self.scope.add(self.source)
-        self.scans = [scan(self.source)]
+        self.scans = [Scan(self.source)]
         for other in others:
             if other.args.get("joins"):
                 raise UnsupportedError(rendered(node), "a join in FROM or USING")
-            self.scans.append(scan(self.scope.add(source_of(other, self.scope))))
+            self.scans.append(Scan(self.scope.add(source_of(other, self.scope))))
         where = node.args.get("where")
         self.where = truth(where.this, self.scope) if where is not None else None
         for place, one in enumerate(self.scans):
