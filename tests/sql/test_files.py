@@ -35,7 +35,6 @@ def split(path: Path) -> tuple[str, str]:
 
 
 def test_there_are_files() -> None:
-    """There are files in each of the three folders."""
     assert {"publisher", "subscriber", "twopc"} <= {path.parts[-3] for path in FILES}
 
 
