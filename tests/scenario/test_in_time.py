@@ -41,7 +41,6 @@ async def test_a_cycle_is_named_within_a_second(server):
 
 
 async def test_each_wait_tells_how_old_it_was(server):
-    """The record of a wait says how old the wait was when it was detected."""
     records = await history_of(server, "immediate/lost_update.twopc.yaml", orders=("alice first",))
     first = next(record for record in records if record.kind == "blocked")
     assert first.data["seen_after_us"] > 0
