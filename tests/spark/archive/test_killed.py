@@ -16,7 +16,6 @@ import psycopg
 import pytest
 
 from tests.fix_spark import OWN_SPARK
-from tests.fix_topology import share
 from tests.spark.archive.made import content
 from twopc.server.polling import wait_for
 from twopc.sim.spark.archive import Archive
@@ -106,7 +105,9 @@ async def test_killed_with_spark_at_work(
 ) -> None:
     """A killed command leaves no partial segment and no process; the next one appends everything once."""
     topology = await make_topology(subscribers=("north",))
-    await share(topology, "t", "create table t (id int primary key)")
+    await topology.execute("pub", "create table t (id int primary key)")
+    await topology.publish("t")
+    await topology.subscribe("north")
     for number in range(3):
         await topology.execute("pub", "insert into t values (%s)", (number,))
     await topology.sync()
@@ -141,7 +142,9 @@ async def test_interrupted_while_it_follows(
 ) -> None:
     """Ctrl-C, or SIGTERM, ends a command without a traceback, and leaves no file and no process."""
     topology = await make_topology(subscribers=("north",))
-    await share(topology, "t", "create table t (id int primary key)")
+    await topology.execute("pub", "create table t (id int primary key)")
+    await topology.publish("t")
+    await topology.subscribe("north")
     await topology.execute("pub", "insert into t values (1)")
     await topology.sync()
     nodes = {"distribution": topology.node("distribution").dsn}
