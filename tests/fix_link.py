@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import psycopg
 import pytest
 
+from tests.fix_server import is_ours
 from tests.fix_topology import Pair
+from twopc.errors import conflict_facts
 from twopc.names import PREFIX
 from twopc.server import EmbeddedServer
 from twopc.server.polling import wait_for
@@ -51,6 +53,26 @@ async def until(look: Callable[[], Seen | None], what: str, timeout_s: float = 6
     return seen
 
 
+def facts_of(error: psycopg.Error) -> Mapping[str, Any]:
+    """Return the facts of a refusal, which an error that is one of ours has."""
+    facts = conflict_facts(error.diag.message_detail)
+    assert facts is not None, error
+    return facts
+
+
+@asynccontextmanager
+async def holding(
+    pair: Pair, statement: str = "update account set balance = 0 where id = 2"
+) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+    """Run a statement in a session of the Publisher, and keep its transaction open."""
+    async with await pair.topology.node("pub").connect() as connection:
+        await connection.execute("begin")
+        await connection.execute(statement.encode())
+        yield connection
+        if not connection.closed:
+            await connection.execute("rollback")
+
+
 class Eyes:
     """Observes one server, on a separate connection to its maintenance database."""
 
@@ -76,6 +98,12 @@ class Eyes:
             return None
         pid_there, state, waits, writes = rows[0]
         return RemoteBackend(pid=pid_there, state=state, waits=bool(waits), writes=writes)
+
+    def open_link(self, pair: Pair) -> RemoteBackend:
+        """Return the backend of the application session's link, which must be open."""
+        found = self.link(pair)
+        assert found is not None
+        return found
 
     async def waiting_link(self, pair: Pair) -> RemoteBackend:
         """Wait until the link waits for a lock at the Publisher."""
@@ -337,7 +365,7 @@ async def make_apart(two_servers: TwoServers) -> AsyncIterator[MakeApart]:
             }
             for server, database in places.values():
                 server.create_database(database)
-                stack.callback(server.drop_database, database, may_roll_back=_is_ours)
+                stack.callback(server.drop_database, database, may_roll_back=is_ours)
             dsns = {node: server.dsn(database) for node, (server, database) in places.items()}
             topology = await stack.enter_async_context(
                 Topology(
@@ -365,10 +393,6 @@ async def make_apart(two_servers: TwoServers) -> AsyncIterator[MakeApart]:
         yield make
     if left:
         pytest.fail(f"the test left prepared transactions: {', '.join(left)}")
-
-
-def _is_ours(gid: str) -> bool:
-    return gid.startswith(f"{PREFIX}:")
 
 
 def _swept(servers: TwoServers, places: dict[str, tuple[EmbeddedServer, str]]) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -34,3 +35,25 @@ async def customer(topology: MergeTopology, node: str, number: int = 1) -> tuple
         node, "select phone, credit from customer where id = %s", (number,)
     )
     return row[0], row[1]
+
+
+class CutError(Exception):
+    """The agent has crashed."""
+
+
+@contextmanager
+def cut_off(topology: MergeTopology, point: str, nth: int = 1) -> Iterator[None]:
+    """Crash the agent that the block runs when it reaches a point the nth time."""
+
+    def cut(_: str) -> None:
+        raise CutError
+
+    topology.points.arm(point, cut, nth=nth)
+    with pytest.raises(CutError):
+        yield
+
+
+async def converge(topology: MergeTopology) -> None:
+    """Run sessions until nothing is left to transfer, and assert that all nodes have the same rows."""
+    await topology.settle()
+    await topology.assert_converged()

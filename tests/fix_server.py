@@ -67,7 +67,7 @@ def make_database(server: EmbeddedServer) -> Iterator[MakeDatabase]:
     for database in made:
         if not database.may_leave_prepared:
             left += _gids_left_in(database)
-        server.drop_database(database.name, may_roll_back=_is_ours)
+        server.drop_database(database.name, may_roll_back=is_ours)
     if left:
         pytest.fail(f"the test left prepared transactions: {', '.join(left)}")
 
@@ -78,7 +78,7 @@ def fresh_database(make_database: MakeDatabase) -> Database:
     return make_database()
 
 
-def _is_ours(gid: str) -> bool:
+def is_ours(gid: str) -> bool:
     return gid.startswith(f"{PREFIX}:")
 
 
@@ -87,4 +87,4 @@ def _gids_left_in(database: Database) -> list[str]:
         rows = connection.execute(
             "SELECT gid FROM pg_prepared_xacts WHERE database = %s ORDER BY gid", (database.name,)
         )
-        return [gid for (gid,) in rows if _is_ours(gid)]
+        return [gid for (gid,) in rows if is_ours(gid)]

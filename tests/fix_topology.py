@@ -21,11 +21,16 @@ from twopc.names import GlobalId
 from twopc.publisher.publication import owner_role
 from twopc.server import EmbeddedServer
 from twopc.server.polling import wait_for
+from twopc.sim.merge import MergeTopology
 from twopc.sim.topology import Topology
 from twopc.sim.topology.checkpoint import Checkpoint, checkpoint, rewind
 from twopc.waits import link_name
 
 _sequence = itertools.count(1)
+
+ACCOUNT = "create table account (id int primary key, balance int not null)"
+ROWS = "insert into account select g, 100 from generate_series(1, 5) as g"
+BALANCES = "select id, balance from account order by id"
 
 
 class Pair:
@@ -183,6 +188,17 @@ KEPT_OPTIONS = {"lock_timeout_ms", "distribute"}
 
 MakePair = Callable[..., Awaitable[Pair]]
 MakeTopology = Callable[..., Awaitable[Topology]]
+
+
+async def share(
+    topology: Topology | MergeTopology, table: str, *statements: str, **options: Any
+) -> None:
+    """Execute statements at the Publisher, publish a table with options, and let every Subscriber subscribe."""
+    for statement in statements:
+        await topology.execute(topology.publisher, statement)
+    await topology.publish(table, **options)
+    for name in topology.subscribers:
+        await topology.subscribe(name)
 
 
 @pytest.fixture

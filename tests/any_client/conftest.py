@@ -12,6 +12,7 @@ import pytest
 from psycopg import AsyncConnection
 
 from tests.fix_topology import MakeTopology
+from twopc.drivers.resolver import Resolver
 from twopc.server.polling import wait_for
 from twopc.sim.topology import Topology
 from twopc.waits import link_name
@@ -113,3 +114,13 @@ async def clients(
         made = Clients(topology, stack)
         made.app = await made.client()
         yield made
+
+
+@pytest.fixture
+def no_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Disable periodic sweeps, which would find every decision within half a second."""
+
+    async def nothing(self: Resolver) -> None:
+        return
+
+    monkeypatch.setattr(Resolver, "sweep", nothing)

@@ -11,6 +11,7 @@ import pytest
 from psycopg import AsyncConnection
 
 from tests.any_client.conftest import TABLES, Clients
+from tests.fix_topology import share
 from twopc.server import EmbeddedServer
 from twopc.sim.topology import Topology
 
@@ -220,9 +221,7 @@ class Crashes:
 async def test_a_server_crashes_with_a_decided_branch(node: str) -> None:
     """A branch that is decided at the Subscriber is committed after a crash of either server."""
     async with Topology(subscribers=("sub1",), servers="each", durable=True) as topology:
-        await topology.execute("pub", TABLES)
-        await topology.publish("account")
-        await topology.subscribe("sub1")
+        await share(topology, "account", TABLES)
         await topology.allow_any_client("sub1")
         crashes = Crashes(topology)
         await topology.any_client.stop()
@@ -238,9 +237,7 @@ async def test_a_server_crashes_with_a_decided_branch(node: str) -> None:
 async def test_the_publisher_crashes_while_the_resolver_runs() -> None:
     """The resolver finishes decided branches after the Publisher's restart; clients get errors until then."""
     async with Topology(subscribers=("sub1",), servers="each", durable=True) as topology:
-        await topology.execute("pub", TABLES)
-        await topology.publish("account")
-        await topology.subscribe("sub1")
+        await share(topology, "account", TABLES)
         await topology.allow_any_client("sub1")
         crashes = Crashes(topology)
         async with await crashes.connect() as client:

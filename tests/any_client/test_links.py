@@ -15,18 +15,10 @@ from twopc.drivers.database import Database
 from twopc.drivers.resolver import Resolver
 from twopc.waits import WAITS_SQL, link_name
 
+pytestmark = pytest.mark.usefixtures("no_sweep")
+
 UPDATE = "update account set balance = balance + 1 where id = {}"
 _SWEEP = Resolver.sweep
-
-
-@pytest.fixture(autouse=True)
-def no_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Disable periodic sweeps; tests sweep explicitly."""
-
-    async def nothing(self: Resolver) -> None:
-        return
-
-    monkeypatch.setattr(Resolver, "sweep", nothing)
 
 
 async def sweep(clients: Clients) -> None:

@@ -70,7 +70,6 @@ HISTORIES: dict[str, tuple[list[str], int]] = {
 
 
 async def test_both_sites_come_to_the_same(clients: Clients) -> None:
-    """Both sites are equal after each history."""
     for name, (statements, balance) in HISTORIES.items():
         client = await clients.client()
         for statement in statements:

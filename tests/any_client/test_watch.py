@@ -8,24 +8,15 @@ import pytest
 
 from tests.any_client.conftest import Clients
 from twopc.drivers import resolver_watch
-from twopc.drivers.resolver import Resolver
 from twopc.drivers.resolver_lock import ServerLock
+
+pytestmark = pytest.mark.usefixtures("no_sweep")
 
 UPDATE = "update account set balance = balance + 1 where id = {}"
 ASLEEP = """
 select 1 from pg_locks where locktype = 'advisory' and classid = 1836282471 and mode = 'ExclusiveLock' and granted
   and database = (select oid from pg_database where datname = current_database())
 """
-
-
-@pytest.fixture(autouse=True)
-def no_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Disable the sweep, which would find every decision within half a second."""
-
-    async def nothing(self: Resolver) -> None:
-        return
-
-    monkeypatch.setattr(Resolver, "sweep", nothing)
 
 
 async def asleep(clients: Clients) -> bool:

@@ -17,6 +17,7 @@ import psutil
 import psycopg
 import pytest
 
+from tests.cli.processes import running
 from twopc.errors import (
     ConflictError,
     InDoubtError,
@@ -217,34 +218,14 @@ sessions: {a: {node: pub, steps: [sleep: {sql: select pg_sleep(600), timeout: 10
 orders: [{name: one, steps: [sleep]}]
 """
     (tmp_path / "endless.twopc.yaml").write_text(source, encoding="utf-8")
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "twopc.sim",
-            "--log-level",
-            "debug",
-            "run",
-            "endless.twopc.yaml",
-            "--junit",
-            "all.xml",
-        ],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
     history = tmp_path / ".twopc/runs/endless/latest/history.jsonl"
-    try:
+    words = ("--log-level", "debug", "run", "endless.twopc.yaml", "--junit", "all.xml")
+    with running(*words, cwd=tmp_path) as process:
         until(
             lambda: history.exists() and '"invoke"' in history.read_text(encoding="utf-8"), process
         )
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
-        process.communicate()  # closes its pipes
     assert process.returncode == exits.INTERRUPTED
     assert "interrupted" in err
     assert "Traceback" not in err
@@ -261,25 +242,9 @@ orders: [{name: one, steps: [sleep]}]
 
 
 def test_kept_for_a_look(tmp_path):
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "twopc.sim",
-            "run",
-            str(LOST_UPDATE),
-            "--order",
-            "alice first",
-            "--keep",
-        ],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        dsns = {}
+    dsns = {}
+    words = ("run", LOST_UPDATE, "--order", "alice first", "--keep")
+    with running(*words, cwd=tmp_path, stdout=subprocess.DEVNULL) as process:
         for line in process.stderr:  # ends with the process, even if the line does not come
             if line.startswith("kept until"):
                 break
@@ -290,9 +255,6 @@ def test_kept_for_a_look(tmp_path):
         assert set(dsns) == {"pub", "sub1", "sub2"}
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
-    finally:
-        process.kill()
-        process.communicate()  # closes its pipes
     assert process.returncode == 0
     with pytest.raises(psycopg.OperationalError):
         psycopg.connect(dsns["sub1"])
@@ -309,29 +271,14 @@ def test_nobody_reads_to_the_end(tmp_path, arguments, until_line):
     with open(reading, encoding="utf-8") as reader:
         if not until_line:
             reader.close()
-        process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "twopc.sim",
-                "--log-level=debug",
-                *arguments,
-                LOST_UPDATE.parent,
-            ],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": ""},
-            stdout=writing,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        os.close(writing)
-        if until_line:
-            assert any(line.startswith(until_line) for line in reader)
-    try:
-        _, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
-        process.communicate()  # closes its pipes
+        words = ("--log-level=debug", *arguments, LOST_UPDATE.parent)
+        unbuffered = {"PYTHONUNBUFFERED": ""}
+        with running(*words, cwd=tmp_path, env=unbuffered, stdout=writing) as process:
+            os.close(writing)
+            if until_line:
+                assert any(line.startswith(until_line) for line in reader)
+                reader.close()
+            _, err = process.communicate(timeout=60)
     assert process.returncode == exits.UNREAD
     assert not re.search("Traceback|Exception ignored|BrokenPipe|internal error|selector", err)
     if until_line:

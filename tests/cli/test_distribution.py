@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import psycopg
 import pytest
 
 from tests.cli.in_process import twopc
-from tests.cli.shops import ROOT
+from tests.cli.processes import running
 from twopc.server import EmbeddedServer
 from twopc.server.polling import wait_for
 from twopc.sim import Topology
@@ -60,24 +60,8 @@ async def shop(server: EmbeddedServer, make_database: Callable[[], object]) -> S
 @pytest.fixture
 def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Return a function that starts commands, which run until they are ended."""
-    running: list[subprocess.Popen[str]] = []
-
-    def begin(*words: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "twopc.sim", *words],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        running.append(process)
-        return process
-
-    yield begin
-    for process in running:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+    with ExitStack() as stack:
+        yield lambda *words: stack.enter_context(running(*words))
 
 
 def test_agents_run_by_themselves_and_end_when_asked(

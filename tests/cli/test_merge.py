@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cli.processes import running
 from twopc.server import EmbeddedServer
 from twopc.server.polling import wait_for
 from twopc.sim import MergeTopology
-
-_TWOPC = (sys.executable, "-m", "twopc.sim")
 
 
 @pytest.fixture(scope="module")
@@ -209,12 +206,7 @@ def test_what_is_wrong_is_told(topology: Any, twopc: Any) -> None:
 def test_an_agent_goes_on_until_it_is_ended(topology: Any) -> None:
     """An agent prints what its sessions carry, and ends normally after a signal."""
     topology.settle()
-    with subprocess.Popen(
-        [*_TWOPC, "merge", "agent", "ben", "--every", "0.1", *_nodes(topology)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as agent:
+    with running("merge", "agent", "ben", "--every", "0.1", *_nodes(topology)) as agent:
         assert agent.stderr is not None
         assert "runs until" in agent.stderr.readline()
         topology.execute("ben", "update customer set phone = '9' where id = 2")

@@ -40,7 +40,6 @@ def dsn_of(nodes: list[str], name: str) -> str:
 
 
 def test_nothing_is_in_doubt(nodes: list[str]) -> None:
-    """`indoubt` reports that nothing is prepared."""
     done = twopc("indoubt", *nodes)
 
     assert (done.returncode, done.stdout) == (0, "nothing is prepared\n")
@@ -204,6 +203,5 @@ def test_the_doctor_finds_the_embedded_server_fit() -> None:
 
 
 def test_clean_has_nothing_to_do_twice() -> None:
-    """The first `clean` leaves nothing for the second."""
     assert twopc("clean").returncode == 0
     assert twopc("clean").stdout == "nothing was left behind\n"

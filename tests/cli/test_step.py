@@ -6,15 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.cli.files import ACCOUNT, STUCK
+from tests.cli.processes import running
 from twopc.sim.cli import exits
 from twopc.sim.scenario.check import load
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -123,16 +121,8 @@ def test_it_needs_a_file(twopc):
 def test_somebody_gives_up(tmp_path):
     """After Ctrl-C at a prompt, with a step that waits, nothing remains."""
     (tmp_path / "account.twopc.yaml").write_text(ACCOUNT, encoding="utf-8")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "twopc.sim", "--log-level", "debug", "step", "account.twopc.yaml"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
+    words = ("--log-level", "debug", "step", "account.twopc.yaml")
+    with running(*words, cwd=tmp_path, stdin=subprocess.PIPE) as process:
         process.stdin.write("n\n" * 6)
         process.stdin.flush()
         seen = ""
@@ -142,9 +132,6 @@ def test_somebody_gives_up(tmp_path):
             seen += read
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
-        process.communicate()  # closes its pipes
     assert process.returncode == exits.INTERRUPTED
     assert err.endswith("interrupted\n")
     assert "server stopped" in err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fix_topology import MakeTopology
+from tests.fix_topology import MakeTopology, share
 from twopc.errors import ArticleError
 
 
@@ -12,9 +12,9 @@ from twopc.errors import ArticleError
 async def test_changes_of_both_shapes(make_topology: MakeTopology, row_filter: str | None) -> None:
     """`regenerate` delivers the changes before an ALTER TABLE, and later ones are delivered afterwards."""
     topology = await make_topology(subscribers=("sub1",))
-    await topology.execute("pub", "create table item (id int primary key, name text)")
-    await topology.publish("item", row_filter=row_filter)
-    await topology.subscribe("sub1")
+    await share(
+        topology, "item", "create table item (id int primary key, name text)", row_filter=row_filter
+    )
     await topology.execute("pub", "insert into item values (1, 'a')")
     for node in ("pub", "sub1"):
         await topology.execute(node, "alter table item add column more int default 7")
@@ -32,9 +32,7 @@ async def test_changes_of_both_shapes(make_topology: MakeTopology, row_filter: s
 async def test_without_a_look_in_between(make_topology: MakeTopology) -> None:
     """`regenerate` handles an ALTER TABLE although none of the log was read before."""
     topology = await make_topology(subscribers=("sub1",))
-    await topology.execute("pub", "create table item (id int primary key, name text)")
-    await topology.publish("item")
-    await topology.subscribe("sub1")
+    await share(topology, "item", "create table item (id int primary key, name text)")
     await topology.execute("pub", "insert into item values (1, 'a')")
     for node in ("pub", "sub1"):
         await topology.execute(node, "alter table item rename column name to title")

@@ -144,8 +144,8 @@ async def test_killed_at_every_point(
     for place in sample(await points_of(ends, work, KINDS[kind]), 6):
         await work.store()
         arm = place.replace("@", "=kill@")
-        assert await killing.run(ends.config(), profile, arm) == -signal.SIGKILL, place
-        assert await killing.run(ends.config(), profile) == 0, place
+        assert (await killing.run(ends.config(), profile, arm)).code == -signal.SIGKILL, place
+        assert (await killing.run(ends.config(), profile)).code == 0, place
         await work.check(place)
 
 
@@ -155,10 +155,10 @@ async def test_killed_while_a_block_is_on_its_way(ends: Ends, killing: Killing) 
     await ends.store_many(2000, "y" * 10_000)
     for nth in (1, 2, 3):
         profile = {"block_bytes": 9_000_000}
-        code = await killing.run(ends.config(), profile, f"agent.sent=kill@{nth}")
-        assert code == -signal.SIGKILL
+        ended = await killing.run(ends.config(), profile, f"agent.sent=kill@{nth}")
+        assert ended.code == -signal.SIGKILL
         assert (await ends.rows(), await ends.position()) == ([], 0)
-    assert await killing.run(ends.config(), {}) == 0
+    assert (await killing.run(ends.config(), {})).code == 0
     assert await ends.rows("t", "count(*)") == [(2000,)]
 
 
@@ -167,12 +167,12 @@ async def test_a_large_transaction_needs_little_memory(ends: Ends, killing: Kill
     """The memory of an agent does not grow with a transaction: 80 MB of commands, in blocks of 1 MB."""
     await ends.subscribe(TABLE)
     await ends.store(ins(-1, "", 0))
-    assert await killing.run(ends.config(), {}) == 0
-    little = killing.memory_kb
+    little = await killing.run(ends.config(), {})
     await ends.store_many(200_000, "y" * 400)
-    assert await killing.run(ends.config(), {"block_bytes": 1_000_000}) == 0
+    large = await killing.run(ends.config(), {"block_bytes": 1_000_000})
+    assert (little.code, large.code) == (0, 0)
     assert await ends.rows("t", "count(*)") == [(200_001,)]
-    assert killing.memory_kb - little < 20_000
+    assert large.memory_kb - little.memory_kb < 20_000
 
 
 @pytest.mark.slow

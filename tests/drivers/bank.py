@@ -10,6 +10,7 @@ from typing import Any, Self
 import psycopg
 from psycopg import conninfo
 
+from tests.fix_link import until
 from twopc.drivers import ParticipantAddress, PostgresCoordinator
 from twopc.names import PREFIX, table_role
 from twopc.publisher.publication import owner_role
@@ -153,6 +154,16 @@ class Bank:
         ) as connection:
             cursor = await connection.execute(query.encode(), params)
             return await cursor.fetchall() if cursor.description else []
+
+    async def buried(self) -> None:
+        """Wait until the server has noticed the end of killed coordinator processes."""
+        dsn = self.topology.node(self.topology.distribution).dsn
+
+        def are_gone() -> bool:
+            with psycopg.connect(dsn, autocommit=True) as eyes:
+                return not eyes.execute("select from msrepl.living_epoch").fetchall()
+
+        await until(are_gone, "the dead processes' epochs to be dead")
 
     async def assert_atomic(self, accounts: Iterable[int] = (1,)) -> None:
         """Assert that accounts are equal at both sites and that no branch is prepared."""

@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from tests.drivers.bank import Bank
+from tests.drivers.crashing import Crashing
+from tests.drivers.place import Place
 from tests.drivers.place import place as place
 from twopc.server import EmbeddedServer
 from twopc.sim.topology import Topology
@@ -48,3 +50,17 @@ async def bank(shared_bank: Bank) -> AsyncIterator[Bank]:
     await shared_bank.reset()
     yield shared_bank
     assert await shared_bank.prepared() == []
+
+
+@pytest.fixture
+def epoch(place: Place) -> int:
+    """The number of an epoch of coordinator ``c`` that has ended."""
+    return place.epoch()
+
+
+@pytest.fixture(scope="module")
+def crashing() -> Iterator[Crashing]:
+    """A program that runs coordinators which can be killed."""
+    made = Crashing()
+    yield made
+    made.close()

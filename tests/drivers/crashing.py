@@ -1,41 +1,26 @@
-"""A coordinator process that can be killed: a program for tests that forks once per order.
-
-It reads one JSON object per line and answers each with one: the exit code and the last output of
-the process. Because the modules are imported once, before the fork, a crash costs milliseconds.
-"""
+"""A coordinator process that can be killed: a program for tests that forks once per order."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
+from tests.forking import Ended, Forking, serve
 from twopc.drivers import ParticipantAddress, PostgresCoordinator
 from twopc.errors import TransactionError
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """The end of a process."""
-
-    code: int
-    """As `subprocess` reports it: minus the signal's number if a signal killed the process."""
-    said: str
-    """``committed``, the error's class, or nothing."""
+from twopc.sim.topology import Topology
 
 
 async def work(order: dict[str, Any]) -> str:
     """Open a coordinator, which recovers, and run the statements of a transaction, if any.
 
-    With ``elsewhere``, the addresses of other Subscribers, each statement begins with the name of
-    its Subscriber: ``sub2: update``.
+    Return ``committed``, or the error's class.
+
+    With several Subscribers, each statement begins with the name of its own: ``sub2: update``.
     """
-    subscribers = {"sub1": order["subscriber"], **order["elsewhere"]}
+    subscribers = order["subscribers"]
     coordinator = PostgresCoordinator(
         order["coordinator"],
         distribution=order["distribution"],
@@ -46,7 +31,7 @@ async def work(order: dict[str, Any]) -> str:
     )
     try:
         async with coordinator:
-            if order["elsewhere"] and order["statements"]:
+            if len(subscribers) > 1 and order["statements"]:
                 async with coordinator.several([*subscribers], **order["options"]) as transaction:
                     for line in order["statements"]:
                         where, _, statement = line.partition(": ")
@@ -60,79 +45,31 @@ async def work(order: dict[str, Any]) -> str:
         return type(error).__name__
 
 
-def serve() -> None:
-    """Execute the order in each line, in a process of its own."""
-    for line in sys.stdin:
-        order = json.loads(line)
-        ears, mouth = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            os.environ["TWOPC_ARM"] = order["arm"]
-            said = asyncio.run(work(order))
-            os.write(mouth, said.encode())
-            os._exit(0)
-        os.close(mouth)
-        _, status = os.waitpid(pid, 0)
-        with os.fdopen(ears) as pipe:
-            said = pipe.read()
-        ended = Ended(code=os.waitstatus_to_exitcode(status), said=said)
-        sys.stdout.write(json.dumps(asdict(ended)) + "\n")
-        sys.stdout.flush()
-
-
-class Crashing:
+class Crashing(Forking):
     """The program, as tests use it."""
 
     def __init__(self) -> None:
-        self._program = subprocess.Popen(
-            [sys.executable, "-m", "tests.drivers.crashing"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        super().__init__("tests.drivers.crashing")
 
     async def run(
         self,
-        *,
-        coordinator: str,
-        distribution: str,
-        publisher: ParticipantAddress,
-        subscriber: ParticipantAddress,
-        elsewhere: Mapping[str, ParticipantAddress] | None = None,
+        topology: Topology,
+        *statements: str,
         arm: str = "",
-        statements: tuple[str, ...] = (),
-        options: dict[str, str] | None = None,
+        subscribers: Sequence[str] = ("sub1",),
+        **options: str,
     ) -> Ended:
-        """Run one process to its end."""
+        """Run a topology's coordinator in a process of its own, to the end of the process."""
         order = {
-            "coordinator": coordinator,
-            "distribution": distribution,
-            "publisher": asdict(publisher),
-            "subscriber": asdict(subscriber),
-            "elsewhere": {name: asdict(found) for name, found in (elsewhere or {}).items()},
-            "arm": arm,
+            "coordinator": topology.name,
+            "distribution": topology.node("distribution").coordinator_dsn,
+            "publisher": asdict(topology.address("pub")),
+            "subscribers": {name: asdict(topology.address(name)) for name in subscribers},
             "statements": statements,
-            "options": options or {},
+            "options": options,
         }
-        return await asyncio.to_thread(self._order, json.dumps(order))
-
-    def _order(self, text: str) -> Ended:
-        assert self._program.stdin is not None
-        assert self._program.stdout is not None
-        self._program.stdin.write(text + "\n")
-        self._program.stdin.flush()
-        answer = self._program.stdout.readline()
-        assert answer, "the program has ended; its error is on standard error"
-        return Ended(**json.loads(answer))
-
-    def close(self) -> None:
-        """Stop the program."""
-        assert self._program.stdin is not None
-        assert self._program.stdout is not None
-        self._program.stdin.close()
-        self._program.wait()
-        self._program.stdout.close()
+        return await self.order(order, arm)
 
 
 if __name__ == "__main__":
-    serve()
+    serve(lambda order: asyncio.run(work(order)))

@@ -7,15 +7,14 @@ branches of other programs are not touched.
 from __future__ import annotations
 
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
-import psycopg
 import pytest
 
 from tests.drivers.bank import PUB, SUB, Bank
-from tests.drivers.crashing import Crashing, Ended
-from tests.fix_link import until
+from tests.drivers.crashing import Crashing
+from tests.forking import Ended
 from twopc.drivers import POINTS
 from twopc.names import PREFIX
 
@@ -31,13 +30,6 @@ UPDATE = "update account set balance = balance + 1 where id = 1"
 REFUSED = (UPDATE, "insert into refused values (1)")
 
 
-@pytest.fixture(scope="module")
-def crashing() -> Iterator[Crashing]:
-    made = Crashing()
-    yield made
-    made.close()
-
-
 class Scene:
     """A bank, and coordinator processes that work on it and crash."""
 
@@ -47,35 +39,14 @@ class Scene:
 
     async def process(self, arm: str = "", *statements: str, **options: Any) -> Ended:
         """Run a coordinator process, which recovers when it opens."""
-        return await self._crashing.run(
-            coordinator=self.bank.coordinator_name,
-            distribution=self.bank.topology.node("distribution").coordinator_dsn,
-            publisher=self.bank.address(PUB),
-            subscriber=self.bank.address(SUB),
-            arm=arm,
-            statements=statements,
-            options=options,
-        )
-
-    async def buried(self) -> None:
-        """Wait until the server has noticed the end of the process."""
-        dsn = self.bank.topology.node("distribution").dsn
-
-        def is_gone() -> bool:
-            with psycopg.connect(dsn, autocommit=True) as eyes:
-                return not eyes.execute(_HELD).fetchall()
-
-        await until(is_gone, "the dead process's epochs to be dead")
+        return await self._crashing.run(self.bank.topology, *statements, arm=arm, **options)
 
     async def recover(self) -> None:
         """Recover in another process; one pass must suffice."""
-        await self.buried()
+        await self.bank.buried()
         async with self.bank.coordinator():
             assert await self.bank.prepared() == []
             assert await self.bank.decisions() == []
-
-
-_HELD = "select epoch from msrepl.living_epoch"
 
 
 @pytest.fixture
@@ -166,7 +137,7 @@ async def test_killed_again_and_again_in_recovery(
 ) -> None:
     ended = await scene.process(f"coordinator.{first}=kill", UPDATE)
     assert ended.code == -signal.SIGKILL
-    await scene.buried()
+    await scene.bank.buried()
     for _ in range(3):
         ended = await scene.process(f"{point}=kill")
         assert ended.code in (-signal.SIGKILL, 0), ended
@@ -178,7 +149,7 @@ async def test_killed_again_and_again_in_recovery(
 async def test_an_acknowledged_commit_is_there(scene: Scene) -> None:
     """A commit that was answered is kept if the process ends before it has forgotten the decision."""
     ended = await scene.process("", UPDATE)
-    assert ended == Ended(code=0, said="committed")
+    assert (ended.code, ended.said) == (0, "committed")
     assert await scene.bank.balances() == (1, 1)
     await scene.recover()
     assert await scene.bank.balances() == (1, 1)

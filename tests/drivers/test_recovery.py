@@ -23,8 +23,7 @@ class Crash(BaseException):
 # -- presumed abort --------------------------------------------------------------------------------
 
 
-async def test_without_a_decision_both_branches_are_rolled_back(place: Place) -> None:
-    epoch = place.epoch()
+async def test_without_a_decision_both_branches_are_rolled_back(place: Place, epoch: int) -> None:
     gids = [f"twopc:c:{epoch}:5:pub", f"twopc:c:{epoch}:5:sub1"]
     for gid in gids:
         place.prepare(gid)
@@ -37,8 +36,8 @@ async def test_without_a_decision_both_branches_are_rolled_back(place: Place) ->
 
 async def test_with_a_decision_both_branches_are_committed_and_it_is_forgotten(
     place: Place,
+    epoch: int,
 ) -> None:
-    epoch = place.epoch()
     gids = [f"twopc:c:{epoch}:5:pub", f"twopc:c:{epoch}:5:sub1"]
     for gid in gids:
         place.prepare(gid)
@@ -51,13 +50,12 @@ async def test_with_a_decision_both_branches_are_committed_and_it_is_forgotten(
     assert await place.recover() == [], "a second pass finds nothing to do"
 
 
-async def test_a_decision_behind_many_others_is_one(place: Place) -> None:
+async def test_a_decision_behind_many_others_is_one(place: Place, epoch: int) -> None:
     """A decision after 10,000 others is found.
 
     A coordinator that is delayed forgets late, and its prepared branches belong to its
     last decisions.
     """
-    epoch = place.epoch()
     place.fetch(
         "log",
         "insert into msrepl.decision (epoch, sequence, coordinator, kind, participants)"
@@ -77,8 +75,7 @@ async def test_a_decision_behind_many_others_is_one(place: Place) -> None:
     assert (half,) in place.fetch("pub", "select gid from msrepl.branch_marker")
 
 
-async def test_one_half_committed_is_completed(place: Place) -> None:
-    epoch = place.epoch()
+async def test_one_half_committed_is_completed(place: Place, epoch: int) -> None:
     place.commit(f"twopc:c:{epoch}:5:pub")
     place.prepare(f"twopc:c:{epoch}:5:sub1")
     place.decide(epoch, 5)
@@ -87,8 +84,9 @@ async def test_one_half_committed_is_completed(place: Place) -> None:
     assert place.decisions() == []
 
 
-async def test_a_decision_whose_branches_are_all_committed_is_forgotten(place: Place) -> None:
-    epoch = place.epoch()
+async def test_a_decision_whose_branches_are_all_committed_is_forgotten(
+    place: Place, epoch: int
+) -> None:
     place.commit(f"twopc:c:{epoch}:5:pub")
     place.commit(f"twopc:c:{epoch}:5:sub1")
     place.decide(epoch, 5)
@@ -96,8 +94,7 @@ async def test_a_decision_whose_branches_are_all_committed_is_forgotten(place: P
     assert place.decisions() == []
 
 
-async def test_a_hundred_branches_are_settled_each_on_its_own(place: Place) -> None:
-    epoch = place.epoch()
+async def test_a_hundred_branches_are_settled_each_on_its_own(place: Place, epoch: int) -> None:
     for sequence in range(1, 51):
         for name in ("pub", "sub1"):
             place.prepare(f"twopc:c:{epoch}:{sequence}:{name}")
@@ -151,8 +148,7 @@ async def test_an_epoch_that_is_alive_is_left_alone(place: Place) -> None:
     assert [one.gid for one in await place.recover()] == [gid]
 
 
-async def test_a_transaction_that_a_driver_works_on_is_left_alone(place: Place) -> None:
-    epoch = place.epoch()
+async def test_a_transaction_that_a_driver_works_on_is_left_alone(place: Place, epoch: int) -> None:
     place.prepare(f"twopc:c:{epoch}:1:pub")
     place.prepare(f"twopc:c:{epoch}:2:pub")
     async with place.recovery() as recovery:
@@ -161,8 +157,9 @@ async def test_a_transaction_that_a_driver_works_on_is_left_alone(place: Place) 
         assert len(await recovery.run(own=[epoch])) == 1
 
 
-async def test_what_a_driver_gave_up_is_settled_and_taken_off_the_list(place: Place) -> None:
-    epoch = place.epoch()
+async def test_what_a_driver_gave_up_is_settled_and_taken_off_the_list(
+    place: Place, epoch: int
+) -> None:
     place.prepare(f"twopc:c:{epoch}:1:sub1")
     place.commit(f"twopc:c:{epoch}:1:pub")
     place.decide(epoch, 1)
@@ -174,12 +171,11 @@ async def test_what_a_driver_gave_up_is_settled_and_taken_off_the_list(place: Pl
     assert [row[1] for row in place.decisions()] == [2]
 
 
-async def test_sessions_of_a_dead_process_are_ended(place: Place) -> None:
+async def test_sessions_of_a_dead_process_are_ended(place: Place, epoch: int) -> None:
     """Sessions of a dead process are terminated, because they could otherwise prepare later.
 
     The server has not noticed yet that the client is gone.
     """
-    epoch = place.epoch()
     ghost = psycopg.connect(
         place.databases["sub1"].dsn,
         application_name=session_name("c", epoch),
@@ -267,8 +263,8 @@ async def test_the_log_decides_in_every_variant(
 
 async def test_a_branch_rolled_back_by_hand_is_reported_once_and_the_other_is_committed(
     place: Place,
+    epoch: int,
 ) -> None:
-    epoch = place.epoch()
     for name in ("pub", "sub1"):
         place.prepare(f"twopc:c:{epoch}:1:{name}")
     place.decide(epoch, 1)
@@ -283,8 +279,9 @@ async def test_a_branch_rolled_back_by_hand_is_reported_once_and_the_other_is_co
     assert len(await place.heuristics()) == 1
 
 
-async def test_a_branch_committed_by_hand_is_followed_and_reported(place: Place) -> None:
-    epoch = place.epoch()
+async def test_a_branch_committed_by_hand_is_followed_and_reported(
+    place: Place, epoch: int
+) -> None:
     for name in ("pub", "sub1"):
         place.prepare(f"twopc:c:{epoch}:1:{name}")
     place.fetch("pub", f"commit prepared 'twopc:c:{epoch}:1:pub'")
@@ -298,8 +295,7 @@ async def test_a_branch_committed_by_hand_is_followed_and_reported(place: Place)
 # -- repeated, concurrent, and killed --------------------------------------------------------------
 
 
-async def test_two_passes_at_once_agree(place: Place) -> None:
-    epoch = place.epoch()
+async def test_two_passes_at_once_agree(place: Place, epoch: int) -> None:
     for sequence in range(1, 11):
         for name in ("pub", "sub1"):
             place.prepare(f"twopc:c:{epoch}:{sequence}:{name}")
@@ -321,8 +317,9 @@ RECOVERY_POINTS = [
 
 
 @pytest.mark.parametrize("point", RECOVERY_POINTS)
-async def test_killed_at_any_point_it_does_the_rest_the_next_time(place: Place, point: str) -> None:
-    epoch = place.epoch()
+async def test_killed_at_any_point_it_does_the_rest_the_next_time(
+    place: Place, epoch: int, point: str
+) -> None:
     for sequence in (1, 2):
         for name in ("pub", "sub1"):
             place.prepare(f"twopc:c:{epoch}:{sequence}:{name}")
@@ -368,8 +365,7 @@ async def test_a_dead_epoch_stays_while_a_node_cannot_be_asked(place: Place) -> 
     assert len(place.fetch("log", "select epoch from msrepl.coordinator_epoch")) == 1
 
 
-async def test_without_the_decision_log_nothing_is_decided(place: Place) -> None:
-    epoch = place.epoch()
+async def test_without_the_decision_log_nothing_is_decided(place: Place, epoch: int) -> None:
     place.prepare(f"twopc:c:{epoch}:1:pub")
     place.fetch("log", "alter table msrepl.decision rename to gone")
     with pytest.raises(psycopg.errors.UndefinedTable):

@@ -12,29 +12,13 @@ import psycopg
 import pytest
 
 from tests.drivers.bank import PUB, SUB, Bank
+from tests.drivers.test_server_killed import CELLS, LOGGED, UPDATE
 from tests.fix_link import until
 from twopc import errors
 from twopc.drivers import Points, PostgresCoordinator
 from twopc.names import session_name
 
 LOG = "distribution"
-UPDATE = "update account set balance = balance + 1 where id = 1"
-COMMON = ("begin(sub1)", "before_prepare(pub)", "after_prepare(pub)")
-LOGGED = (
-    *COMMON, "before_prepare(sub1)", "after_prepare(sub1)", "before_decision", "decision_logged",
-    "before_commit(pub)", "after_commit(pub)", "before_commit(sub1)", "after_commit(sub1)",
-)  # fmt: skip
-AGENT = (
-    *COMMON,
-    "before_commit(sub1)",
-    "after_commit(sub1)",
-    "before_commit(pub)",
-    "after_commit(pub)",
-)
-CELLS = [
-    *(("presumed_abort", f"coordinator.{point}") for point in LOGGED),
-    *(("last_agent", f"coordinator.{point}") for point in AGENT),
-]
 SESSIONS = {
     "the application's": (SUB, "twopc %"),
     "the link's": (PUB, "msrepl %"),

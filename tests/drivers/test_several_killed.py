@@ -7,15 +7,15 @@ stays prepared.
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
 from typing import Any
 
 import psycopg
 import pytest
 
 from tests.drivers.bank import PUB, Bank
-from tests.drivers.crashing import Crashing, Ended
+from tests.drivers.crashing import Crashing
 from tests.fix_link import until
+from tests.forking import Ended
 from twopc.drivers.points import Points
 from twopc.errors import RejectedError
 from twopc.names import BranchId
@@ -26,14 +26,6 @@ SUBSCRIBERS = ("sub1", "sub2")
 FIRST = "sub1: update account set balance = 1 where id = 1"
 SECOND = "sub2: update account set balance = 1 where id = 2"
 NONE, ALL = (0, 0, 0, 0), (1, 1, 1, 1)
-_HELD = "select from msrepl.living_epoch"
-
-
-@pytest.fixture(scope="module")
-def crashing() -> Iterator[Crashing]:
-    made = Crashing()
-    yield made
-    made.close()
 
 
 class Scene:
@@ -48,13 +40,7 @@ class Scene:
         point, _, nth = arm.partition("@")
         ended = await self._process(f"{point}=kill@{nth or 1}", FIRST, SECOND, **options)
         assert ended.code == -signal.SIGKILL, f"{arm} was not reached: {ended}"
-        dsn = self.bank.topology.node("distribution").dsn
-
-        def is_gone() -> bool:
-            with psycopg.connect(dsn, autocommit=True) as eyes:
-                return not eyes.execute(_HELD).fetchall()
-
-        await until(is_gone, "the dead process's epochs to be dead")
+        await self.bank.buried()
 
     async def recover(self) -> None:
         """Recover in another process; one pass must suffice."""
@@ -64,14 +50,7 @@ class Scene:
 
     async def _process(self, arm: str, *statements: str, **options: Any) -> Ended:
         return await self._crashing.run(
-            coordinator=self.bank.coordinator_name,
-            distribution=self.bank.topology.node("distribution").coordinator_dsn,
-            publisher=self.bank.address(PUB),
-            subscriber=self.bank.address("sub1"),
-            elsewhere={"sub2": self.bank.address("sub2")},
-            arm=arm,
-            statements=statements,
-            options=options,
+            self.bank.topology, *statements, arm=arm, subscribers=SUBSCRIBERS, **options
         )
 
     async def effects(self) -> tuple[int, int, int, int]:

@@ -34,8 +34,7 @@ async def test_a_branch_of_the_publishers_alone_is_recorded(place: Place, varian
     assert await told(place) == [record], "once"
 
 
-async def test_a_branch_that_was_fenced_elsewhere_is_recorded(place: Place) -> None:
-    epoch = place.epoch()
+async def test_a_branch_that_was_fenced_elsewhere_is_recorded(place: Place, epoch: int) -> None:
     gid = f"twopc:c:{epoch}:5:pub"
     place.commit(gid, "sub1")
     place.fetch("sub1", "select msrepl.fence_branch(%s, %s)", (f"twopc:c:{epoch}:5:sub1", ["pub"]))
@@ -43,12 +42,11 @@ async def test_a_branch_that_was_fenced_elsewhere_is_recorded(place: Place) -> N
     assert [gid for gid, *_ in await told(place)] == [gid]
 
 
-async def test_what_is_not_settled_yet_is_not_taken_for_it(place: Place) -> None:
+async def test_what_is_not_settled_yet_is_not_taken_for_it(place: Place, epoch: int) -> None:
     """Transactions that are not settled at both sites, or whose markers are being removed, are not recorded.
 
     One is decided, and prepared at the Subscriber. Of the other, the Publisher's marker is removed.
     """
-    epoch = place.epoch()
     place.commit(f"twopc:c:{epoch}:5:pub", "sub1")
     place.prepare(f"twopc:c:{epoch}:5:sub1")
     place.decide(epoch, 5)
@@ -57,16 +55,14 @@ async def test_what_is_not_settled_yet_is_not_taken_for_it(place: Place) -> None
     assert await told(place) == []
 
 
-async def test_a_subscriber_of_another_time_is_not_asked(place: Place) -> None:
+async def test_a_subscriber_of_another_time_is_not_asked(place: Place, epoch: int) -> None:
     """A former Subscriber is no participant any more, so no branch of it is looked up."""
-    epoch = place.epoch()
     place.commit(f"twopc:c:{epoch}:5:pub", "sub9")
     assert await place.recover() == []
     assert await told(place) == []
 
 
-async def test_a_site_that_is_away_is_compared_later(place: Place) -> None:
-    epoch = place.epoch()
+async def test_a_site_that_is_away_is_compared_later(place: Place, epoch: int) -> None:
     place.commit(f"twopc:c:{epoch}:5:pub", "sub1")
     async with place.recovery(sub1="host=127.0.0.1 port=1 dbname=x user=x") as recovery:
         await recovery.run()

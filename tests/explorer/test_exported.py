@@ -89,7 +89,6 @@ def _listed() -> Iterator[tuple[Path, str, tuple[str, ...]]]:
 
 
 def test_every_listed_order_is_exported_and_passes(sample: Sample) -> None:
-    """For each kind of scenario, an exported listed order passes."""
     for path, order, names in sample(_listed(), 1, by=lambda each: each[0].parent):
         made = exported(path, order, **off(*names))
         assert failures(made) == [], f"{path.name}, {order}, without {names}"

@@ -57,7 +57,6 @@ def test_whoever_has_read_nothing_reads_what_protections_and_checks_mean(
 
 
 def test_a_fault_that_never_strikes_says_so(page: ExplorerPage) -> None:
-    """A fault that is placed but not reached is reported."""
     fault = "%5B%7B%22at%22%3A%22coordinator.decision_logged%22%2C%22do%22%3A%22crash%20coordinator%22%2C%22nth%22%3A9%7D%5D"
     page.play(LOST_UPDATE, f"&faults={fault}")
     assert "never strikes" in page.text(".placed")

@@ -183,7 +183,6 @@ def test_what_is_written_while_a_text_is_saved_is_kept(
 
 
 def test_a_file_that_is_gone_is_saved_again(page: ExplorerPage, lost_update: Path) -> None:
-    """A file that was removed meanwhile is saved again on request."""
     edited(page)
     go_to(page, "name: lost-update")
     page.browser.type("-of-mine")

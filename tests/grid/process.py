@@ -10,7 +10,6 @@ import multiprocessing
 import os
 import signal
 import sys
-from types import TracebackType
 from typing import Self
 
 from tests.grid.program import (
@@ -156,12 +155,7 @@ class CoordinatorProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._process.is_alive():
             self._process.kill()
         self._process.join(_TIMEOUT_S)

@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from tests.grid.faults import Fault
@@ -48,12 +47,7 @@ class Wires:
             self._done(self._wires[node].open())
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for wire in self._wires.values():
             self._done(wire.close())
         self._loop.call_soon_threadsafe(self._loop.stop)

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from tests.drivers.conftest import crashing as crashing
 from tests.loopback.workload import make
 from twopc.sim.topology import Topology
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 import psycopg
 import pytest
@@ -19,25 +18,6 @@ from twopc.sim.topology import Topology
 
 MakeTopology = Callable[..., Awaitable[Topology]]
 INSERT = "insert into item (id, token) values (%s, 0)"
-
-
-@pytest.fixture(scope="module")
-def crashing() -> Iterator[Crashing]:
-    made = Crashing()
-    yield made
-    made.close()
-
-
-async def process(crashing: Crashing, topology: Topology, arm: str = "", *statements: str) -> Any:
-    """Run a coordinator in a separate process, at Subscriber sub1; it performs recovery when it opens."""
-    return await crashing.run(
-        coordinator=topology.name,
-        distribution=topology.node("distribution").coordinator_dsn,
-        publisher=topology.address("pub"),
-        subscriber=topology.address("sub1"),
-        arm=arm,
-        statements=statements,
-    )
 
 
 @pytest.mark.parametrize(
@@ -92,8 +72,8 @@ async def test_another_process_recovers_after_a_crash(crashing: Crashing, point:
     with EmbeddedServer.start(durable=True) as server:
         async with Topology(server=server, subscribers=("sub1", "sub2")) as topology:
             await make(topology)
-            ended = await process(
-                crashing, topology, f"{point}=kill", "insert into item values (1, 1)"
+            ended = await crashing.run(
+                topology, "insert into item values (1, 1)", arm=f"{point}=kill"
             )
             assert ended.code < 0
             # no process of the topology may keep a connection to the server that crashes
@@ -102,7 +82,7 @@ async def test_another_process_recovers_after_a_crash(crashing: Crashing, point:
                 await (await topology.admin(node)).close()
             await asyncio.to_thread(server.crash)
             await asyncio.to_thread(server.restart)
-            assert (await process(crashing, topology)).code == 0
+            assert (await crashing.run(topology)).code == 0
             assert await topology.in_doubt() == []
             await topology.sync()
             assert await seen(topology, "sub1") == []

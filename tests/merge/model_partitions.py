@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 from uuid import UUID
 
-from tests.merge.histories import COLUMNS, History, Known, Lost
+from tests.merge.histories import COLUMNS, History, Known
 from tests.merge.model_nodes import PRIORITIES, STAR, ModelNodes, RememberingNode
 from twopc.merge.lineage import joined
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
@@ -167,14 +167,6 @@ class PartitionNodes(ModelNodes):
             is_gone = rowguid not in self.nodes[node].rows[table_of(rowguid)]
             return Known(lineage=lineage, gone=is_gone) if lineage else None
         return Known(lineage=joined(lineage, held.version.lineage), gone=held.version.gone)
-
-    async def losers(self) -> Sequence[Lost]:
-        """See `Nodes`."""
-        return [
-            Lost(rowguid=c.rowguid, row=c.loser)
-            for name in self.names
-            for c in self.nodes[name].conflicts
-        ]
 
 
 class PartitionHistory(History):

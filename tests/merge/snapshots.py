@@ -6,13 +6,10 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import psycopg
 
-from twopc.server import EmbeddedServer
 from twopc.sim.merge import MergeTopology
 
 ROWS = 300
@@ -28,27 +25,6 @@ FILES = 17
 """Six files of each table, four parts of customers and one of purchases."""
 DATA_FILES = 6
 """Those of them with rows, or with metadata of rows."""
-
-
-class CutError(Exception):
-    """The process has crashed."""
-
-
-def cut(_: str) -> None:
-    """End the process at a point."""
-    raise CutError
-
-
-@asynccontextmanager
-async def shop(server: EmbeddedServer, *subscribers: str) -> AsyncIterator[MergeTopology]:
-    """Yield customers and purchases, some of them changed or deleted, without Subscribers."""
-    async with MergeTopology(server=server, subscribers=subscribers) as topology:
-        await topology.execute("pub", SHOP)
-        await topology.publish("customer", tracking="column")
-        await topology.publish("purchase")
-        await topology.execute("pub", "update customer set credit = 9 where id = 7")
-        await topology.execute("pub", "delete from customer where id = 299")
-        yield topology
 
 
 def one(folder: Path, pattern: str) -> Path:

@@ -7,6 +7,7 @@ import asyncio
 from psycopg import AsyncConnection
 
 from tests.agreement.test_catalogue import on_model
+from tests.fix_topology import share
 from twopc.drivers.merge.neighbours import agent_role
 from twopc.server import EmbeddedServer
 from twopc.sim.merge import MergeTopology
@@ -25,9 +26,7 @@ async def test_unsubscribing_what_was_backed_up(server: EmbeddedServer) -> None:
     """
     roles = "select rolname, rolcanlogin from pg_roles where rolname = any (%s) order by 1"
     async with MergeTopology(server=server, subscribers=("anna",)) as topology:
-        await topology.execute("pub", "create table item (id int primary key)")
-        await topology.publish("item")
-        await topology.subscribe("anna")
+        await share(topology, "item", "create table item (id int primary key)")
         node = topology.node("pub")
         agent = agent_role(node.database, "anna")
         await topology.back_up("pub")

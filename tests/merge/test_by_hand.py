@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from tests.fix_merge import customer
+from tests.fix_merge import converge, customer, cut_off
 from twopc.errors import MergeError
 from twopc.merge.decision import ConflictType, Side
 from twopc.merge.encounters import MergeEncounter, Resolution
@@ -82,8 +82,7 @@ async def test_a_row_that_is_gone(merge_shop: MergeTopology) -> None:
     await merge_shop.sync("anna")
     [conflict] = [c for c in await merge_shop.conflicts() if c.type is ConflictType.DELETE_WINS]
     await merge_shop.resolve(conflict, keep="loser")
-    await merge_shop.settle()
-    await merge_shop.assert_converged()
+    await converge(merge_shop)
     assert await customer(merge_shop, "ben", 2) == ("9", 90)
 
 
@@ -109,8 +108,7 @@ async def test_somebody_is_asked(merge_shop: MergeTopology) -> None:
     assert sorted(shown) == [(1, "2", "3", None), (2, "2", "3", None)]
     assert await customer(merge_shop, "anna", 1) == ("3", 50)
     assert await customer(merge_shop, "anna", 2) == ("2", 90)  # the row has changed since
-    await merge_shop.settle()
-    await merge_shop.assert_converged()
+    await converge(merge_shop)
 
 
 async def test_records_are_kept_for_so_long(merge_shop: MergeTopology) -> None:
@@ -156,14 +154,7 @@ async def test_where_conflicts_are_on_record(server: EmbeddedServer) -> None:
         for place, node in itertools.product(places, ("pub", "anna")):
             await topology.execute(node, f"update at_{place} set v = '{node}'")
 
-        class CutError(Exception):
-            """The agent has crashed."""
-
-        def cut(_: str) -> None:
-            raise CutError
-
-        topology.points.arm("merge.upload_received(anna)", cut)
-        with pytest.raises(CutError):
+        with cut_off(topology, "merge.upload_received(anna)"):
             await topology.sync("anna")
         topology.points.disarm()
         await topology.settle()

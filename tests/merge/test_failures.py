@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from tests.fix_merge import customer
+from tests.fix_merge import converge, customer, cut_off
+from tests.fix_topology import share
 from twopc.drivers.points import MERGE_POINTS
 from twopc.errors import MergeError
 from twopc.merge.decision import ConflictType
@@ -33,14 +34,7 @@ async def test_a_session_that_is_cut_off(merge_shop: MergeTopology, point: str) 
     await merge_shop.execute("anna", "update customer set phone = '2' where id = 1")
     await merge_shop.execute("pub", "update customer set credit = 20 where id = 2")
 
-    class CutError(Exception):
-        """The agent has crashed."""
-
-    def cut(_: str) -> None:
-        raise CutError
-
-    merge_shop.points.arm(f"{point}(anna)", cut)
-    with pytest.raises(CutError):
+    with cut_off(merge_shop, f"{point}(anna)"):
         await merge_shop.sync("anna")
     report = await merge_shop.sync("anna")
     assert report.conflicts == 0
@@ -88,8 +82,7 @@ async def test_changes_that_cannot_be_applied(merge_shop: MergeTopology) -> None
         (9,),
     ]
     await merge_shop.execute("anna", "update purchase set code = 'mine' where id = 7")
-    await merge_shop.settle()
-    await merge_shop.assert_converged()
+    await converge(merge_shop)
     assert await merge_shop.execute("pub", "select count(*) from purchase") == [(4,)]
     for node in ("pub", "anna"):  # the row that failed does not overwrite the newer one
         assert await merge_shop.conflicts("purchase", node=node) == []
@@ -97,29 +90,25 @@ async def test_changes_that_cannot_be_applied(merge_shop: MergeTopology) -> None
     assert await merge_shop.execute("pub", losers) == [(0,)]
 
 
-async def test_deferrable_keys_hold(server: EmbeddedServer) -> None:
+async def test_deferrable_keys_hold(topology: MergeTopology) -> None:
     """Deferrable keys are checked, although PostgreSQL does not do so in the replica role.
 
     Rows may exchange their values in one statement.
     """
-    async with MergeTopology(server=server, subscribers=("anna",)) as topology:
-        await topology.execute(
-            "pub",
-            "create table seat (id int primary key, place int unique deferrable initially deferred);"
-            " insert into seat values (1, 1), (2, 2)",
-        )
-        await topology.publish("seat")
-        await topology.subscribe("anna")
-        await topology.execute("anna", "update seat set place = 3 - place")
-        assert (await topology.sync("anna")).uploaded == 2
-        assert await topology.execute("pub", "select place from seat order by id") == [(2,), (1,)]
-        await topology.execute("anna", "insert into seat values (3, 3)")
-        await topology.execute("pub", "insert into seat values (4, 3)")
-        assert (await topology.sync("anna")).retried == 2
-        for node in ("pub", "anna"):
-            assert await topology.execute(node, "select count(*) from seat where place = 3") == [
-                (1,)
-            ]
+    await share(
+        topology,
+        "seat",
+        "create table seat (id int primary key, place int unique deferrable initially deferred);"
+        " insert into seat values (1, 1), (2, 2)",
+    )
+    await topology.execute("anna", "update seat set place = 3 - place")
+    assert (await topology.sync("anna")).uploaded == 2
+    assert await topology.execute("pub", "select place from seat order by id") == [(2,), (1,)]
+    await topology.execute("anna", "insert into seat values (3, 3)")
+    await topology.execute("pub", "insert into seat values (4, 3)")
+    assert (await topology.sync("anna")).retried == 2
+    for node in ("pub", "anna"):
+        assert await topology.execute(node, "select count(*) from seat where place = 3") == [(1,)]
 
 
 async def test_foreign_keys_hold(merge_shop: MergeTopology) -> None:
@@ -137,8 +126,7 @@ async def test_foreign_keys_hold(merge_shop: MergeTopology) -> None:
     for node in ("pub", "anna"):
         assert await merge_shop.execute(node, orphans) == [(0,)]
     await merge_shop.execute("anna", "delete from purchase where id = 5")
-    await merge_shop.settle()
-    await merge_shop.assert_converged()
+    await converge(merge_shop)
 
 
 async def test_a_child_moves_away_from_a_parent_that_is_deleted(merge_shop: MergeTopology) -> None:
@@ -168,8 +156,7 @@ async def test_an_end_that_is_lost(merge_shop: MergeTopology) -> None:
         await merge_shop.sync("anna")
     report = await merge_shop.sync("anna")
     assert (report.uploaded, report.resumed) == (0, True)
-    await merge_shop.settle()
-    await merge_shop.assert_converged()
+    await converge(merge_shop)
 
 
 async def test_an_application_that_keeps_a_lock(merge_shop: MergeTopology) -> None:
@@ -219,12 +206,13 @@ async def test_a_database_that_was_restored(node: str, wins: str, tracking: str)
     row that had that number.
     """
     async with MergeTopology(subscribers=("anna",), servers="each") as topology:
-        await topology.execute("pub", "create table note (id int primary key, body text)")
-        await topology.execute(
-            "pub", "insert into note select i, '' from generate_series(1, 4) as i"
+        await share(
+            topology,
+            "note",
+            "create table note (id int primary key, body text)",
+            "insert into note select i, '' from generate_series(1, 4) as i",
+            tracking=tracking,
         )
-        await topology.publish("note", tracking=tracking)
-        await topology.subscribe("anna")
         server = topology.node(node).server
         assert isinstance(server, EmbeddedServer)
         for source, target in (("data", "backup"), ("backup", "data")):

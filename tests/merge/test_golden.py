@@ -13,17 +13,13 @@ import pytest
 
 from tests.fix_golden import Golden, difference
 from tests.sql.articles import LINE, ODD, THING
+from tests.sql.test_golden import whole
 from twopc.articles import Column
 from twopc.merge.articles import MergeArticle
 from twopc.sql.merge_session_texts import SessionTexts
 
 OWNER = "msrepl_owner_0123456789ab"
 ARTID = UUID("00112233-4455-6677-8899-aabbccddeeff")
-
-
-def whole(texts: Iterable[str]) -> str:
-    """Return the statements, each with its semicolon, separated by blank lines."""
-    return "\n".join(text.strip().rstrip(";") + ";\n" for text in texts)
 
 
 def of(schema: str, table: str, columns: Iterable[Column], *, tracking: bool) -> MergeArticle:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.fix_topology import share
 from twopc.merge.encounters import MergeEncounter
 from twopc.merge.handlers import Answer, MergeHandler, Reject, Replace
 from twopc.server import EmbeddedServer
@@ -41,30 +42,29 @@ class Constant(MergeHandler):
         return self._answer
 
 
-async def test_values_that_are_left_alone(server: EmbeddedServer) -> None:
+async def test_values_that_are_left_alone(topology: MergeTopology) -> None:
     """A handler that answers with the whole row changes only the values that it has changed.
 
     Numbers in documents keep their digits.
     """
-    async with MergeTopology(server=server, subscribers=("anna",)) as topology:
-        await topology.execute(
-            "pub",
-            "create table thing (id int primary key, n int, doc jsonb, odd json, span interval, many jsonb[],"
-            " day date, rate float8, small bytea); insert into thing select i, 0 from generate_series(1, 4) as i",
-        )
-        await topology.publish("thing", tracking="column")
-        await topology.subscribe("anna")
-        topology.handlers["thing"] = Whole()
-        await topology.execute("anna", f"update thing set n = 1, {VALUES}")
-        query = f"select {COLUMNS} from thing order by id"
-        before = await topology.execute("anna", query)
-        report = await topology.sync("anna")
-        assert (report.uploaded, report.retried) == (4, 0)
-        await topology.assert_converged()
-        assert await topology.execute("pub", "select distinct n from thing") == [(2,)]
-        after = await topology.execute("pub", query)
-        assert after[0][0] == '{"seen": true, "total": 12345678901234567890.123}'
-        assert [after[0][1:], *after[1:]] == [before[0][1:], *before[1:]]
+    await share(
+        topology,
+        "thing",
+        "create table thing (id int primary key, n int, doc jsonb, odd json, span interval, many jsonb[],"
+        " day date, rate float8, small bytea); insert into thing select i, 0 from generate_series(1, 4) as i",
+        tracking="column",
+    )
+    topology.handlers["thing"] = Whole()
+    await topology.execute("anna", f"update thing set n = 1, {VALUES}")
+    query = f"select {COLUMNS} from thing order by id"
+    before = await topology.execute("anna", query)
+    report = await topology.sync("anna")
+    assert (report.uploaded, report.retried) == (4, 0)
+    await topology.assert_converged()
+    assert await topology.execute("pub", "select distinct n from thing") == [(2,)]
+    after = await topology.execute("pub", query)
+    assert after[0][0] == '{"seen": true, "total": 12345678901234567890.123}'
+    assert [after[0][1:], *after[1:]] == [before[0][1:], *before[1:]]
 
 
 async def test_answers_that_are_always_the_same(server: EmbeddedServer) -> None:

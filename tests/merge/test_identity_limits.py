@@ -7,8 +7,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from psycopg import AsyncConnection
 
+from tests.fix_merge import converge
+from tests.merge.test_identity_ranges import add
 from twopc.errors import ArticleError, MergeError
 from twopc.merge.ranges import IdentityRanges
 from twopc.server import EmbeddedServer
@@ -35,15 +36,14 @@ REFUSED = (
 )  # fmt: skip
 
 
-async def test_what_cannot_be_published(server: EmbeddedServer) -> None:
+async def test_what_cannot_be_published(topology: MergeTopology) -> None:
     """Each refusal names the problem and the remedy, and nothing is left of it."""
-    async with MergeTopology(server=server, subscribers=("anna",)) as topology:
-        for statements, sizes, message in REFUSED:
-            await topology.execute("pub", statements)
-            with pytest.raises(ArticleError, match=message):
-                await topology.publish("orders", identity=IdentityRanges(**sizes))
-            assert await topology.execute("pub", "select from msrepl.sysmergearticles") == []
-            await topology.execute("pub", "drop table orders; drop sequence if exists s")
+    for statements, sizes, message in REFUSED:
+        await topology.execute("pub", statements)
+        with pytest.raises(ArticleError, match=message):
+            await topology.publish("orders", identity=IdentityRanges(**sizes))
+        assert await topology.execute("pub", "select from msrepl.sysmergearticles") == []
+        await topology.execute("pub", "drop table orders; drop sequence if exists s")
 
 
 @pytest.fixture
@@ -54,16 +54,6 @@ async def orders(server: EmbeddedServer) -> AsyncIterator[MergeTopology]:
         await topology.publish("orders", identity=RANGES)
         await topology.subscribe("anna")
         yield topology
-
-
-async def add(topology: MergeTopology, node: str, count: int = 1) -> list[int]:
-    """Insert rows as an application in one statement, and return their identity values."""
-    async with await AsyncConnection.connect(topology.node(node).app_dsn) as connection:
-        cursor = await connection.execute(
-            "insert into orders (item) select 'new' from generate_series(1, %s) returning id",
-            (count,),
-        )
-        return [value for (value,) in await cursor.fetchall()]
 
 
 #: Node, statement, message of the session, and remedy; None: `regenerate`.
@@ -160,8 +150,7 @@ async def test_a_subscriber_that_begins_anew(
     assert await orders.execute("anna", "select id from orders") == []
     later = await add(orders, "anna", 5) + await add(orders, "pub")
     assert not {*drawn} & {*later}
-    await orders.settle()
-    await orders.assert_converged()
+    await converge(orders)
 
 
 async def test_subscribers_that_share_a_snapshot(orders: MergeTopology, tmp_path: Path) -> None:
@@ -173,5 +162,4 @@ async def test_subscribers_that_share_a_snapshot(orders: MergeTopology, tmp_path
         await orders.subscribe(name, snapshot_location=location)
     assert await add(orders, "ben", 20) == [*range(21, 41)]
     assert await add(orders, "anna", 20) == [*range(41, 61)]
-    await orders.settle()
-    await orders.assert_converged()
+    await converge(orders)

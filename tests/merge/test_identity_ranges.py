@@ -10,6 +10,7 @@ import pytest
 from psycopg import AsyncConnection
 
 from tests.fix_link import until
+from tests.fix_merge import converge, cut_off
 from twopc.merge.ranges import IdentityRanges
 from twopc.server import EmbeddedServer
 from twopc.sim.merge import MergeTopology
@@ -51,8 +52,7 @@ async def test_each_node_draws_from_its_ranges(orders: MergeTopology) -> None:
     assert await add(orders, "anna", 150) == [*range(2, 152)]
     assert await add(orders, "ben", 200) == [*range(202, 402)]
     assert await add(orders, "pub") == [403]
-    await orders.settle()
-    await orders.assert_converged()
+    await converge(orders)
 
 
 async def test_used_up_ranges(orders: MergeTopology) -> None:
@@ -83,15 +83,6 @@ async def test_a_range_follows_at_the_threshold(orders: MergeTopology) -> None:
     assert await add(orders, "anna", 100) == [*range(403, 503)]
 
 
-class CutError(Exception):
-    """The agent has crashed."""
-
-
-def cut(_: str) -> None:
-    """Crash the agent."""
-    raise CutError
-
-
 @pytest.mark.parametrize("point", ["ranges_allotted", "ranges_received"])
 async def test_a_session_that_is_cut_off(orders: MergeTopology, point: str) -> None:
     """After an interrupted session, the next one brings the same range.
@@ -99,16 +90,14 @@ async def test_a_session_that_is_cut_off(orders: MergeTopology, point: str) -> N
     No range is lost, and none is allotted twice.
     """
     await add(orders, "anna", 200)
-    orders.points.arm(f"merge.{point}(anna)", cut)
-    with pytest.raises(CutError):
+    with cut_off(orders, f"merge.{point}(anna)"):
         await orders.sync("anna")
     await add(orders, "ben", 200)
     await orders.sync("ben")
     await orders.sync("anna")
     assert await add(orders, "anna", 200) == [*range(402, 602)]
     assert await add(orders, "ben", 200) == [*range(602, 802)]
-    await orders.settle()
-    await orders.assert_converged()
+    await converge(orders)
 
 
 async def test_a_thousand_rows_beside_eight_writers(orders: MergeTopology) -> None:
@@ -128,8 +117,7 @@ async def test_a_thousand_rows_beside_eight_writers(orders: MergeTopology) -> No
     turn = {name: asyncio.Lock() for name in ("anna", "ben")}
     await asyncio.gather(*[write(node) for node in ("pub", "anna", "ben", "pub") * 2])
     assert len(drawn) == len({*drawn}) == 8 * 10 * 15
-    await orders.settle()
-    await orders.assert_converged()
+    await converge(orders)
 
 
 async def test_values_of_others_are_refused(orders: MergeTopology) -> None:
@@ -142,8 +130,7 @@ async def test_values_of_others_are_refused(orders: MergeTopology) -> None:
     with pytest.raises(psycopg.errors.CheckViolation, match="value 9 of column id"):
         await orders.execute("ben", "update orders set id = 9 where id = 1")
     await orders.execute("pub", "update orders set item = 'other' where id = 1")
-    await orders.settle()
-    await orders.assert_converged()
+    await converge(orders)
 
 
 async def test_a_restored_publisher_allots_nothing_twice(orders: MergeTopology) -> None:
@@ -171,8 +158,7 @@ async def test_a_restored_publisher_allots_nothing_twice(orders: MergeTopology) 
     )
     assert len({*later}) == 301
     assert min(later) > 754
-    await orders.settle()
-    await orders.assert_converged()
+    await converge(orders)
 
 
 async def use_up(topology: MergeTopology, node: str) -> None:
@@ -272,8 +258,7 @@ async def test_a_publisher_that_has_forgotten_allotments_alone(orders: MergeTopo
         *await add(orders, "pub"),
     ]
     assert len(drawn) == len({*drawn})
-    await orders.settle()
-    await orders.assert_converged()
+    await converge(orders)
 
 
 async def test_a_restored_subscriber_draws_from_new_ranges(orders: MergeTopology) -> None:
@@ -287,8 +272,7 @@ async def test_a_restored_subscriber_draws_from_new_ranges(orders: MergeTopology
         await add(orders, "anna")
     await orders.sync("anna")
     assert await add(orders, "anna") == [402]
-    await orders.settle()
-    await orders.assert_converged()
+    await converge(orders)
 
 
 async def test_a_republisher_that_has_drawn_nothing(server: EmbeddedServer) -> None:
@@ -325,5 +309,4 @@ async def test_a_republisher_that_has_forgotten_allotments_alone(server: Embedde
             await topology.sync(name)
         drawn = [value for name in topology.nodes for value in await add(topology, name, 50)]
         assert len(drawn) == len({*drawn}) == 200
-        await topology.settle()
-        await topology.assert_converged()
+        await converge(topology)

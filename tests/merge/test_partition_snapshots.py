@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fix_merge import converge
 from tests.merge.partitions import publish_shop
 from twopc.errors import ConfigurationError, MergeError
 from twopc.merge.ladder import InitialisationMethod
@@ -34,8 +35,7 @@ async def test_a_partition_each(server: EmbeddedServer, tmp_path: Path) -> None:
             await topology.snapshot(tmp_path, login="cleo")
         report = await topology.subscribe("cleo", host_name="south")
         assert report.method is InitialisationMethod.SELECT
-        await topology.settle()
-        await topology.assert_converged()
+        await converge(topology)
         assert await topology.execute("anna", "select id from purchase") == []
 
 
@@ -84,5 +84,4 @@ async def test_snapshots_that_subscribers_start(server: EmbeddedServer, tmp_path
             InitialisationMethod.APPLY,
         )
         assert first.location == second.location
-        await topology.settle()
-        await topology.assert_converged()
+        await converge(topology)

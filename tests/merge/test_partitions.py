@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from tests.fix_merge import converge
 from tests.merge.partitions import SHOP, publish_shop
 from twopc.errors import ArticleError, MergeError, SubscriptionError
 from twopc.publisher.merge.filters import Join
@@ -44,8 +45,7 @@ async def test_rows_reach_their_partition(server: EmbeddedServer) -> None:
         assert (report.uploaded, report.downloaded) == (1, 4)
         assert await topology.execute("anna", "select * from customer") == []
         assert (await topology.sync("cleo")).downloaded == 4 + 2
-        await topology.settle()
-        await topology.assert_converged()
+        await converge(topology)
         assert await topology.execute("cleo", "select id, total from purchase order by id") == [
             (1, 5), (2, 6), (4, 7)]  # fmt: skip
 
@@ -78,24 +78,23 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-async def test_what_is_refused(server: EmbeddedServer) -> None:
+async def test_what_is_refused(topology: MergeTopology) -> None:
     """Impossible filters and values are refused by name, and nothing is changed."""
-    async with MergeTopology(server=server, subscribers=["anna"]) as topology:
-        await topology.execute("pub", SHOP)
-        await topology.publish("customer", row_filter="region = msrepl.host_name()")
-        await topology.publish("product")
-        for filters, message in REFUSED:
-            with pytest.raises(ArticleError, match=re.escape(message)):
-                await topology.publish("purchase", **filters)
-        published = "select source_object from msrepl.sysmergearticles order by 1"
-        assert await topology.execute("pub", published) == [("customer",), ("product",)]
-        for value, message in (
-            ("a\0b", "host_name holds a NUL character"),
-            ("x" * 10_000, "host_name has 10000 characters, and may have 128"),
-        ):
-            with pytest.raises(SubscriptionError, match=message):
-                await topology.subscribe("anna", host_name=value)
-        assert await topology.execute("pub", "select from msrepl.msmerge_partition_groups") == []
+    await topology.execute("pub", SHOP)
+    await topology.publish("customer", row_filter="region = msrepl.host_name()")
+    await topology.publish("product")
+    for filters, message in REFUSED:
+        with pytest.raises(ArticleError, match=re.escape(message)):
+            await topology.publish("purchase", **filters)
+    published = "select source_object from msrepl.sysmergearticles order by 1"
+    assert await topology.execute("pub", published) == [("customer",), ("product",)]
+    for value, message in (
+        ("a\0b", "host_name holds a NUL character"),
+        ("x" * 10_000, "host_name has 10000 characters, and may have 128"),
+    ):
+        with pytest.raises(SubscriptionError, match=message):
+            await topology.subscribe("anna", host_name=value)
+    assert await topology.execute("pub", "select from msrepl.msmerge_partition_groups") == []
 
 
 async def test_what_mappings_say(server: EmbeddedServer) -> None:
@@ -250,34 +249,30 @@ async def test_hostile_names(server: EmbeddedServer) -> None:
         rows = [await topology.execute(node, f"select {b} from {a}") for node in ("anna", "ben")]
         assert rows == [[], [(2,)]]
         await topology.execute("ben", f"update {a} set {c} = '../x'")
-        await topology.settle()
-        await topology.assert_converged()
+        await converge(topology)
         assert await topology.execute("anna", f"select {b} from {a}") == [(2,)]
 
 
-async def test_a_filter_on_time(server: EmbeddedServer) -> None:
+async def test_a_filter_on_time(topology: MergeTopology) -> None:
     """Rows leave with their children as time passes, although no row is changed."""
-    async with MergeTopology(server=server, subscribers=["anna"]) as topology:
-        await topology.execute(
-            "pub",
-            "create table offer (id int primary key, ends int);"
-            " create table item (id int primary key, offer int references offer);"
-            " insert into offer select n, n from generate_series(1, 5) as n;"
-            " insert into item select n, n from generate_series(1, 5) as n",
-        )
-        await topology.publish("offer", row_filter="ends > current_setting('shop.day')::int")
-        await topology.publish("item", join=Join("offer", "item.offer = offer.id"))
-        [(database,)] = await topology.execute("pub", "select quote_ident(current_database())")
-        await topology.execute(
-            "pub", f"set shop.day = 2; alter database {database} set shop.day = 4"
-        )
-        await topology.subscribe("anna")
-        items = "select id from item order by id"
-        assert await topology.execute("anna", items) == [(3,), (4,), (5,)]
-        report = await topology.sync("anna")
-        assert (report.uploaded, report.downloaded, report.retried) == (0, 4, 0)
-        assert await topology.execute("anna", items) == [(5,)]
-        assert await topology.execute("pub", "select count(*) from offer") == [(5,)]
+    await topology.execute(
+        "pub",
+        "create table offer (id int primary key, ends int);"
+        " create table item (id int primary key, offer int references offer);"
+        " insert into offer select n, n from generate_series(1, 5) as n;"
+        " insert into item select n, n from generate_series(1, 5) as n",
+    )
+    await topology.publish("offer", row_filter="ends > current_setting('shop.day')::int")
+    await topology.publish("item", join=Join("offer", "item.offer = offer.id"))
+    [(database,)] = await topology.execute("pub", "select quote_ident(current_database())")
+    await topology.execute("pub", f"set shop.day = 2; alter database {database} set shop.day = 4")
+    await topology.subscribe("anna")
+    items = "select id from item order by id"
+    assert await topology.execute("anna", items) == [(3,), (4,), (5,)]
+    report = await topology.sync("anna")
+    assert (report.uploaded, report.downloaded, report.retried) == (0, 4, 0)
+    assert await topology.execute("anna", items) == [(5,)]
+    assert await topology.execute("pub", "select count(*) from offer") == [(5,)]
 
 
 async def test_parents_that_exchange_their_keys(server: EmbeddedServer) -> None:
@@ -289,28 +284,26 @@ async def test_parents_that_exchange_their_keys(server: EmbeddedServer) -> None:
             "begin; set constraints all deferred; update customer set id = 99 where id = 1;"
             " update customer set id = 1 where id = 2; update customer set id = 2 where id = 99; commit",
         )
-        await topology.settle()
-        await topology.assert_converged()
+        await converge(topology)
         await topology.execute("pub", "alter table purchase drop constraint purchase_customer_fkey")
         with pytest.raises(MergeError, match="no validated foreign key to customer any more"):
             await topology.sync("anna")
 
 
-async def test_a_publisher_that_is_restored(server: EmbeddedServer) -> None:
+async def test_a_publisher_that_is_restored(topology: MergeTopology) -> None:
     """Rows that left a Subscriber after the backup come back, whenever they first arrived."""
-    async with MergeTopology(server=server, subscribers=["anna"]) as topology:
-        await publish_shop(topology)
-        await topology.subscribe("anna", host_name="north")
-        await topology.execute("pub", "insert into customer values (7, 'north', '1')")
-        await topology.sync("anna")
-        await topology.back_up("pub")
-        await topology.execute("pub", "update customer set region = 'south'")
-        await topology.sync("anna")
-        await topology.restore_backup("pub")
-        await topology.settle()
-        rows = await topology.execute("anna", "select id, region from customer order by id")
-        assert rows == [(1, "north"), (7, "north")]
-        await topology.assert_converged()
+    await publish_shop(topology)
+    await topology.subscribe("anna", host_name="north")
+    await topology.execute("pub", "insert into customer values (7, 'north', '1')")
+    await topology.sync("anna")
+    await topology.back_up("pub")
+    await topology.execute("pub", "update customer set region = 'south'")
+    await topology.sync("anna")
+    await topology.restore_backup("pub")
+    await topology.settle()
+    rows = await topology.execute("anna", "select id, region from customer order by id")
+    assert rows == [(1, "north"), (7, "north")]
+    await topology.assert_converged()
 
 
 async def test_a_row_of_which_a_filter_fails(server: EmbeddedServer) -> None:
@@ -407,8 +400,7 @@ async def test_changes_out_of_the_partition(server: EmbeddedServer) -> None:
             "anna", "insert into purchase values (4, 4, 1); update purchase set customer = 4"
         )
         await topology.execute("pub", "update customer set region = 'south' where id = 1")
-        await topology.settle()
-        await topology.assert_converged()
+        await converge(topology)
         assert await topology.execute("cleo", "select id from customer order by id") == [(1,), (2,)]
         with pytest.raises(ArticleError, match="either a row filter or one join filter"):
             await topology.unsubscribe("anna")
@@ -453,21 +445,18 @@ async def test_one_subscriber_for_each_partition(server: EmbeddedServer) -> None
         assert (await topology.sync("ben")).downloaded == 1
 
 
-async def test_rows_that_stay(server: EmbeddedServer) -> None:
+async def test_rows_that_stay(topology: MergeTopology) -> None:
     """Without realignment a row that leaves stays: its changes are uploaded, none is downloaded."""
-    async with MergeTopology(server=server, subscribers=["anna"]) as topology:
-        await topology.execute("pub", SHOP)
-        await topology.publish("customer", row_filter="region = msrepl.host_name()", realigns=False)
-        await topology.subscribe("anna", host_name="north")
-        await topology.execute(
-            "pub", "update customer set region = 'south', phone = '2' where id = 1"
-        )
-        assert (await topology.sync("anna")).downloaded == 0
-        await topology.execute("anna", "update customer set phone = '3'")
-        await topology.settle()
-        assert await topology.execute("anna", "select phone from customer") == [("3",)]
-        await topology.assert_converged()
-        assert all(result.passed for result in await topology.validate("anna"))
+    await topology.execute("pub", SHOP)
+    await topology.publish("customer", row_filter="region = msrepl.host_name()", realigns=False)
+    await topology.subscribe("anna", host_name="north")
+    await topology.execute("pub", "update customer set region = 'south', phone = '2' where id = 1")
+    assert (await topology.sync("anna")).downloaded == 0
+    await topology.execute("anna", "update customer set phone = '3'")
+    await topology.settle()
+    assert await topology.execute("anna", "select phone from customer") == [("3",)]
+    await topology.assert_converged()
+    assert all(result.passed for result in await topology.validate("anna"))
 
 
 @pytest.mark.parametrize("deletes", [False, True], ids=["inserted", "deleted again"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -220,6 +220,22 @@ def test_an_echo_is_found() -> None:
     assert asyncio.run(superfluous_rows(Echo, 3)) > 0
 
 
+async def is_found(
+    play_one: Callable[[ModelNodes, str], Awaitable[object]],
+    seeds: list[str],
+    *errors: type[Exception],
+    **planted: Any,
+) -> bool:
+    """Return whether one of the histories fails with a plant, by one of the errors."""
+    nodes_class = type("PlantedNodes", (ModelNodes,), planted)
+    for seed in seeds:
+        try:
+            await play_one(nodes_class(column_tracking=True), seed)
+        except errors:
+            return True
+    return False
+
+
 AGED: dict[str, Any] = {
     "forgets tombstones": ForgetsTombstones,
     "forgets by itself": ForgetsByItself,
@@ -231,17 +247,9 @@ AGED: dict[str, Any] = {
 @pytest.mark.parametrize("plant", AGED)
 def test_a_plant_is_found_by_age(plant: str) -> None:
     """150 histories in which weeks pass find the plant; without it none of them fails."""
-    nodes_class = type("PlantedNodes", (ModelNodes,), {"node_class": AGED[plant]})
-
-    async def first() -> int | None:
-        for seed in range(150):
-            try:
-                await play_aged(nodes_class(column_tracking=True), f"column aged {seed}")
-            except (AssertionError, MergeError, KeyError):
-                return seed
-        return None
-
-    assert asyncio.run(first()) is not None
+    seeds = [f"column aged {seed}" for seed in range(150)]
+    errors = (AssertionError, MergeError, KeyError)
+    assert asyncio.run(is_found(play_aged, seeds, *errors, node_class=AGED[plant]))
 
 
 PLANTS: dict[str, dict[str, Any]] = {
@@ -264,17 +272,9 @@ RESTORED = {
 @pytest.mark.parametrize("plant", RESTORED)
 def test_a_plant_is_found_by_restoring(plant: str) -> None:
     """300 histories with backups find the plant; without it none of them fails."""
-    nodes_class = type("PlantedNodes", (ModelNodes,), {"node_class": RESTORED[plant]})
-
-    async def first() -> int | None:
-        for seed in range(300):
-            try:
-                await play_restored(nodes_class(column_tracking=True), f"column restored {seed}")
-            except (AssertionError, IndexError, MergeError):
-                return seed
-        return None
-
-    assert asyncio.run(first()) is not None
+    seeds = [f"column restored {seed}" for seed in range(300)]
+    errors = (AssertionError, IndexError, MergeError)
+    assert asyncio.run(is_found(play_restored, seeds, *errors, node_class=RESTORED[plant]))
 
 
 @pytest.mark.parametrize("plant", PLANTS)
@@ -283,14 +283,5 @@ def test_a_plant_is_found(plant: str) -> None:
 
     Without it none of them fails (`test_histories.test_in_memory`).
     """
-    nodes_class = type("PlantedNodes", (ModelNodes,), PLANTS[plant])
-
-    async def first() -> int | None:
-        for seed in range(300):
-            try:
-                await play(nodes_class(column_tracking=True), f"column {seed}")
-            except AssertionError:
-                return seed
-        return None
-
-    assert asyncio.run(first()) is not None
+    seeds = [f"column {seed}" for seed in range(300)]
+    assert asyncio.run(is_found(play, seeds, AssertionError, **PLANTS[plant]))

@@ -7,10 +7,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.merge.snapshots import FILES, PART_BYTES, CutError, change, cut, kill, one, shop
+from tests.fix_merge import converge, cut_off
+from tests.merge.snapshots import FILES, PART_BYTES, change, kill, one
 from twopc.errors import MergeError, SubscriptionError
 from twopc.merge.ladder import InitialisationMethod
-from twopc.server import EmbeddedServer
 from twopc.sim.merge import MergeTopology
 
 _OWN = (
@@ -29,40 +29,35 @@ _MODES = (
 )
 
 
-async def test_beginning_anew_cut_off_at_every_file(server: EmbeddedServer, tmp_path: Path) -> None:
+async def test_beginning_anew_cut_off_at_every_file(shop: MergeTopology, tmp_path: Path) -> None:
     """A reinitialisation continues at the next file.
 
     Views and triggers on the tables are kept, and no trigger of the user's fires.
     """
-    async with shop(server, "anna", "ben") as topology:
-        await topology.snapshot(tmp_path, part_bytes=PART_BYTES)
-        await topology.subscribe("anna", kind="server", priority=75)
-        await topology.subscribe("ben")
-        await topology.execute("anna", _OWN)
-        await topology.execute("anna", "update customer set phone = 'kept' where id = 1")
-        topology.points.arm("merge_delivery.begun(anna)", cut)
-        with pytest.raises(CutError):
-            await topology.reinitialise("anna", upload_first=True)
-        with pytest.raises(psycopg.Error, match="20092"):
-            await topology.execute("anna", "insert into customer values (7, 'x', 1)")
-        with pytest.raises(
-            MergeError, match=r"anna is being initialised: .*`reinitialise` goes on"
-        ):
-            await topology.sync("anna")
-        assert (await topology.sync("ben")).downloaded == 1
-        for number in range(1, FILES + 1):
-            await change(topology, number)
-            topology.points.arm("merge_delivery.file_loaded(anna)", cut)
-            with pytest.raises(CutError):
-                await topology.reinitialise("anna", upload_first=True)
-            assert await topology.execute("anna", _DELIVERED) == [(number,)]
-        kill(topology, "merge_delivery.activated(anna)", "reinitialise", "anna")
-        result = await topology.reinitialise("anna")
-        report = result.initialised["anna"]
-        assert (report.method, report.files, report.kept) == (InitialisationMethod.APPLY, 0, FILES)
-        assert await topology.execute("anna", _MODES) == [("emptied", "R"), ("filled", "A")]
-        assert await topology.execute("anna", "select what from fired") == []
-        await check_goes_on(topology)
+    await shop.snapshot(tmp_path, part_bytes=PART_BYTES)
+    await shop.subscribe("anna", kind="server", priority=75)
+    await shop.subscribe("ben")
+    await shop.execute("anna", _OWN)
+    await shop.execute("anna", "update customer set phone = 'kept' where id = 1")
+    with cut_off(shop, "merge_delivery.begun(anna)"):
+        await shop.reinitialise("anna", upload_first=True)
+    with pytest.raises(psycopg.Error, match="20092"):
+        await shop.execute("anna", "insert into customer values (7, 'x', 1)")
+    with pytest.raises(MergeError, match=r"anna is being initialised: .*`reinitialise` goes on"):
+        await shop.sync("anna")
+    assert (await shop.sync("ben")).downloaded == 1
+    for number in range(1, FILES + 1):
+        await change(shop, number)
+        with cut_off(shop, "merge_delivery.file_loaded(anna)"):
+            await shop.reinitialise("anna", upload_first=True)
+        assert await shop.execute("anna", _DELIVERED) == [(number,)]
+    kill(shop, "merge_delivery.activated(anna)", "reinitialise", "anna")
+    result = await shop.reinitialise("anna")
+    report = result.initialised["anna"]
+    assert (report.method, report.files, report.kept) == (InitialisationMethod.APPLY, 0, FILES)
+    assert await shop.execute("anna", _MODES) == [("emptied", "R"), ("filled", "A")]
+    assert await shop.execute("anna", "select what from fired") == []
+    await check_goes_on(shop)
 
 
 async def check_goes_on(topology: MergeTopology) -> None:
@@ -74,8 +69,7 @@ async def check_goes_on(topology: MergeTopology) -> None:
     [above] = [each for each in neighbours if each.neighbour == "anna"]
     assert above.priority == 75
     assert await topology.execute("anna", "select count(*) from rich where id > 200") == [(99,)]
-    await topology.settle()
-    await topology.assert_converged()
+    await converge(topology)
     assert await topology.check() == []
     for statement in (
         "insert into purchase values (5000, 5000)",
@@ -85,67 +79,62 @@ async def check_goes_on(topology: MergeTopology) -> None:
             await topology.execute("anna", statement)
 
 
-async def test_changes_that_are_lost_are_counted(server: EmbeddedServer, tmp_path: Path) -> None:
+async def test_changes_that_are_lost_are_counted(shop: MergeTopology, tmp_path: Path) -> None:
     """Changes that are lost are counted, and a dropped table is created again with its keys.
 
     The snapshot is used from any location.
     """
-    async with shop(server, "anna") as topology:
-        await topology.subscribe("anna")
-        location = (await topology.snapshot(tmp_path, part_bytes=PART_BYTES)).location
-        await topology.execute("anna", "update customer set phone = 'lost' || id where id < 4")
-        await topology.execute("anna", "drop table purchase")
-        result = await topology.reinitialise("anna", snapshot_location=location)
-        assert result.lost == {"anna": {"customer": 3}}
-        assert result.initialised["anna"].location == location
-        await topology.settle()
-        await topology.assert_converged()
-        with pytest.raises(psycopg.errors.ForeignKeyViolation):
-            await topology.execute("anna", "insert into purchase values (5000, 5000)")
+    await shop.subscribe("anna")
+    location = (await shop.snapshot(tmp_path, part_bytes=PART_BYTES)).location
+    await shop.execute("anna", "update customer set phone = 'lost' || id where id < 4")
+    await shop.execute("anna", "drop table purchase")
+    result = await shop.reinitialise("anna", snapshot_location=location)
+    assert result.lost == {"anna": {"customer": 3}}
+    assert result.initialised["anna"].location == location
+    await converge(shop)
+    with pytest.raises(psycopg.errors.ForeignKeyViolation):
+        await shop.execute("anna", "insert into purchase values (5000, 5000)")
 
 
-async def test_what_is_refused_empties_no_table(server: EmbeddedServer, tmp_path: Path) -> None:
+async def test_what_is_refused_empties_no_table(shop: MergeTopology, tmp_path: Path) -> None:
     """No table is emptied if the snapshot or a table is altered, or another table refers to it."""
-    async with shop(server, "anna") as topology:
-        await topology.snapshot(tmp_path, part_bytes=PART_BYTES)
-        await topology.subscribe("anna")
-        part = one(tmp_path, "*_0002.bcp")
-        text = part.read_bytes()
-        part.unlink()
-        with pytest.raises(MergeError, match="is missing: put it back"):
-            await topology.reinitialise("anna")
-        part.write_bytes(text)
-        await topology.execute("anna", "create table note (customer int references customer)")
-        with pytest.raises(SubscriptionError, match="refers to one that is filled anew"):
-            await topology.reinitialise("anna")
-        await topology.execute("anna", "drop table note")
-        await topology.execute("anna", "alter table purchase alter note type varchar(99)")
-        with pytest.raises(SubscriptionError, match=r"purchase .* column 'note' \(text\) has type"):
-            await topology.reinitialise("anna")
-        assert await topology.execute("anna", "select count(*) from customer") == [(299,)]
-        await topology.execute("anna", "alter table purchase alter note type text")
-        assert (await topology.sync("anna")).uploaded == 0
+    await shop.snapshot(tmp_path, part_bytes=PART_BYTES)
+    await shop.subscribe("anna")
+    part = one(tmp_path, "*_0002.bcp")
+    text = part.read_bytes()
+    part.unlink()
+    with pytest.raises(MergeError, match="is missing: put it back"):
+        await shop.reinitialise("anna")
+    part.write_bytes(text)
+    await shop.execute("anna", "create table note (customer int references customer)")
+    with pytest.raises(SubscriptionError, match="refers to one that is filled anew"):
+        await shop.reinitialise("anna")
+    await shop.execute("anna", "drop table note")
+    await shop.execute("anna", "alter table purchase alter note type varchar(99)")
+    with pytest.raises(SubscriptionError, match=r"purchase .* column 'note' \(text\) has type"):
+        await shop.reinitialise("anna")
+    assert await shop.execute("anna", "select count(*) from customer") == [(299,)]
+    await shop.execute("anna", "alter table purchase alter note type text")
+    assert (await shop.sync("anna")).uploaded == 0
 
 
-async def test_a_snapshot_that_is_gone_meanwhile(server: EmbeddedServer, tmp_path: Path) -> None:
+async def test_a_snapshot_that_is_gone_meanwhile(shop: MergeTopology, tmp_path: Path) -> None:
     """If the snapshot is gone, tables are filled from the Publisher's tables.
 
     After unsubscribing instead, they are ordinary tables with the rows that have arrived.
     """
-    async with shop(server, "anna") as topology:
-        await topology.snapshot(tmp_path, part_bytes=PART_BYTES)
-        await topology.subscribe("anna")
-        for end in ("reinitialise", "unsubscribe"):
-            topology.points.arm("merge_delivery.file_loaded(anna)", cut, nth=4)
-            with pytest.raises(CutError):
-                await topology.reinitialise("anna")
-            if end == "reinitialise":
-                await topology.execute("pub", "delete from msrepl.msmerge_dynamic_snapshots")
-            result = await getattr(topology, end)("anna")
-            if end == "reinitialise":
-                assert result.initialised["anna"].method is InitialisationMethod.SELECT
-                await topology.assert_converged()
-                await topology.snapshot(tmp_path, part_bytes=PART_BYTES)
-        assert not await topology.merges("anna")
-        await topology.execute("anna", "insert into customer values (5000, 'own', 1)")
-        assert await topology.subscribed() == []
+    await shop.snapshot(tmp_path, part_bytes=PART_BYTES)
+    await shop.subscribe("anna")
+    for end in ("reinitialise", "unsubscribe"):
+        with cut_off(shop, "merge_delivery.file_loaded(anna)", nth=4):
+            await shop.reinitialise("anna")
+        if end == "reinitialise":
+            await shop.execute("pub", "delete from msrepl.msmerge_dynamic_snapshots")
+        result = await getattr(shop, end)("anna")
+        if end == "reinitialise":
+            assert result.initialised["anna"].method is InitialisationMethod.SELECT
+            await shop.assert_converged()
+            await shop.snapshot(tmp_path, part_bytes=PART_BYTES)
+    assert not await shop.merges("anna")
+    await shop.execute("anna", "insert into customer values (5000, 'own', 1)")
+    assert await shop.subscribed() == []

@@ -107,64 +107,62 @@ def shorter(encounter: MergeEncounter) -> Resolution | None:
     return Resolution(winner=Side.HELD)
 
 
-async def test_each_resolver(server: EmbeddedServer) -> None:
+async def test_each_resolver(topology: MergeTopology) -> None:
     """Each resolver has its outcome, the loser is recorded, and both ends agree.
 
     A second session transfers nothing.
     """
-    async with MergeTopology(server=server, subscribers=("anna",)) as topology:
-        await topology.execute("pub", LONGER)
-        for table, case in CASES.items():
-            await topology.execute(
-                "pub", f"create table {table} (id int primary key, v {case.type}, by text)"
-            )
-            await topology.execute("pub", f"insert into {table} values (1, null, '')")
-            await topology.publish(table, tracking=case.tracking, resolver=case.resolver)
-        await topology.subscribe("anna")
-        for table, case in CASES.items():
-            for node, value in (("pub", case.held), ("anna", case.incoming)):
-                await topology.execute(node, f"update {table} set v = {value}, by = '{node}'")
-        report = await topology.sync("anna")
-        assert (report.conflicts, report.retried) == (len(CASES), 0)
-        for table, case in CASES.items():
-            for node in ("pub", "anna"):
-                await topology.execute(node, "set timezone = 'UTC'")
-                rows = await topology.execute(node, f"select v::text, by from {table}")
-                assert rows == [case.ends], (table, node)
-            [conflict] = await topology.conflicts(table)
-            loser = "anna" if case.ends[1] == "pub" else "pub"
-            assert (conflict.origin, conflict.loser and conflict.loser["by"]) == (loser, loser)
-        again = await topology.sync("anna")
-        assert (again.uploaded, again.downloaded, again.conflicts) == (0, 0, 0)
-        await topology.assert_converged()
+    await topology.execute("pub", LONGER)
+    for table, case in CASES.items():
+        await topology.execute(
+            "pub", f"create table {table} (id int primary key, v {case.type}, by text)"
+        )
+        await topology.execute("pub", f"insert into {table} values (1, null, '')")
+        await topology.publish(table, tracking=case.tracking, resolver=case.resolver)
+    await topology.subscribe("anna")
+    for table, case in CASES.items():
+        for node, value in (("pub", case.held), ("anna", case.incoming)):
+            await topology.execute(node, f"update {table} set v = {value}, by = '{node}'")
+    report = await topology.sync("anna")
+    assert (report.conflicts, report.retried) == (len(CASES), 0)
+    for table, case in CASES.items():
+        for node in ("pub", "anna"):
+            await topology.execute(node, "set timezone = 'UTC'")
+            rows = await topology.execute(node, f"select v::text, by from {table}")
+            assert rows == [case.ends], (table, node)
+        [conflict] = await topology.conflicts(table)
+        loser = "anna" if case.ends[1] == "pub" else "pub"
+        assert (conflict.origin, conflict.loser and conflict.loser["by"]) == (loser, loser)
+    again = await topology.sync("anna")
+    assert (again.uploaded, again.downloaded, again.conflicts) == (0, 0, 0)
+    await topology.assert_converged()
 
 
-async def test_a_column_that_is_not_in_conflict(server: EmbeddedServer) -> None:
+async def test_a_column_that_is_not_in_conflict(topology: MergeTopology) -> None:
     """Values that were not changed are not added or joined; a change of one side alone is kept."""
-    async with MergeTopology(server=server, subscribers=("anna",)) as topology:
-        for table, kind, value, resolver in (
-            ("stock", "int", "10", "additive(v)"),
-            ("memo", "text", "'milk'", "merge_text(v, '; ')"),
-        ):
-            await topology.execute(
-                "pub", f"create table {table} (id int primary key, v {kind}, by text)"
-            )
-            await topology.execute(
-                "pub", f"insert into {table} select i, {value} from generate_series(1, 2) as i"
-            )
-            await topology.publish(table, tracking="column", resolver=resolver)
-        await topology.subscribe("anna")
-        for node in ("pub", "anna"):
-            await topology.execute(
-                node, f"update stock set by = '{node}'; update memo set by = '{node}'"
-            )
-        await topology.execute("anna", "update stock set v = 15 where id = 2")
-        await topology.execute("anna", "update memo set v = 'tea' where id = 2")
-        assert (await topology.sync("anna")).conflicts == 4
-        for node in ("pub", "anna"):
-            rows = await topology.execute(node, "select v::text, by from stock order by id")
-            rows += await topology.execute(node, "select v, by from memo order by id")
-            assert rows == [("10", "pub"), ("15", "pub"), ("milk", "pub"), ("tea", "pub")]
+    for table, kind, value, resolver in (
+        ("stock", "int", "10", "additive(v)"),
+        ("memo", "text", "'milk'", "merge_text(v, '; ')"),
+    ):
+        await topology.execute(
+            "pub", f"create table {table} (id int primary key, v {kind}, by text)"
+        )
+        await topology.execute(
+            "pub", f"insert into {table} select i, {value} from generate_series(1, 2) as i"
+        )
+        await topology.publish(table, tracking="column", resolver=resolver)
+    await topology.subscribe("anna")
+    for node in ("pub", "anna"):
+        await topology.execute(
+            node, f"update stock set by = '{node}'; update memo set by = '{node}'"
+        )
+    await topology.execute("anna", "update stock set v = 15 where id = 2")
+    await topology.execute("anna", "update memo set v = 'tea' where id = 2")
+    assert (await topology.sync("anna")).conflicts == 4
+    for node in ("pub", "anna"):
+        rows = await topology.execute(node, "select v::text, by from stock order by id")
+        rows += await topology.execute(node, "select v, by from memo order by id")
+        assert rows == [("10", "pub"), ("15", "pub"), ("milk", "pub"), ("tea", "pub")]
 
 
 FAILING = """
@@ -275,26 +273,25 @@ def test_names_in_quotes() -> None:
             parsed(text, "table t")
 
 
-async def test_a_resolver_that_writes(server: EmbeddedServer) -> None:
+async def test_a_resolver_that_writes(topology: MergeTopology) -> None:
     """What a resolver writes into merged tables is merged like other changes."""
-    async with MergeTopology(server=server, subscribers=("anna",)) as topology:
-        await topology.execute(
-            "pub",
-            "create table c (id int primary key, v text); insert into c values (1, '0'), (2, '0');"
-            " create table note (id int primary key, t text);"
-            " create function pick(jsonb) returns jsonb language plpgsql security definer set search_path = public as"
-            " $$ begin insert into note values (1, $1->>'type'); update c set v = 'touched' where id = 2;"
-            ' return \'{"winner": "held"}\'; end $$',
-        )
-        await topology.publish("note")
-        await topology.publish("c", resolver="sql:public.pick")
-        await topology.subscribe("anna")
-        for name in ("pub", "anna"):
-            await topology.execute(name, "update c set v = %s where id = 1", (name,))
-        assert (await topology.sync("anna")).conflicts == 1
-        await topology.settle()
-        await topology.assert_converged()
-        assert await topology.execute("anna", "select v from c order by id") == [
-            ("pub",), ("touched",),
-        ]  # fmt: skip
-        assert await topology.execute("anna", "select id from note") == [(1,)]
+    await topology.execute(
+        "pub",
+        "create table c (id int primary key, v text); insert into c values (1, '0'), (2, '0');"
+        " create table note (id int primary key, t text);"
+        " create function pick(jsonb) returns jsonb language plpgsql security definer set search_path = public as"
+        " $$ begin insert into note values (1, $1->>'type'); update c set v = 'touched' where id = 2;"
+        ' return \'{"winner": "held"}\'; end $$',
+    )
+    await topology.publish("note")
+    await topology.publish("c", resolver="sql:public.pick")
+    await topology.subscribe("anna")
+    for name in ("pub", "anna"):
+        await topology.execute(name, "update c set v = %s where id = 1", (name,))
+    assert (await topology.sync("anna")).conflicts == 1
+    await topology.settle()
+    await topology.assert_converged()
+    assert await topology.execute("anna", "select v from c order by id") == [
+        ("pub",), ("touched",),
+    ]  # fmt: skip
+    assert await topology.execute("anna", "select id from note") == [(1,)]

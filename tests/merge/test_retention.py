@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from tests.fix_merge import customer
+from tests.fix_merge import converge, customer
 from twopc.errors import ConfigurationError, MergeError, SubscriptionError
 from twopc.sim.merge import MergeTopology
 
@@ -55,8 +55,7 @@ async def test_what_nobody_needs_is_forgotten(merge_shop: MergeTopology) -> None
     assert min(versions) > 1
     assert (await merge_shop.sync("anna")).conflicts == 1
     assert (await merge_shop.sync("ben")).conflicts == 0
-    await merge_shop.settle()
-    await merge_shop.assert_converged()
+    await converge(merge_shop)
     assert await customer(merge_shop, "anna") == ("9", 50)
 
 
@@ -69,8 +68,7 @@ async def test_a_publisher_that_has_forgotten_is_not_in_conflict(merge_shop: Mer
     assert (report.downloaded, report.deferred, report.conflicts) == (1, 0, 0)
     assert (await customer(merge_shop, "ben"))[0] == "new"
     await merge_shop.execute("ben", "update customer set phone = 'newer' where id = 1")
-    await merge_shop.settle()
-    await merge_shop.assert_converged()
+    await converge(merge_shop)
     assert await merge_shop.conflicts() == []
     assert (await customer(merge_shop, "anna"))[0] == "newer"
 
@@ -83,8 +81,7 @@ async def test_other_columns_after_a_clean_up(merge_shop: MergeTopology) -> None
     await merge_shop.execute("ben", "update customer set phone = '9' where id = 1")
     assert (await merge_shop.sync("ben")).conflicts == 0
     assert [await customer(merge_shop, node) for node in ("pub", "ben")] == [("9", 20)] * 2
-    await merge_shop.settle()
-    await merge_shop.assert_converged()
+    await converge(merge_shop)
 
 
 async def test_an_expired_subscription_is_refused(merge_shop: MergeTopology) -> None:
@@ -112,8 +109,7 @@ async def test_an_expired_subscription_is_refused(merge_shop: MergeTopology) -> 
         "select m.own from msrepl.msmerge_metadata as m join customer as c using (rowguid) where c.id = 2",
     )
     assert version > 1  # a lower version might have been given before
-    await merge_shop.settle()
-    await merge_shop.assert_converged()
+    await converge(merge_shop)
     assert await merge_shop.execute("pub", "select count(*) from purchase") == [(0,)]
     assert (await customer(merge_shop, "ben", 2))[1] == 60
 
@@ -131,8 +127,7 @@ async def test_nothing_expires_while_nothing_changes(merge_shop: MergeTopology) 
     with pytest.raises(MergeError, match="works for no subscription"):
         await merge_shop.sync("ben")
     await merge_shop.reinitialise("ben")
-    await merge_shop.settle()
-    await merge_shop.assert_converged()
+    await converge(merge_shop)
 
 
 async def test_a_row_that_was_left_is_not_forgotten(merge_shop: MergeTopology) -> None:

@@ -7,8 +7,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.fix_merge import cut_off
+from tests.fix_topology import share
 from tests.merge.partitions import assert_mapped, publish_shop
-from tests.merge.snapshots import CutError, cut, one, shop
+from tests.merge.snapshots import one
 from twopc.errors import ArticleError, MergeError
 from twopc.merge.encounters import MergeEncounter
 from twopc.merge.handlers import Accept, Answer, MergeHandler, Replace
@@ -99,117 +101,112 @@ async def test_filtered_tables(server: EmbeddedServer) -> None:
         await topology.assert_converged()
 
 
-async def test_snapshots_that_were_made_before(server: EmbeddedServer, tmp_path: Path) -> None:
+async def test_snapshots_that_were_made_before(shop: MergeTopology, tmp_path: Path) -> None:
     """A snapshot from before a change is not used, even by name, nor is its delivery resumed."""
-    async with shop(server, "anna", "ben") as topology:
-        await topology.snapshot(tmp_path)
-        topology.points.arm("merge_delivery.file_loaded(anna)", cut, nth=5)
-        with pytest.raises(CutError):
-            await topology.subscribe("anna")
-        await topology.add_column("customer", "mail", "text", default="none")
-        folder = one(tmp_path, "manifest.json").parent
-        with pytest.raises(MergeError, match=r"customer was altered since.*\(20655\)"):
-            await topology.subscribe("ben", snapshot_location=folder)
-        report = await topology.subscribe("ben")
-        assert report.method is InitialisationMethod.SELECT
-        await topology.subscribe("anna")
-        await topology.widen_column("customer", "credit", "bigint")
-        await topology.snapshot(tmp_path)
-        await topology.drop_column("customer", "mail")
-        await topology.snapshot(tmp_path)
-        await topology.sync("ben")
-        report = (await topology.reinitialise("anna")).initialised["anna"]
-        assert report.method is InitialisationMethod.APPLY
-        await topology.execute("pub", "update customer set credit = 99999999999 where id = 1")
-        await topology.sync("anna")
-        await topology.sync("ben")
-        await topology.assert_converged()
+    await shop.snapshot(tmp_path)
+    with cut_off(shop, "merge_delivery.file_loaded(anna)", nth=5):
+        await shop.subscribe("anna")
+    await shop.add_column("customer", "mail", "text", default="none")
+    folder = one(tmp_path, "manifest.json").parent
+    with pytest.raises(MergeError, match=r"customer was altered since.*\(20655\)"):
+        await shop.subscribe("ben", snapshot_location=folder)
+    report = await shop.subscribe("ben")
+    assert report.method is InitialisationMethod.SELECT
+    await shop.subscribe("anna")
+    await shop.widen_column("customer", "credit", "bigint")
+    await shop.snapshot(tmp_path)
+    await shop.drop_column("customer", "mail")
+    await shop.snapshot(tmp_path)
+    await shop.sync("ben")
+    report = (await shop.reinitialise("anna")).initialised["anna"]
+    assert report.method is InitialisationMethod.APPLY
+    await shop.execute("pub", "update customer set credit = 99999999999 where id = 1")
+    await shop.sync("anna")
+    await shop.sync("ben")
+    await shop.assert_converged()
 
 
-async def test_an_agent_that_goes_on_after_a_change(server: EmbeddedServer, tmp_path: Path) -> None:
+async def test_an_agent_that_goes_on_after_a_change(shop: MergeTopology, tmp_path: Path) -> None:
     """Files written before a change do not become part of the snapshot that is written now."""
-    async with shop(server, "anna") as topology:
-        topology.points.arm("merge_snapshot.file_written", cut, nth=4)
-        with pytest.raises(CutError):
-            await topology.snapshot(tmp_path)
-        await topology.add_column("customer", "mail", "text", default="none")
-        await topology.snapshot(tmp_path)
-        assert (await topology.subscribe("anna")).method is InitialisationMethod.APPLY
-        await topology.sync("anna")
-        await topology.assert_converged()
+    with cut_off(shop, "merge_snapshot.file_written", nth=4):
+        await shop.snapshot(tmp_path)
+    await shop.add_column("customer", "mail", "text", default="none")
+    await shop.snapshot(tmp_path)
+    assert (await shop.subscribe("anna")).method is InitialisationMethod.APPLY
+    await shop.sync("anna")
+    await shop.assert_converged()
 
 
-async def test_resolvers_and_handlers(server: EmbeddedServer) -> None:
+async def test_resolvers_and_handlers(topology: MergeTopology) -> None:
     """A resolver's column is not dropped; a handler's value is stored in the right column.
 
     This holds although a column before it was dropped.
     """
-    async with MergeTopology(server=server, subscribers=("anna",)) as topology:
-        await topology.execute(
-            "pub",
-            "create table item (id int primary key, old int, stock int, name text);"
-            " insert into item values (1, 0, 10, 'a')",
-        )
-        await topology.publish("item", tracking="column", resolver="additive(stock)")
-        await topology.subscribe("anna")
-        with pytest.raises(ArticleError, match="stock"):
-            await topology.drop_column("item", "stock")
-        await topology.drop_column("item", "old")
-        await topology.add_column("item", "mark", "text")
+    await share(
+        topology,
+        "item",
+        "create table item (id int primary key, old int, stock int, name text);"
+        " insert into item values (1, 0, 10, 'a')",
+        tracking="column",
+        resolver="additive(stock)",
+    )
+    with pytest.raises(ArticleError, match="stock"):
+        await topology.drop_column("item", "stock")
+    await topology.drop_column("item", "old")
+    await topology.add_column("item", "mark", "text")
 
-        class Stamps(MergeHandler):
-            def row_updated(self, encounter: MergeEncounter) -> Answer:
-                assert encounter.incoming is not None
-                if encounter.is_upload:
-                    return Replace({"mark": "seen"})
-                return Accept()
+    class Stamps(MergeHandler):
+        def row_updated(self, encounter: MergeEncounter) -> Answer:
+            assert encounter.incoming is not None
+            if encounter.is_upload:
+                return Replace({"mark": "seen"})
+            return Accept()
 
-        topology.handlers["item"] = Stamps()
-        await topology.execute("anna", "update item set name = 'b' where id = 1")
-        await topology.execute("pub", "update item set stock = 20 where id = 1")
-        await topology.sync("anna")
-        await topology.assert_converged()
-        for node in ("pub", "anna"):
-            assert await topology.execute(node, "select stock, name, mark from item") == [
-                (20, "b", "seen")
-            ]
+    topology.handlers["item"] = Stamps()
+    await topology.execute("anna", "update item set name = 'b' where id = 1")
+    await topology.execute("pub", "update item set stock = 20 where id = 1")
+    await topology.sync("anna")
+    await topology.assert_converged()
+    for node in ("pub", "anna"):
+        assert await topology.execute(node, "select stock, name, mark from item") == [
+            (20, "b", "seen")
+        ]
 
 
-async def test_code_of_the_owner(server: EmbeddedServer) -> None:
+async def test_code_of_the_owner(topology: MergeTopology) -> None:
     """A check evaluated while a table is rewritten runs as the owner, and gains no rights.
 
     This holds at both ends.
     """
-    async with MergeTopology(server=server, subscribers=("anna",)) as topology:
-        for node in ("pub", "anna"):
-            await topology.execute(
-                node,
-                "create table ran (who text); grant insert on ran to public;"
-                " create function spring(n bigint) returns boolean language plpgsql as $$ begin"
-                " begin execute 'set local role postgres'; exception when others then null; end;"
-                " begin execute 'reset role'; exception when others then null; end;"
-                " insert into public.ran values (current_user); return true; end $$",
-            )
+    for node in ("pub", "anna"):
         await topology.execute(
-            "pub", "create table item (id int primary key, n int); insert into item values (1, 1)"
+            node,
+            "create table ran (who text); grant insert on ran to public;"
+            " create function spring(n bigint) returns boolean language plpgsql as $$ begin"
+            " begin execute 'set local role postgres'; exception when others then null; end;"
+            " begin execute 'reset role'; exception when others then null; end;"
+            " insert into public.ran values (current_user); return true; end $$",
         )
-        await topology.publish("item")
-        await topology.subscribe("anna")
-        for node in ("pub", "anna"):
-            role = f"owner_of_{topology.node(node).database}"
-            await topology.execute(
-                node,
-                f"create role {role}; alter table item owner to {role};"
-                " alter table item add check (public.spring(n));"
-                " delete from ran",
-            )
-        await topology.widen_column("item", "n", "bigint")
-        await topology.sync("anna")
-        for node in ("pub", "anna"):
-            role = f"owner_of_{topology.node(node).database}"
-            who = await topology.execute(node, "select distinct who from ran")
-            await topology.execute(node, f"alter table item owner to postgres; drop role {role}")
-            assert who == [(role,)]
+    await share(
+        topology,
+        "item",
+        "create table item (id int primary key, n int); insert into item values (1, 1)",
+    )
+    for node in ("pub", "anna"):
+        role = f"owner_of_{topology.node(node).database}"
+        await topology.execute(
+            node,
+            f"create role {role}; alter table item owner to {role};"
+            " alter table item add check (public.spring(n));"
+            " delete from ran",
+        )
+    await topology.widen_column("item", "n", "bigint")
+    await topology.sync("anna")
+    for node in ("pub", "anna"):
+        role = f"owner_of_{topology.node(node).database}"
+        who = await topology.execute(node, "select distinct who from ran")
+        await topology.execute(node, f"alter table item owner to postgres; drop role {role}")
+        assert who == [(role,)]
 
 
 @pytest.mark.parametrize(
@@ -221,36 +218,29 @@ async def test_code_of_the_owner(server: EmbeddedServer) -> None:
     ],
 )
 async def test_types_that_a_publisher_forges(
-    server: EmbeddedServer, kind: str, type_: str, message: str
+    topology: MergeTopology, kind: str, type_: str, message: str
 ) -> None:
     """A forged list of schema changes executes nothing at Subscribers and narrows no column."""
-    async with MergeTopology(server=server, subscribers=("anna",)) as topology:
-        await topology.execute("pub", "create table item (id int primary key, n int)")
-        await topology.publish("item")
-        await topology.subscribe("anna")
-        if kind == "add":
-            await topology.add_column("item", "mark", "text")
-        else:
-            await topology.widen_column("item", "n", "bigint")
-        admin = await topology.admin("pub")
-        await admin.execute("update msrepl.sysmergeschemachange set column_type = %s", (type_,))
-        with pytest.raises(MergeError, match=message):
-            await topology.sync("anna")
-        made = "select rolname from pg_roles where rolname = 'made_by_a_type'"
-        assert await topology.execute("anna", made) == []
-        columns = (
-            "select attname from pg_attribute where attrelid = 'item'::regclass and attnum > 0"
-        )
-        assert ("mark",) not in await topology.execute("anna", columns)
+    await share(topology, "item", "create table item (id int primary key, n int)")
+    if kind == "add":
+        await topology.add_column("item", "mark", "text")
+    else:
+        await topology.widen_column("item", "n", "bigint")
+    admin = await topology.admin("pub")
+    await admin.execute("update msrepl.sysmergeschemachange set column_type = %s", (type_,))
+    with pytest.raises(MergeError, match=message):
+        await topology.sync("anna")
+    made = "select rolname from pg_roles where rolname = 'made_by_a_type'"
+    assert await topology.execute("anna", made) == []
+    columns = "select attname from pg_attribute where attrelid = 'item'::regclass and attnum > 0"
+    assert ("mark",) not in await topology.execute("anna", columns)
 
 
 async def test_a_table_in_use(server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """If an application locks the table, the change fails, at either end, and succeeds later."""
     monkeypatch.setattr(schema_changes, "LOCK_TIMEOUT_MS", 50)
     async with MergeTopology(server=server, subscribers=("anna",), lock_timeout_ms=50) as topology:
-        await topology.execute("pub", "create table item (id int primary key, n int)")
-        await topology.publish("item")
-        await topology.subscribe("anna")
+        await share(topology, "item", "create table item (id int primary key, n int)")
         for node in ("pub", "anna"):
             async with await psycopg.AsyncConnection.connect(topology.node(node).dsn) as busy:
                 await busy.execute("insert into item values (1, 1)")

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.fix_merge import CUSTOMER, customer
+from tests.fix_merge import CUSTOMER, converge, customer, cut_off
 from twopc.drivers.points import MERGE_POINTS, MERGE_SCHEMA_POINTS
 from twopc.errors import ArticleError, MergeError, SubscriptionError
 from twopc.server import EmbeddedServer
@@ -98,14 +98,7 @@ async def test_a_session_that_is_cut_off(merge_shop: MergeTopology, point: str) 
     await merge_shop.add_column("purchase", "price", "integer")
     await merge_shop.execute("pub", "update customer set mail = 'a@b', credit = 20 where id = 2")
 
-    class CutError(Exception):
-        """The agent has crashed."""
-
-    def cut(_: str) -> None:
-        raise CutError
-
-    merge_shop.points.arm(f"{point}(anna)", cut)
-    with pytest.raises(CutError):
+    with cut_off(merge_shop, f"{point}(anna)"):
         await merge_shop.sync("anna")
     report = await merge_shop.sync("anna")
     assert (report.conflicts, report.retried) == (0, 0)
@@ -174,8 +167,7 @@ async def test_a_loser_without_a_column(merge_shop: MergeTopology) -> None:
     await merge_shop.execute("pub", "update purchase set price = 9 where id = 7")
     for conflict in await merge_shop.conflicts():
         await merge_shop.resolve(conflict.id, keep="loser")
-    await merge_shop.settle()
-    await merge_shop.assert_converged()
+    await converge(merge_shop)
     rows = "select id, code, price from purchase where id in (7, 8) order by id"
     assert await merge_shop.execute("anna", rows) == [(7, "gb", 9), (8, "hb", 5)]
 
@@ -347,8 +339,7 @@ async def test_a_restored_republisher(server: EmbeddedServer) -> None:
         with pytest.raises(MergeError, match="If mid subscribes itself, `twopc merge sync mid`"):
             await topology.sync("van")
         await topology.sync("mid")
-        await topology.settle()
-        await topology.assert_converged()
+        await converge(topology)
         assert await topology.execute("pub", "select mark from item") == [("v",)]
 
 

@@ -9,7 +9,7 @@ import signal
 import psycopg
 import pytest
 
-from tests.fix_merge import customer
+from tests.fix_merge import converge, customer
 from twopc.errors import ArticleError, ConfigurationError, MergeError, SubscriptionError
 from twopc.merge.decision import ConflictType
 from twopc.publisher.merge import publication
@@ -53,8 +53,7 @@ async def test_columns_meet(merge_shop: MergeTopology) -> None:
     await merge_shop.execute("pub", "update purchase set customer = 2")
     assert (await merge_shop.sync("anna")).conflicts == 1
     assert await merge_shop.execute("anna", "select customer, code from purchase") == [(2, "a")]
-    await merge_shop.settle()
-    await merge_shop.assert_converged()
+    await converge(merge_shop)
 
 
 async def test_a_conflict_is_recorded(merge_shop: MergeTopology) -> None:
@@ -72,8 +71,7 @@ async def test_a_conflict_is_recorded(merge_shop: MergeTopology) -> None:
     assert (conflict.origin, conflict.winner) == ("anna", "ben")
     assert conflict.loser is not None
     assert (conflict.loser["phone"], conflict.loser["credit"]) == ("2", 11)
-    await merge_shop.settle()
-    await merge_shop.assert_converged()
+    await converge(merge_shop)
     assert len(await merge_shop.conflicts()) == 1
 
 
@@ -89,8 +87,7 @@ async def test_a_delete_against_an_update(merge_shop: MergeTopology, deletes: st
     assert conflict.type is (
         ConflictType.DELETE_WINS if deletes == "pub" else ConflictType.UPDATE_WINS
     )
-    await merge_shop.settle()
-    await merge_shop.assert_converged()
+    await converge(merge_shop)
 
 
 async def test_an_insert_over_a_deletion(merge_shop: MergeTopology) -> None:
@@ -102,8 +99,7 @@ async def test_an_insert_over_a_deletion(merge_shop: MergeTopology) -> None:
     await merge_shop.execute(
         "ben", "insert into customer (id, phone, rowguid) values (2, 'again', %s)", (guid,)
     )
-    await merge_shop.settle()
-    await merge_shop.assert_converged()
+    await converge(merge_shop)
     assert (await customer(merge_shop, "anna", 2))[0] == "again"
 
 
@@ -122,8 +118,7 @@ async def test_the_documented_priorities(server: EmbeddedServer) -> None:
             await topology.execute(node, "update price set of = %s where id = %s", (node, number))
         for node in ("c", "d", "b"):
             await topology.sync(node)
-        await topology.settle()
-        await topology.assert_converged()
+        await converge(topology)
         assert await topology.execute("a", "select of from price order by id") == [
             ("a",),
             ("b",),
@@ -265,37 +260,34 @@ async def test_what_is_refused(merge_shop: MergeTopology) -> None:
             await merge_shop.subscribe("anna", **options)
 
 
-async def test_other_ways_of_being_a_table(server: EmbeddedServer) -> None:
+async def test_other_ways_of_being_a_table(topology: MergeTopology) -> None:
     """Unusual tables are merged.
 
     They have names that mean something in SQL, identity and generated columns, an own rowguid, and
     types without equality.
     """
-    async with MergeTopology(server=server, subscribers=("anna",)) as topology:
-        odd = 'the "odd" {} %s one'
-        quoted = '"the ""odd"" {} %s one"'
-        for statement in (
-            f"create schema {quoted}",
-            f'create table {quoted}.{quoted} ("100% {{x}}" int generated always as identity primary key,'
-            ' "it\'s ""so""" text, w int, guid uuid not null unique default gen_random_uuid(),'
-            " taken point, gone json, rows int generated always as (w * 2) stored)",
-            f"insert into {quoted}.{quoted} (w, taken, gone) values (1, '(1,2)', '{{\"a\": 1}}')",
-        ):
-            await topology.execute("pub", statement)
-        await topology.publish(odd, schema=odd, tracking="column", rowguid="guid")
-        await topology.subscribe("anna")
-        await topology.execute("anna", f"update {quoted}.{quoted} set taken = '(3,4)'")
-        await topology.execute(
-            "pub", f'update {quoted}.{quoted} set w = 5, "it\'s ""so""" = \'("\\,\''
-        )
-        await topology.execute("pub", f"insert into {quoted}.{quoted} (w) values (null)")
-        report = await topology.sync("anna")
-        assert (report.uploaded, report.downloaded, report.conflicts) == (1, 2, 0)
-        await topology.assert_converged()
-        [row] = await topology.execute(
-            "anna", f"select w, taken::text, rows from {quoted}.{quoted} where w = 5"
-        )
-        assert row == (5, "(3,4)", 10)
+    odd = 'the "odd" {} %s one'
+    quoted = '"the ""odd"" {} %s one"'
+    for statement in (
+        f"create schema {quoted}",
+        f'create table {quoted}.{quoted} ("100% {{x}}" int generated always as identity primary key,'
+        ' "it\'s ""so""" text, w int, guid uuid not null unique default gen_random_uuid(),'
+        " taken point, gone json, rows int generated always as (w * 2) stored)",
+        f"insert into {quoted}.{quoted} (w, taken, gone) values (1, '(1,2)', '{{\"a\": 1}}')",
+    ):
+        await topology.execute("pub", statement)
+    await topology.publish(odd, schema=odd, tracking="column", rowguid="guid")
+    await topology.subscribe("anna")
+    await topology.execute("anna", f"update {quoted}.{quoted} set taken = '(3,4)'")
+    await topology.execute("pub", f'update {quoted}.{quoted} set w = 5, "it\'s ""so""" = \'("\\,\'')
+    await topology.execute("pub", f"insert into {quoted}.{quoted} (w) values (null)")
+    report = await topology.sync("anna")
+    assert (report.uploaded, report.downloaded, report.conflicts) == (1, 2, 0)
+    await topology.assert_converged()
+    [row] = await topology.execute(
+        "anna", f"select w, taken::text, rows from {quoted}.{quoted} where w = 5"
+    )
+    assert row == (5, "(3,4)", 10)
 
 
 async def test_leaving_and_coming_again(merge_shop: MergeTopology) -> None:
@@ -321,8 +313,7 @@ async def test_leaving_and_coming_again(merge_shop: MergeTopology) -> None:
     await merge_shop.subscribe("anna")
     await merge_shop.execute("anna", "update customer set phone = '5' where id = 1")
     assert (await merge_shop.sync("anna")).conflicts == 0
-    await merge_shop.settle()
-    await merge_shop.assert_converged()
+    await converge(merge_shop)
     with pytest.raises(ConfigurationError, match="anna, ben subscribe"):
         await merge_shop.unpublish("customer")
 

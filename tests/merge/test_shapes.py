@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from tests.fix_merge import cut_off
 from twopc.merge.plan import ROWS_MAX
 from twopc.server import EmbeddedServer
 from twopc.sim.merge import MergeTopology
@@ -65,12 +66,7 @@ async def test_more_than_a_slice(server: EmbeddedServer) -> None:
         await topology.execute(
             "anna", f"insert into many select i, 'x' from generate_series(1, {rows}) as i"
         )
-
-        def cut(_: str) -> None:
-            raise ZeroDivisionError
-
-        topology.points.arm("merge.upload_applied(anna)", cut, nth=2)
-        with pytest.raises(ZeroDivisionError):
+        with cut_off(topology, "merge.upload_applied(anna)", nth=2):
             await topology.sync("anna")
         assert await topology.execute("pub", "select count(*) from many") == [(2 * ROWS_MAX,)]
         report = await topology.sync("anna")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tests.fix_server import Database
+from tests.fix_topology import share
 from tests.merge.nodes import tracked
 from twopc import names
 from twopc.merge.plan import BYTES_MAX, ROWS_MAX
-from twopc.server import EmbeddedServer
 from twopc.sim.merge import MergeTopology
 
 _NEIGHBOUR = "insert into msrepl.sysmergesubscriptions (subscriber_server, replnickname, login) values ('anna', 5, session_user)"
@@ -45,27 +45,26 @@ async def test_a_server_cuts_by_rows_and_by_bytes(fresh_database: Database) -> N
     assert sorted(found) == sorted(changed)
 
 
-async def test_an_agent_carries_them(server: EmbeddedServer) -> None:
+async def test_an_agent_carries_them(topology: MergeTopology) -> None:
     """Rows of any size are merged both ways; a slice with a failing row is applied without it."""
-    async with MergeTopology(server=server, subscribers=("anna",)) as topology:
-        await topology.execute("pub", "create table item (id int primary key, t text)")
-        await topology.publish("item", tracking="column")
-        await topology.subscribe("anna")
-        for node, sent in (("pub", "downloaded"), ("anna", "uploaded")):
-            for statement in _CHANGES:
-                await topology.execute(node, statement)
-            [(count,)] = await topology.execute(node, "select count(*) from item")
-            assert getattr(await topology.sync("anna"), sent) == count + 15
-            await topology.execute(node, "delete from item")
-            await topology.settle()
-            await topology.assert_converged()
-        await topology.execute("anna", "alter table item add check (t <> 'odd')")
-        await topology.execute(
-            "pub", "insert into item values (1, 'even'), (2, 'odd'), (3, E'\\\\ \"{,}\" ü')"
-        )
-        report = await topology.sync("anna")
-        assert (report.downloaded, report.retried) == (2, 1)
-        assert await topology.execute("anna", "select t from item order by id") == [
-            ("even",),
-            ('\\ "{,}" ü',),
-        ]
+    await share(
+        topology, "item", "create table item (id int primary key, t text)", tracking="column"
+    )
+    for node, sent in (("pub", "downloaded"), ("anna", "uploaded")):
+        for statement in _CHANGES:
+            await topology.execute(node, statement)
+        [(count,)] = await topology.execute(node, "select count(*) from item")
+        assert getattr(await topology.sync("anna"), sent) == count + 15
+        await topology.execute(node, "delete from item")
+        await topology.settle()
+        await topology.assert_converged()
+    await topology.execute("anna", "alter table item add check (t <> 'odd')")
+    await topology.execute(
+        "pub", "insert into item values (1, 'even'), (2, 'odd'), (3, E'\\\\ \"{,}\" ü')"
+    )
+    report = await topology.sync("anna")
+    assert (report.downloaded, report.retried) == (2, 1)
+    assert await topology.execute("anna", "select t from item order by id") == [
+        ("even",),
+        ('\\ "{,}" ü',),
+    ]

@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.merge.snapshots import FILES, PART_BYTES, change, one, shop
+from tests.merge.snapshots import FILES, PART_BYTES, change, one
 from twopc.errors import ConfigurationError, MergeError, SubscriptionError
-from twopc.server import EmbeddedServer
 from twopc.sim.merge import MergeTopology
 
 
@@ -92,81 +91,78 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
 }  # fmt: skip
 
 
-async def test_folders_that_are_refused(server: EmbeddedServer, tmp_path: Path) -> None:
+async def test_folders_that_are_refused(shop: MergeTopology, tmp_path: Path) -> None:
     """Damaged folders are refused before anything is changed.
 
     An intact copy is used at any place.
     """
-    async with shop(server, "anna") as topology:
-        made = Path((await topology.snapshot(tmp_path / "own", part_bytes=PART_BYTES)).location)
-        for number, (damage, message) in enumerate(REFUSED.values()):
-            carried = tmp_path / str(number)
-            shutil.copytree(made, carried)
-            damage(carried)
-            with pytest.raises(MergeError, match=message) as caught:
-                await topology.subscribe("anna", snapshot_location=carried)
-            assert str(carried) in str(caught.value)
-            assert not await topology.merges("anna"), message
-        shutil.copytree(made, tmp_path / "usb")
-        shutil.rmtree(tmp_path / "own")
-        with pytest.raises(MergeError, match=r"no snapshot in .*20631"):
-            await topology.subscribe("anna")
-        report = await topology.subscribe("anna", snapshot_location=tmp_path / "usb")
-        assert report.files == FILES
-        await topology.assert_converged()
+    made = Path((await shop.snapshot(tmp_path / "own", part_bytes=PART_BYTES)).location)
+    for number, (damage, message) in enumerate(REFUSED.values()):
+        carried = tmp_path / str(number)
+        shutil.copytree(made, carried)
+        damage(carried)
+        with pytest.raises(MergeError, match=message) as caught:
+            await shop.subscribe("anna", snapshot_location=carried)
+        assert str(carried) in str(caught.value)
+        assert not await shop.merges("anna"), message
+    shutil.copytree(made, tmp_path / "usb")
+    shutil.rmtree(tmp_path / "own")
+    with pytest.raises(MergeError, match=r"no snapshot in .*20631"):
+        await shop.subscribe("anna")
+    report = await shop.subscribe("anna", snapshot_location=tmp_path / "usb")
+    assert report.files == FILES
+    await shop.assert_converged()
 
 
-async def test_rows_that_were_altered(server: EmbeddedServer, tmp_path: Path) -> None:
+async def test_rows_that_were_altered(shop: MergeTopology, tmp_path: Path) -> None:
     """An altered file is detected at its end, and none of its rows remain.
 
     Once the file is restored, the delivery continues with it.
     """
-    async with shop(server, "anna") as topology:
-        folder = Path((await topology.snapshot(tmp_path, part_bytes=PART_BYTES)).location)
-        path = one(folder, "*_0002.bcp")
-        before = path.read_bytes()
-        path.write_bytes(before.replace(b"\t10\t", b"\t99\t"))
-        for _ in range(2):
-            with pytest.raises(MergeError, match=r"_0002\.bcp was altered: its SHA-256"):
-                await topology.subscribe("anna")
-        query = "select count(*) from customer where credit = 99"
-        assert await topology.execute("anna", query) == [(0,)]
-        path.write_bytes(before)
-        report = await topology.subscribe("anna")
-        assert (report.files, report.kept) == (FILES - 5, 5)
-        await topology.assert_converged()
+    folder = Path((await shop.snapshot(tmp_path, part_bytes=PART_BYTES)).location)
+    path = one(folder, "*_0002.bcp")
+    before = path.read_bytes()
+    path.write_bytes(before.replace(b"\t10\t", b"\t99\t"))
+    for _ in range(2):
+        with pytest.raises(MergeError, match=r"_0002\.bcp was altered: its SHA-256"):
+            await shop.subscribe("anna")
+    query = "select count(*) from customer where credit = 99"
+    assert await shop.execute("anna", query) == [(0,)]
+    path.write_bytes(before)
+    report = await shop.subscribe("anna")
+    assert (report.files, report.kept) == (FILES - 5, 5)
+    await shop.assert_converged()
 
 
-async def test_snapshots_that_are_outdated(server: EmbeddedServer, tmp_path: Path) -> None:
+async def test_snapshots_that_are_outdated(shop: MergeTopology, tmp_path: Path) -> None:
     """Outdated snapshots are refused (20655).
 
     A table was altered or published since, or the metadata of later changes was removed.
     """
-    async with shop(server, "anna") as topology:
-        location = (await topology.snapshot(tmp_path)).location
-        for statements, message in (
-            ("alter table customer add column more int", "table customer was altered"),
-            ("alter table customer drop column more; create table item (id int primary key)", ""),
-        ):
-            await topology.execute("pub", statements)
-            if message:
-                with pytest.raises(MergeError, match=f"{message}.*20655"):
-                    await topology.subscribe("anna", snapshot_location=location)
-        await topology.publish("item")
-        with pytest.raises(MergeError, match=r"table item is not among its tables.*20655"):
-            await topology.subscribe("anna")
-        await topology.unpublish("item")
-        await change(topology, 1)
-        await topology.snapshot(tmp_path / "later")  # closes a generation
-        await topology.age(30)
-        await topology.clean_up()
-        await topology.execute("pub", "update customer set credit = 1 where id = 100")
-        with pytest.raises(MergeError, match=r"has forgotten what was changed after it.*20655"):
-            await topology.subscribe("anna", snapshot_location=location)
-        assert not await topology.merges("anna")
-        await topology.subscribe("anna")
-        await topology.settle()
-        await topology.assert_converged()
+    location = (await shop.snapshot(tmp_path)).location
+    for statements, message in (
+        ("alter table customer add column more int", "table customer was altered"),
+        ("alter table customer drop column more; create table item (id int primary key)", ""),
+    ):
+        await shop.execute("pub", statements)
+        if message:
+            with pytest.raises(MergeError, match=f"{message}.*20655"):
+                await shop.subscribe("anna", snapshot_location=location)
+    await shop.publish("item")
+    with pytest.raises(MergeError, match=r"table item is not among its tables.*20655"):
+        await shop.subscribe("anna")
+    await shop.unpublish("item")
+    await change(shop, 1)
+    await shop.snapshot(tmp_path / "later")  # closes a generation
+    await shop.age(30)
+    await shop.clean_up()
+    await shop.execute("pub", "update customer set credit = 1 where id = 100")
+    with pytest.raises(MergeError, match=r"has forgotten what was changed after it.*20655"):
+        await shop.subscribe("anna", snapshot_location=location)
+    assert not await shop.merges("anna")
+    await shop.subscribe("anna")
+    await shop.settle()
+    await shop.assert_converged()
 
 
 @contextmanager
@@ -192,54 +188,50 @@ def small_disk(folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
             yield r"_0001\.bcp cannot be written: File too large", stack.pop_all().close
 
 
-async def test_folders_that_cannot_be_written(server: EmbeddedServer, tmp_path: Path) -> None:
+async def test_folders_that_cannot_be_written(shop: MergeTopology, tmp_path: Path) -> None:
     """A folder that cannot be written, or has no room, is named, and no partial file remains.
 
     The agent continues once there is room.
     """
     disk = tmp_path / "disk"
-    async with shop(server, "anna") as topology:
-        (tmp_path / "file").touch()
-        with pytest.raises(MergeError, match=r"snapshot folder .*file/unc/.* cannot be written to"):
-            await topology.snapshot(tmp_path / "file")
-        with pytest.raises(ConfigurationError, match="name the folder"):
-            await topology.snapshot()
-        with small_disk(disk) as (message, make_room):
-            with pytest.raises(MergeError, match=f"{message}: make room"):
-                await topology.snapshot(disk, part_bytes=PART_BYTES)
-            make_room()
-            assert not files_of(disk, "*.tmp") + files_of(disk, "manifest.json")
-            report = await topology.snapshot(disk, part_bytes=PART_BYTES)
-            assert report.kept >= 10
-            await topology.execute("anna", "create table purchase (id int)")
-            with pytest.raises(
-                SubscriptionError, match="purchase of the Subscriber is there already"
-            ):
-                await topology.subscribe("anna")
-            await topology.execute("anna", "drop table purchase")
-            await topology.subscribe("anna")
-        await topology.assert_converged()
+    (tmp_path / "file").touch()
+    with pytest.raises(MergeError, match=r"snapshot folder .*file/unc/.* cannot be written to"):
+        await shop.snapshot(tmp_path / "file")
+    with pytest.raises(ConfigurationError, match="name the folder"):
+        await shop.snapshot()
+    with small_disk(disk) as (message, make_room):
+        with pytest.raises(MergeError, match=f"{message}: make room"):
+            await shop.snapshot(disk, part_bytes=PART_BYTES)
+        make_room()
+        assert not files_of(disk, "*.tmp") + files_of(disk, "manifest.json")
+        report = await shop.snapshot(disk, part_bytes=PART_BYTES)
+        assert report.kept >= 10
+        await shop.execute("anna", "create table purchase (id int)")
+        with pytest.raises(SubscriptionError, match="purchase of the Subscriber is there already"):
+            await shop.subscribe("anna")
+        await shop.execute("anna", "drop table purchase")
+        await shop.subscribe("anna")
+    await shop.assert_converged()
 
 
-async def test_two_agents_at_once(server: EmbeddedServer, tmp_path: Path) -> None:
+async def test_two_agents_at_once(shop: MergeTopology, tmp_path: Path) -> None:
     """A second agent is refused (20630), and so is a second delivery to a Subscriber (21036)."""
-    async with shop(server, "anna") as topology:
 
-        async def again(_: str) -> None:
-            with pytest.raises(MergeError, match=re.escape("pub (20630): wait")):
-                await topology.snapshot(tmp_path)
+    async def again(_: str) -> None:
+        with pytest.raises(MergeError, match=re.escape("pub (20630): wait")):
+            await shop.snapshot(tmp_path)
 
-        topology.points.arm("merge_snapshot.file_written", again)
-        await topology.snapshot(tmp_path)
+    shop.points.arm("merge_snapshot.file_written", again)
+    await shop.snapshot(tmp_path)
 
-        async def twice(_: str) -> None:
-            async with other(topology) as second:
-                with pytest.raises(MergeError, match=r"by another process.*21036"):
-                    await second.subscribe("anna")
+    async def twice(_: str) -> None:
+        async with other(shop) as second:
+            with pytest.raises(MergeError, match=r"by another process.*21036"):
+                await second.subscribe("anna")
 
-        topology.points.arm("merge_delivery.file_loaded(anna)", twice)
-        await topology.subscribe("anna")
-        await topology.assert_converged()
+    shop.points.arm("merge_delivery.file_loaded(anna)", twice)
+    await shop.subscribe("anna")
+    await shop.assert_converged()
 
 
 def other(topology: MergeTopology) -> MergeTopology:

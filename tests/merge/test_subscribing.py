@@ -39,27 +39,26 @@ async def test_others_merge_while_rows_are_copied(merge_shop: MergeTopology) -> 
     await merge_shop.assert_converged()
 
 
-async def test_a_refused_subscription_leaves_nothing(server: EmbeddedServer) -> None:
+async def test_a_refused_subscription_leaves_nothing(topology: MergeTopology) -> None:
     """A refused subscription leaves no agent's role and nothing at the Subscriber.
 
     It can be begun again.
     """
-    async with MergeTopology(server=server, subscribers=("anna",)) as topology:
-        await topology.execute("pub", "create table item (id int primary key)")
-        await topology.publish("item")
-        await topology.execute("anna", "create table item (id int)")
-        with pytest.raises(SubscriptionError, match="is there already"):
-            await topology.subscribe("anna")
-        agents = [
-            agent_role(topology.node(node).database, other)
-            for node, other in (("pub", "anna"), ("anna", "pub"))
-        ]
-        roles = "select rolname from pg_roles where rolname = any (%s)"
-        assert await topology.execute("pub", roles, (agents,)) == []
-        assert not await topology.merges("anna")
-        await topology.execute("anna", "drop table item")
+    await topology.execute("pub", "create table item (id int primary key)")
+    await topology.publish("item")
+    await topology.execute("anna", "create table item (id int)")
+    with pytest.raises(SubscriptionError, match="is there already"):
         await topology.subscribe("anna")
-        assert len(await topology.execute("pub", roles, (agents,))) == 2
+    agents = [
+        agent_role(topology.node(node).database, other)
+        for node, other in (("pub", "anna"), ("anna", "pub"))
+    ]
+    roles = "select rolname from pg_roles where rolname = any (%s)"
+    assert await topology.execute("pub", roles, (agents,)) == []
+    assert not await topology.merges("anna")
+    await topology.execute("anna", "drop table item")
+    await topology.subscribe("anna")
+    assert len(await topology.execute("pub", roles, (agents,))) == 2
 
 
 async def test_databases_of_different_encodings(server: EmbeddedServer) -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from psycopg import AsyncConnection
 
+from tests.fix_topology import share
 from twopc.errors import MergeError
 from twopc.server import EmbeddedServer
 from twopc.sim.merge import MergeTopology
@@ -167,24 +168,21 @@ create operator public.= (leftarg = varchar, rightarg = varchar, function = evil
 """
 
 
-async def test_casts_and_operators(server: EmbeddedServer) -> None:
+async def test_casts_and_operators(topology: MergeTopology) -> None:
     """Validation and inspection of rows call no cast and no operator of the owner."""
-    async with MergeTopology(server=server, subscribers=("anna",)) as topology:
-        for node in ("pub", "anna"):
-            await topology.execute(node, TRAP.format(more=""))
-        await topology.execute("pub", CASTS)
-        await topology.publish("odd")
-        await topology.subscribe("anna")
-        await topology.execute("anna", "update odd set place = row(2, '[]')")
-        await topology.sync("anna")
-        [result] = await topology.validate("anna")
-        assert (result.passed, result.rows) == (True, 1)
-        for key in ({"name": "a"}, {"mood": "calm"}):
-            assert [row.state for row in await topology.show_row("odd", key)] == ["contents"] * 2
-        with pytest.raises(MergeError, match="no node has a row"):
-            await topology.show_row("odd", {"name": "b"})
-        with pytest.raises(MergeError, match="no column 'nothing'"):
-            await topology.show_row("odd", {"nothing": 1})
-        await topology.dummy_update("odd", {"name": "a", "mood": "calm"})
-        assert (await topology.sync("anna")).downloaded == 1
-        assert await topology.execute("pub", "select * from evil.ran") == []
+    for node in ("pub", "anna"):
+        await topology.execute(node, TRAP.format(more=""))
+    await share(topology, "odd", CASTS)
+    await topology.execute("anna", "update odd set place = row(2, '[]')")
+    await topology.sync("anna")
+    [result] = await topology.validate("anna")
+    assert (result.passed, result.rows) == (True, 1)
+    for key in ({"name": "a"}, {"mood": "calm"}):
+        assert [row.state for row in await topology.show_row("odd", key)] == ["contents"] * 2
+    with pytest.raises(MergeError, match="no node has a row"):
+        await topology.show_row("odd", {"name": "b"})
+    with pytest.raises(MergeError, match="no column 'nothing'"):
+        await topology.show_row("odd", {"nothing": 1})
+    await topology.dummy_update("odd", {"name": "a", "mood": "calm"})
+    assert (await topology.sync("anna")).downloaded == 1
+    assert await topology.execute("pub", "select * from evil.ran") == []

@@ -56,7 +56,6 @@ async def test_ways_to_change_rows(fresh_database: Database, statement: str) -> 
 
 
 async def test_copy_is_tracked(fresh_database: Database) -> None:
-    """COPY fires the triggers."""
     async with tracked(fresh_database, ITEM) as node:
         await node.publish("item")
         async with (

@@ -10,10 +10,10 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from tests.fix_merge import customer
+from tests.fix_merge import converge, customer
+from tests.fix_topology import share
 from twopc.drivers.merge.engine import MergeReport
 from twopc.errors import ArticleError, MergeError
-from twopc.server import EmbeddedServer
 from twopc.sim.merge import MergeTopology
 from twopc.sim.merge.agent import keep_merging
 from twopc.sim.merge.validation import CHECKSUMS, COUNTS
@@ -39,8 +39,7 @@ async def test_a_row_at_each_node(merge_shop: MergeTopology) -> None:
     assert [row.state for row in await merge_shop.show_row("purchase", guid)] == [
         "unchanged", "unchanged", "tombstone",
     ]  # fmt: skip
-    await merge_shop.settle()
-    await merge_shop.assert_converged()
+    await converge(merge_shop)
     for key, message in (({"id": 9}, "no node has a row"), (uuid4(), "20513")):
         with pytest.raises(MergeError, match=message):
             await (
@@ -121,8 +120,7 @@ async def test_validation_and_repair(merge_shop: MergeTopology) -> None:
     ]
     assert [each.repaired for each in results] == [3, 2]
     assert (await merge_shop.sync("anna")).downloaded == 5
-    await merge_shop.settle()
-    await merge_shop.assert_converged()
+    await converge(merge_shop)
     assert await customer(merge_shop, "anna") == ("1", 10)
     for name in ("anna", "ben"):
         assert all(each.passed for each in await merge_shop.validate(name))
@@ -200,30 +198,27 @@ async def test_what_checks_find(merge_shop: MergeTopology) -> None:
         assert any(at == node and what in text for at, text in found), (node, what, found)
 
 
-async def test_a_publisher_that_cannot_be_reached(server: EmbeddedServer) -> None:
+async def test_a_publisher_that_cannot_be_reached(topology: MergeTopology) -> None:
     """A session with an unreachable Publisher names it, and the agent continues.
 
     The next session transfers what is due.
     """
-    async with MergeTopology(server=server, subscribers=("anna",)) as topology:
-        await topology.execute("pub", "create table item (id int primary key)")
-        await topology.publish("item")
-        await topology.subscribe("anna")
-        await topology.execute("anna", "insert into item values (1)")
-        reached = sql.Identifier(topology.node("pub").database)
-        allow = sql.SQL("alter database {} allow_connections {}")
-        below = await topology.admin("anna")
-        await below.execute(allow.format(reached, sql.SQL("false")))
-        stop = asyncio.Event()
-        results: list[MergeReport | MergeError] = []
+    await share(topology, "item", "create table item (id int primary key)")
+    await topology.execute("anna", "insert into item values (1)")
+    reached = sql.Identifier(topology.node("pub").database)
+    allow = sql.SQL("alter database {} allow_connections {}")
+    below = await topology.admin("anna")
+    await below.execute(allow.format(reached, sql.SQL("false")))
+    stop = asyncio.Event()
+    results: list[MergeReport | MergeError] = []
 
-        async def session() -> MergeReport:
-            if results:
-                await below.execute(allow.format(reached, sql.SQL("true")))
-                stop.set()
-            return await topology.sync("anna")
+    async def session() -> MergeReport:
+        if results:
+            await below.execute(allow.format(reached, sql.SQL("true")))
+            stop.set()
+        return await topology.sync("anna")
 
-        await keep_merging(session, stop, every_s=0.001, tell=results.append)
-        failed, done = results
-        assert isinstance(failed, MergeError) and "pub and anna ended early" in str(failed)
-        assert isinstance(done, MergeReport) and done.uploaded == 1
+    await keep_merging(session, stop, every_s=0.001, tell=results.append)
+    failed, done = results
+    assert isinstance(failed, MergeError) and "pub and anna ended early" in str(failed)
+    assert isinstance(done, MergeReport) and done.uploaded == 1

@@ -10,7 +10,6 @@ from collections import Counter
 
 import psycopg
 
-from twopc.server import EmbeddedServer
 from twopc.sim.merge import MergeTopology
 
 WRITERS = 4
@@ -62,37 +61,34 @@ def _transaction(
     connection.execute((f"prepare transaction '{gid}'" if gid else end).encode())
 
 
-async def test_nobody_is_missed_and_nobody_fails(server: EmbeddedServer) -> None:
+async def test_nobody_is_missed_and_nobody_fails(topology: MergeTopology) -> None:
     """Each table is written at one node; after the last session the other has every increment."""
-    async with MergeTopology(server=server, subscribers=("anna",)) as topology:
-        for table in ("up", "down"):
-            await topology.execute(
-                "pub", f"create table {table} (id int primary key, n int not null)"
+    for table in ("up", "down"):
+        await topology.execute("pub", f"create table {table} (id int primary key, n int not null)")
+        await topology.execute(
+            "pub", f"insert into {table} select i, 0 from generate_series(0, {ROWS - 1}) as i"
+        )
+        await topology.publish(table)
+    await topology.subscribe("anna")
+    enough = threading.Event()
+    running = [
+        asyncio.create_task(
+            asyncio.to_thread(write, topology.node(node).app_dsn, table, number, enough)
+        )
+        for node, table in (("anna", "up"), ("pub", "down"))
+        for number in range(WRITERS)
+    ]
+    try:
+        for _ in range(SESSIONS):
+            assert (await topology.sync("anna")).conflicts == 0
+    finally:
+        enough.set()
+        done = await asyncio.gather(*running)
+    await topology.settle()
+    for table, counts in (("up", done[:WRITERS]), ("down", done[WRITERS:])):
+        expected = sum(counts, Counter())
+        for node in ("pub", "anna"):
+            rows = await topology.execute(
+                node, f"select id, n from {table} where n > 0 order by id"
             )
-            await topology.execute(
-                "pub", f"insert into {table} select i, 0 from generate_series(0, {ROWS - 1}) as i"
-            )
-            await topology.publish(table)
-        await topology.subscribe("anna")
-        enough = threading.Event()
-        running = [
-            asyncio.create_task(
-                asyncio.to_thread(write, topology.node(node).app_dsn, table, number, enough)
-            )
-            for node, table in (("anna", "up"), ("pub", "down"))
-            for number in range(WRITERS)
-        ]
-        try:
-            for _ in range(SESSIONS):
-                assert (await topology.sync("anna")).conflicts == 0
-        finally:
-            enough.set()
-            done = await asyncio.gather(*running)
-        await topology.settle()
-        for table, counts in (("up", done[:WRITERS]), ("down", done[WRITERS:])):
-            expected = sum(counts, Counter())
-            for node in ("pub", "anna"):
-                rows = await topology.execute(
-                    node, f"select id, n from {table} where n > 0 order by id"
-                )
-                assert rows == sorted(expected.items()), (table, node)
+            assert rows == sorted(expected.items()), (table, node)

@@ -31,7 +31,6 @@ def test_time_passes_in_order() -> None:
 
 
 def test_what_was_cancelled_lets_no_time_pass() -> None:
-    """A cancelled delay lets no time pass, wherever it is in the queue."""
     kernel, seen = SimpyKernel(), []
     delays = [kernel.delay(n, label("a")) for n in (5.0, 1.0, 3.0, 9.0)]
     for each in delays:

@@ -28,6 +28,11 @@ async def make(make_pair: MakePair, *more: str, **options: Any) -> Pair:
     return await make_pair(ITEM, ROWS, *more, publish=["item"], **options)
 
 
+@pytest.fixture
+async def pair(make_pair: MakePair) -> Pair:
+    return await make(make_pair)
+
+
 async def ddl(pair: Pair, *statements: str, nodes: tuple[str, ...] = ("pub", "sub1")) -> None:
     """Execute the same DDL at the nodes."""
     for node in nodes:
@@ -84,9 +89,8 @@ async def test_altered_at_both_ends(make_pair: MakePair, alteration: str) -> Non
     assert (await pair.refused("update item set price = 78 where id = 3")).sqlstate == "40001"
 
 
-async def test_altered_at_one_end_only(make_pair: MakePair) -> None:
+async def test_altered_at_one_end_only(pair: Pair) -> None:
     """Regenerating is refused until the Subscriber's table matches the Publisher's."""
-    pair = await make(make_pair)
     await ddl(pair, "alter table item add column more text", nodes=("pub",))
     with pytest.raises(SubscriptionError, match=r"has no column 'more' .*ADD COLUMN"):
         await pair.topology.regenerate("item")
@@ -101,9 +105,8 @@ async def test_altered_at_one_end_only(make_pair: MakePair) -> None:
     assert there == here
 
 
-async def test_regenerated_at_the_publisher_only(make_pair: MakePair) -> None:
+async def test_regenerated_at_the_publisher_only(pair: Pair) -> None:
     """Rows of the old shape are not used as rows of the new one, even if their types match."""
-    pair = await make(make_pair)
     await ddl(
         pair,
         "alter table item drop column note",
@@ -124,9 +127,8 @@ async def test_regenerated_at_the_publisher_only(make_pair: MakePair) -> None:
     await pair.same("item")
 
 
-async def test_renamed_table(make_pair: MakePair) -> None:
+async def test_renamed_table(pair: Pair) -> None:
     """After a rename, objects have the new name, and none with the old name are left."""
-    pair = await make(make_pair)
     await ddl(pair, "alter table item rename to thing", nodes=("pub",))
     await assert_stale(pair, "Publisher")
     with pytest.raises(ArticleError, match=r"public\.item is public\.thing now"):
@@ -152,9 +154,8 @@ async def test_renamed_table(make_pair: MakePair) -> None:
     assert await pair.rows(left) == ([], [])
 
 
-async def test_ddl_that_is_rolled_back(make_pair: MakePair) -> None:
+async def test_ddl_that_is_rolled_back(pair: Pair) -> None:
     """An article is stale within the transaction of the DDL, and remains so only if it commits."""
-    pair = await make(make_pair)
     for node in ("pub", "sub1"):
         async with await psycopg.AsyncConnection.connect(pair.topology.node(node).dsn) as other:
             await other.execute("alter table item add column more text")
@@ -212,9 +213,8 @@ async def test_ddl_takes_no_numbers_of_articles(make_topology: MakeTopology) -> 
     assert numbers == [(1,), (2,)]
 
 
-async def test_ddl_by_an_ordinary_owner(make_pair: MakePair) -> None:
+async def test_ddl_by_an_ordinary_owner(pair: Pair) -> None:
     """The DDL guard works for a table's owner, who has no privileges on our objects."""
-    pair = await make(make_pair)
     for node in ("pub", "sub1"):
         topology = pair.topology
         await topology.execute(node, f"alter table item owner to {topology.node(node).app_role}")
@@ -233,9 +233,8 @@ async def test_ddl_by_an_ordinary_owner(make_pair: MakePair) -> None:
     await pair.same("item")
 
 
-async def test_ddl_elsewhere_makes_nothing_stale(make_pair: MakePair) -> None:
+async def test_ddl_elsewhere_makes_nothing_stale(pair: Pair) -> None:
     """Other tables, ordinary indexes, comments, statistics, views, grants and storage do not make an article stale."""
-    pair = await make(make_pair)
     await ddl(
         pair,
         "create table other (id int primary key, item int)",
@@ -261,9 +260,8 @@ async def test_ddl_elsewhere_makes_nothing_stale(make_pair: MakePair) -> None:
 @pytest.mark.parametrize(
     "event", ["drop table item", "drop table item cascade", "drop schema public cascade"]
 )
-async def test_dropped_table(make_pair: MakePair, event: str) -> None:
+async def test_dropped_table(pair: Pair, event: str) -> None:
     """If the Publisher's table was dropped, the error says so, and unpublishing cleans up."""
-    pair = await make(make_pair)
     await ddl(pair, event, nodes=("pub",))
     await assert_stale(pair, "Publisher")
     with pytest.raises(ArticleError, match="was dropped"):
@@ -279,9 +277,8 @@ async def test_dropped_table(make_pair: MakePair, event: str) -> None:
     )
 
 
-async def test_table_made_again_under_the_same_name(make_pair: MakePair) -> None:
+async def test_table_made_again_under_the_same_name(pair: Pair) -> None:
     """A table created again is another table: the old article must be unpublished first."""
-    pair = await make(make_pair)
     await pair.app.close()
     await pair.topology.unsubscribe("sub1")
     await ddl(pair, "drop table item", ITEM, nodes=("pub",))
@@ -304,11 +301,8 @@ async def test_table_made_again_under_the_same_name(make_pair: MakePair) -> None
         ("create table child () inherits (item)", "by INHERITS"),
     ],
 )
-async def test_what_can_no_longer_be_published(
-    make_pair: MakePair, alteration: str, problem: str
-) -> None:
+async def test_what_can_no_longer_be_published(pair: Pair, alteration: str, problem: str) -> None:
     """`regenerate` names the reason, until the alteration is undone."""
-    pair = await make(make_pair)
     await ddl(pair, alteration, nodes=("pub",))
     await assert_stale(pair, "Publisher")
     with pytest.raises(ArticleError, match=problem):
@@ -316,9 +310,8 @@ async def test_what_can_no_longer_be_published(
     await assert_stale(pair, "Publisher")
 
 
-async def test_a_published_table_stays_in_the_log(make_pair: MakePair) -> None:
+async def test_a_published_table_stays_in_the_log(pair: Pair) -> None:
     """PostgreSQL refuses commands that would exclude the table's changes from the WAL."""
-    pair = await make(make_pair)
     with pytest.raises(psycopg.Error, match="to unlogged because it is part of a publication"):
         await pair.topology.execute("pub", "alter table item set unlogged")
 
@@ -339,11 +332,8 @@ async def test_a_published_table_stays_in_the_log(make_pair: MakePair) -> None:
         "set session_replication_role = replica; alter table item disable trigger all",
     ],
 )
-async def test_what_would_let_changes_pass_unseen(
-    make_pair: MakePair, node: str, alteration: str
-) -> None:
+async def test_what_would_let_changes_pass_unseen(pair: Pair, node: str, alteration: str) -> None:
     """Commands that would let changes bypass replication are refused at either end, which continues to work."""
-    pair = await make(make_pair)
     with pytest.raises(psycopg.errors.DependentObjectsStillExist) as caught:
         await ddl(pair, alteration, nodes=(node,))
     assert "table public.item" in str(caught.value)
@@ -354,9 +344,8 @@ async def test_what_would_let_changes_pass_unseen(
     await pair.same("item")
 
 
-async def test_new_trigger(make_pair: MakePair) -> None:
+async def test_new_trigger(pair: Pair) -> None:
     """A new trigger makes the article stale, because it may change the values that are returned."""
-    pair = await make(make_pair)
     await ddl(
         pair,
         "create function up() returns trigger language plpgsql as"
@@ -468,9 +457,7 @@ async def test_partitions_of_partitions(make_pair: MakePair) -> None:
     await ddl(pair, "truncate item_1", nodes=("pub",))
 
 
-async def test_regenerate_changes_nothing_that_fits(make_pair: MakePair) -> None:
-    """Regenerating an article that is not stale changes nothing."""
-    pair = await make(make_pair)
+async def test_regenerate_changes_nothing_that_fits(pair: Pair) -> None:
     await pair.topology.regenerate("item")
     await pair.topology.regenerate("item")
     await pair.run(*CHANGES)

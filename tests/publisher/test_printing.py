@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fix_topology import MakePair, MakeTopology
+from tests.fix_topology import MakePair, MakeTopology, share
 from tests.publisher.test_values import ODD_SETTINGS
 
 ITEM = r"""
@@ -45,11 +45,9 @@ async def test_a_copy_is_made_alike_whatever_the_sites_print(make_topology: Make
     for node, order in (("pub", "DMY"), ("sub1", "MDY")):
         zone = "Asia/Kathmandu" if node == "pub" else "America/New_York"
         await topology.execute(node, f"set datestyle = 'SQL, {order}'; set timezone = '{zone}'")
-    await topology.execute(
-        "pub", "set intervalstyle = 'sql_standard'; set extra_float_digits = -15"
+    await share(
+        topology, "item", "set intervalstyle = 'sql_standard'; set extra_float_digits = -15"
     )
-    await topology.publish("item")
-    await topology.subscribe("sub1")
 
     async with await topology.node("sub1").connect() as session:
         cursor = await session.execute(DEFAULTS)

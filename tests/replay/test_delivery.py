@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import psycopg
 import pytest
 
+from tests.fix_topology import share
 from tests.spark.replay.recorded import agents_elsewhere, distributed
 from twopc.errors import DeliveryError
 from twopc.sim.replay import delivery
@@ -48,11 +49,7 @@ async def test_whoever_reads_the_log(
     make_topology: Callable[..., Awaitable[Topology]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topology = await make_topology(subscribers=("north",))
-    await topology.execute(
-        "pub", "create table t (id int generated always as identity primary key)"
-    )
-    await topology.publish("t")
-    await topology.subscribe("north")
+    await share(topology, "t", "create table t (id int generated always as identity primary key)")
     await topology.stop_agents()
     nodes = distributed(topology)
     # without agents, the replay reads the log; it does so twice, so that nothing is left of the

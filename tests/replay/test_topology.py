@@ -8,6 +8,7 @@ from typing import Any
 
 import psycopg
 
+from tests.fix_topology import share
 from twopc.names import VERSION_COLUMN
 from twopc.server.polling import wait_for
 from twopc.sim.replay.engine import RecordedTransaction
@@ -44,14 +45,12 @@ def recorded(number: int, node: str, commands: Commands) -> RecordedTransaction[
 
 async def test_transactions_run_where_they_were_made_and_once(make_topology: MakeTopology) -> None:
     topology = await make_topology(subscribers=("north", "south"))
-    await topology.execute(
-        "pub",
+    await share(
+        topology,
+        "Line Item",
         'create table "Line Item" (region text, id int generated always as identity, note numeric(8, 2),'
         " primary key (id, region))",
     )
-    await topology.publish("Line Item")
-    for name in topology.subscribers:
-        await topology.subscribe(name)
     nodes = ("pub", *topology.subscribers)
     await ledger(topology, nodes, there=True)
 
@@ -110,13 +109,12 @@ async def test_transactions_run_where_they_were_made_and_once(make_topology: Mak
 async def test_whoever_was_only_in_the_way_is_no_divergence(make_topology: MakeTopology) -> None:
     """A transaction that a lock blocks for longer than the timeout begins again, in its place."""
     topology = await make_topology(subscribers=("north",), lock_timeout_ms=50)
-    await topology.execute(
-        "pub",
+    await share(
+        topology,
+        "Line Item",
         'create table "Line Item" (region text, id int, note numeric(8, 2), primary key (id, region))',
+        """insert into "Line Item" values ('w', 7, 1.5)""",
     )
-    await topology.execute("pub", """insert into "Line Item" values ('w', 7, 1.5)""")
-    await topology.publish("Line Item")
-    await topology.subscribe("north")
     await ledger(topology, ("pub", "north"), there=True)
     update = [command("upd", ["7", "w"], None, None, "2.00")]
     lock = b'select from "Line Item" for update'

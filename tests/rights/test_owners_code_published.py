@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fix_topology import MakeTopology, Pair
+from tests.fix_topology import MakeTopology, Pair, share
 from tests.rights.traps import AT_PUBLISHER, DOMAIN, HARMLESS, TABLE, sabotage, trap
 
 OTHER = "create table other (id int primary key, n int); insert into other values (1, 1), (2, 2)"
@@ -165,9 +165,7 @@ create cast (mood as text) with function trap(mood) as assignment;
 async def test_casts_of_the_owners(make_topology: MakeTopology) -> None:
     """Comparing both ends, by rows or by checksums, calls no cast to text."""
     topology = await make_topology(subscribers=("sub1",))
-    await topology.execute("pub", CASTS)
-    await topology.publish("item")
-    await topology.subscribe("sub1")
+    await share(topology, "item", CASTS)
     await topology.execute("pub", "update item set other = null, is_new = false")
     await topology.sync()
     await topology.assert_converged()

@@ -24,6 +24,8 @@ tables:
     columns: {id: int primary key, n: int}
     rows: [{id: 1, n: 10}, {id: 2, n: 20}]
 """
+#: The same, with agents.
+DELIVERING = HEAD.replace(" distribution: none,", "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from tests.scenario.conftest import HEAD
-
-DELIVERING = HEAD.replace(" distribution: none,", "")
+from tests.scenario.conftest import DELIVERING
 
 
 async def test_a_sync_brings_its_own_node_up_to_date_and_no_other(play):

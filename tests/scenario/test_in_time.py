@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.cli.processes import running
 from tests.scenario.waiting import LATE_US, percentile, told_after_us
 from twopc.sim.report.history import History, HistoryRecord
 from twopc.sim.scenario.check import load
@@ -41,7 +40,6 @@ async def test_a_cycle_is_named_within_a_second(server):
 
 
 async def test_each_wait_tells_how_old_it_was(server):
-    """The record of a wait says how old the wait was when it was detected."""
     records = await history_of(server, "immediate/lost_update.twopc.yaml", orders=("alice first",))
     first = next(record for record in records if record.kind == "blocked")
     assert first.data["seen_after_us"] > 0
@@ -67,21 +65,12 @@ async def test_waits_of_the_catalogue_are_told_in_time(server, whole_catalogue):
 
 
 def test_a_run_that_is_killed_leaves_no_server(tmp_path):
-    process = subprocess.Popen(
-        [sys.executable, "-m", "twopc.sim", "--log-level=debug", "run", SCENARIOS / "immediate"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
+    words = ("--log-level=debug", "run", SCENARIOS / "immediate")
+    plain = {"NO_COLOR": "1"}
+    with running(*words, cwd=tmp_path, env=plain, stdout=subprocess.DEVNULL) as process:
         lines = iter(process.stderr.readline, "")
         pid = next(
             int(found[1]) for line in lines if (found := re.search(r"started.*\bpid=(\d+)", line))
         )
         postmaster = psutil.Process(pid)
-    finally:
-        process.kill()
-        process.communicate(timeout=60)
     postmaster.wait(timeout=30)

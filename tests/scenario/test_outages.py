@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-HEAD = """\
-twopc: 1
-name: test
-about: Written in a test.
-topology: {publisher: pub, subscribers: [sub1, sub2], timeouts: {step: 8s}}
-tables:
-  t:
-    columns: {id: int primary key, n: int}
-    rows: [{id: 1, n: 10}, {id: 2, n: 20}]
-"""
+from tests.scenario.conftest import DELIVERING
 
 
 async def test_the_publisher_is_away(play):
@@ -35,7 +26,7 @@ orders:
       steps: {write: {rejected: publisher_unreachable}}
       tables: {t: {everywhere: [{id: 1, n: 12}, {id: 2, n: 20}]}}
 """,
-        head=HEAD,
+        head=DELIVERING,
     )
     assert played.failures == []
     assert [(r.node, r.data["on"]) for r in played.of("outage")] == [("pub", True), ("pub", False)]
@@ -66,7 +57,7 @@ orders:
       sessions: {alice: rolled back, office: rolled back}
       tables: {t: {everywhere: [{id: 1, n: 10}, {id: 2, n: 20}]}}
 """,
-        head=HEAD,
+        head=DELIVERING,
     )
     assert played.failures == []
 
@@ -91,6 +82,6 @@ orders:
       steps: {fetch: {error: 08006}}
       tables: {t: {everywhere: [{id: 1, n: 11}, {id: 2, n: 20}]}}
 """,
-        head=HEAD,
+        head=DELIVERING,
     )
     assert played.failures == []

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-HEAD = """\
-twopc: 1
-name: test
-about: Written in a test.
-topology: {publisher: pub, subscribers: [sub1, sub2], timeouts: {step: 8s}}
-tables:
-  t:
-    columns: {id: int primary key, n: int}
+from tests.scenario.conftest import DELIVERING
+
+HEAD = f"""{DELIVERING}\
     sql: "create procedure add(which int, more int) language sql as 'update t set n = n + more where id = which'"
-    rows: [{id: 1, n: 10}, {id: 2, n: 20}]
 """
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fix_topology import MakePair
-
-ACCOUNT = "create table account (id int primary key, balance int not null)"
-ROWS = "insert into account select g, 100 from generate_series(1, 5) as g"
+from tests.fix_topology import ACCOUNT, ROWS, MakePair
 
 
 async def test_one_call_per_statement(make_pair: MakePair) -> None:

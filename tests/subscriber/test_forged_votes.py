@@ -10,7 +10,7 @@ from psycopg.errors import InsufficientPrivilege
 
 from tests.by_hand import ByHand
 from tests.drivers.bank import Bank
-from tests.fix_topology import MakePair, Pair
+from tests.fix_topology import MakePair, Pair, share
 from twopc.errors import TwopcError
 from twopc.sim.topology import Topology
 
@@ -88,9 +88,7 @@ async def test_no_vote_before_the_coordinator_asks(
 ) -> None:
     """An application cannot vote, because rolling back to a savepoint would undo the vote at the Subscriber only."""
     topology = await make_topology(subscribers=("sub1",), distribute=False)
-    await topology.execute("pub", TABLE)
-    await topology.publish("item")
-    await topology.subscribe("sub1")
+    await share(topology, "item", TABLE)
     async with topology.transaction("sub1", commit=commit) as transaction:
         await transaction.execute("savepoint a")
         await transaction.execute(UPDATE)
@@ -116,9 +114,7 @@ async def test_a_hidden_commit_is_told(
 ) -> None:
     """A commit hidden from parsers is detected by the transaction's state at the server, not in statement texts."""
     topology = await make_topology(subscribers=("sub1",), distribute=False)
-    await topology.execute("pub", TABLE)
-    await topology.publish("item")
-    await topology.subscribe("sub1")
+    await share(topology, "item", TABLE)
     for text in OWN:
         await topology.execute("sub1", text)
     with pytest.raises((TwopcError, psycopg.Error), match=r"ended|global transaction only"):
@@ -135,9 +131,7 @@ async def test_a_hidden_commit_is_told(
 async def made(make_topology: MakeTopology, *at_subscriber: str) -> Topology:
     """Return a topology with a plain table, and the client's own objects at the Subscriber."""
     topology = await make_topology(subscribers=("sub1",), distribute=False)
-    await topology.execute("pub", TABLE)
-    await topology.publish("item")
-    await topology.subscribe("sub1")
+    await share(topology, "item", TABLE)
     for text in (*OWN, *at_subscriber):
         await topology.execute("sub1", text)
     return topology

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fix_topology import MakePair
+from tests.fix_topology import MakePair, Pair
 from twopc.names import generated_setting
 
 pytestmark = pytest.mark.immediate
@@ -21,6 +21,11 @@ create table sale (
 )
 """
 STEPS = "select last_value from sale_id_seq"
+
+
+@pytest.fixture
+async def pair(make_pair: MakePair) -> Pair:
+    return await make_pair(TABLE, publish=["sale"])
 
 
 async def test_returning_shows_the_publishers_values(make_pair: MakePair) -> None:
@@ -43,10 +48,8 @@ async def test_returning_shows_the_publishers_values(make_pair: MakePair) -> Non
     ) == [(True,)]
 
 
-async def test_blocks_grow(make_pair: MakePair) -> None:
+async def test_blocks_grow(pair: Pair) -> None:
     """Values are fetched in blocks of 1, 3, 7 ... 63, 64, 64, so that many rows need few queries."""
-    pair = await make_pair(TABLE, publish=["sale"])
-
     await pair.begin()
     for count, fetched in (
         (1, 1),
@@ -109,10 +112,8 @@ async def test_user_trigger_that_suppresses_the_row(make_pair: MakePair) -> None
     assert len(await pair.same("sale")) == 1
 
 
-async def test_savepoints(make_pair: MakePair) -> None:
+async def test_savepoints(pair: Pair) -> None:
     """After ROLLBACK TO, the values fetched since the savepoint are gaps, and later rows get other values."""
-    pair = await make_pair(TABLE, publish=["sale"])
-
     await pair.run(
         "savepoint z",
         "insert into sale (note) values ('never')",
@@ -129,9 +130,8 @@ async def test_savepoints(make_pair: MakePair) -> None:
     assert len(await pair.same("sale")) == 3
 
 
-async def test_rolled_back_transaction_leaves_gaps_only(make_pair: MakePair) -> None:
+async def test_rolled_back_transaction_leaves_gaps_only(pair: Pair) -> None:
     """A rolled-back transaction leaves gaps, because a sequence does not roll back."""
-    pair = await make_pair(TABLE, publish=["sale"])
     await pair.begin()
     await pair.execute("insert into sale (note) select 'x' || g from generate_series(1, 20) as g")
     await pair.rollback()
@@ -142,10 +142,8 @@ async def test_rolled_back_transaction_leaves_gaps_only(make_pair: MakePair) -> 
     await pair.same("sale")
 
 
-async def test_explicit_values_are_kept(make_pair: MakePair) -> None:
+async def test_explicit_values_are_kept(pair: Pair) -> None:
     """Values in the statement are stored at both ends, and only omitted values are generated."""
-    pair = await make_pair(TABLE, publish=["sale"])
-
     await pair.run(
         "insert into sale (id, number, code, note) values (1000, 7, 'mine', 'a')",
         "insert into sale (id, note) values (1001, 'b'), (default, 'c'), (1003, 'd')",
@@ -158,9 +156,8 @@ async def test_explicit_values_are_kept(make_pair: MakePair) -> None:
     assert len(await pair.same("sale")) == 5
 
 
-async def test_copy_from(make_pair: MakePair) -> None:
+async def test_copy_from(pair: Pair) -> None:
     """COPY FROM fires the same triggers, and is sent as one call."""
-    pair = await make_pair(TABLE, publish=["sale"])
     await pair.begin()
     async with pair.app.cursor() as cursor, cursor.copy("copy sale (note) from stdin") as copy:
         for number in range(100):
@@ -179,9 +176,8 @@ async def test_identity_update_is_refused(make_pair: MakePair) -> None:
     await pair.same("sale")
 
 
-async def test_block_that_the_application_changes(make_pair: MakePair) -> None:
+async def test_block_that_the_application_changes(pair: Pair) -> None:
     """The block is kept in a setting; changing it yields explicit values, or causes an error."""
-    pair = await make_pair(TABLE, publish=["sale"])
     setting = generated_setting("public", "sale")
     for value, outcome in (
         ('{"size": 1, "rows": [["500", "500", "x"]]}', [(500, 500, "x")]),
@@ -203,9 +199,8 @@ async def test_block_that_the_application_changes(make_pair: MakePair) -> None:
     assert error.sqlstate == "22P02"
 
 
-async def test_two_sessions_take_turns(make_pair: MakePair) -> None:
+async def test_two_sessions_take_turns(pair: Pair) -> None:
     """Two concurrent transactions never get the same value."""
-    pair = await make_pair(TABLE, publish=["sale"])
     await pair.begin()
     await pair.execute("insert into sale (note) select 'a' || g from generate_series(1, 10) as g")
     await pair.topology.execute(

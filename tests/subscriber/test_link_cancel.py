@@ -6,23 +6,19 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
 import pytest
 
-from tests.fix_link import Eyes, MakeApart, until
-from tests.fix_topology import MakePair, Pair
-from twopc.errors import conflict_facts
+from tests.fix_link import Eyes, MakeApart, facts_of, holding, until
+from tests.fix_topology import ACCOUNT, BALANCES, ROWS, MakePair, Pair
 from twopc.server import EmbeddedServer
 
 pytestmark = [pytest.mark.immediate, pytest.mark.rewinds]
 
-ACCOUNT = "create table account (id int primary key, balance int not null)"
-ROWS = "insert into account select g, 100 from generate_series(1, 5) as g"
-BALANCES = "select id, balance from account order by id"
 #: Updates a row that another session has locked at the Publisher.
 WAITS = "update account set balance = 2 where id = 2"
 
@@ -33,14 +29,9 @@ SOON_S = 3.0
 Cancel = Callable[[Pair, Eyes], Awaitable[None]]
 
 
-@asynccontextmanager
-async def held_row(pair: Pair) -> AsyncIterator[None]:
-    """Lock row 2 at the Publisher."""
-    async with await pair.topology.node("pub").connect() as holder:
-        await holder.execute("begin")
-        await holder.execute("update account set balance = 0 where id = 2")
-        yield
-        await holder.execute("rollback")
+@pytest.fixture
+async def pair(make_pair: MakePair) -> Pair:
+    return await make_pair(ACCOUNT, ROWS, publish=["account"], lock_timeout_ms=60_000)
 
 
 async def by_administrator(pair: Pair, eyes: Eyes) -> None:
@@ -76,16 +67,15 @@ async def cancelled(pair: Pair, eyes: Eyes, cancel: Cancel, statement: str = WAI
 @pytest.mark.parametrize("cancel", CANCELS)
 @pytest.mark.parametrize("place", ["session", "transaction", "later"])
 async def test_cancel_reaches_the_publisher(
-    make_pair: MakePair, eyes: Eyes, cancel: Cancel, place: str
+    pair: Pair, eyes: Eyes, cancel: Cancel, place: str
 ) -> None:
     """A cancelled call ends at the Publisher, and the transaction continues from its savepoint.
 
     The call is the first of a session, the first of a transaction, or a later one.
     """
-    pair = await make_pair(ACCOUNT, ROWS, publish=["account"], lock_timeout_ms=60_000)
     if place != "session":
         await pair.run("update account set balance = 101 where id = 3")
-    async with held_row(pair):
+    async with holding(pair):
         await pair.begin()
         if place == "later":
             await pair.execute("update account set balance = 1 where id = 1")
@@ -102,10 +92,9 @@ async def test_cancel_reaches_the_publisher(
     await pair.same("account")
 
 
-async def test_cancel_while_lazy_calls_are_sent(make_pair: MakePair, eyes: Eyes) -> None:
+async def test_cancel_while_lazy_calls_are_sent(pair: Pair, eyes: Eyes) -> None:
     """A cancelled vote leaves nothing prepared, and the next transaction has a usable link."""
-    pair = await make_pair(ACCOUNT, ROWS, publish=["account"], lock_timeout_ms=60_000)
-    async with held_row(pair):
+    async with holding(pair):
         await pair.begin(shipping="lazy")
         await pair.execute("update account set balance = 1 where id = 1")
         await pair.execute(WAITS)
@@ -142,16 +131,14 @@ async def test_cancel_while_values_are_fetched(make_pair: MakePair, eyes: Eyes) 
     await pair.same("item")
 
 
-async def test_statement_cancelled_at_the_publisher(make_pair: MakePair, eyes: Eyes) -> None:
+async def test_statement_cancelled_at_the_publisher(pair: Pair, eyes: Eyes) -> None:
     """A cancel of the statement at the Publisher appears to the application like any other."""
-    pair = await make_pair(ACCOUNT, ROWS, publish=["account"], lock_timeout_ms=60_000)
 
     async def there(pair: Pair, eyes: Eyes) -> None:
-        link = eyes.link(pair)
-        assert link is not None
+        link = eyes.open_link(pair)
         eyes.fetch("select pg_cancel_backend(%s)", (link.pid,))
 
-    async with held_row(pair):
+    async with holding(pair):
         await pair.begin()
         await pair.execute("update account set balance = 1 where id = 1")
         await pair.execute("savepoint a")
@@ -173,10 +160,9 @@ def frozen(pid: int) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
-async def test_publisher_that_does_not_react(make_pair: MakePair, eyes: Eyes) -> None:
+async def test_publisher_that_does_not_react(pair: Pair, eyes: Eyes) -> None:
     """A cancelled statement returns even if the Publisher does not react; its link is dropped."""
-    pair = await make_pair(ACCOUNT, ROWS, publish=["account"], lock_timeout_ms=60_000)
-    async with held_row(pair):
+    async with holding(pair):
         await pair.begin()
         await pair.execute("update account set balance = 1 where id = 1")
         await pair.execute("savepoint a")
@@ -189,8 +175,8 @@ async def test_publisher_that_does_not_react(make_pair: MakePair, eyes: Eyes) ->
 
             await pair.execute("rollback to a")
             error = await pair.fails("update account set balance = 3 where id = 3")
-            facts = conflict_facts(error.diag.message_detail)
-            assert (error.sqlstate, facts and facts["kind"]) == ("08006", "publisher_unreachable")
+            assert error.sqlstate == "08006"
+            assert facts_of(error)["kind"] == "publisher_unreachable"
             await pair.rollback()
 
             # row 1 is still locked by the frozen backend
@@ -200,12 +186,9 @@ async def test_publisher_that_does_not_react(make_pair: MakePair, eyes: Eyes) ->
     await pair.same("account")
 
 
-async def test_cancelled_again_while_the_first_cancel_is_at_work(
-    make_pair: MakePair, eyes: Eyes
-) -> None:
+async def test_cancelled_again_while_the_first_cancel_is_at_work(pair: Pair, eyes: Eyes) -> None:
     """A second cancel leaves the link busy; the next call detects this and opens another one."""
-    pair = await make_pair(ACCOUNT, ROWS, publish=["account"], lock_timeout_ms=60_000)
-    async with held_row(pair):
+    async with holding(pair):
         await pair.begin()
         task = asyncio.create_task(pair.fails(WAITS))
         link = await eyes.waiting_link(pair)
@@ -220,10 +203,9 @@ async def test_cancelled_again_while_the_first_cancel_is_at_work(
     await pair.same("account")
 
 
-async def test_session_terminated_while_its_call_waits(make_pair: MakePair, eyes: Eyes) -> None:
+async def test_session_terminated_while_its_call_waits(pair: Pair, eyes: Eyes) -> None:
     """If a session is terminated, the link's backend notices and stops waiting for the lock."""
-    pair = await make_pair(ACCOUNT, ROWS, publish=["account"], lock_timeout_ms=60_000)
-    async with held_row(pair):
+    async with holding(pair):
         await pair.begin()
         task = asyncio.create_task(pair.fails(WAITS))
         link = await eyes.waiting_link(pair)
@@ -236,12 +218,9 @@ async def test_session_terminated_while_its_call_waits(make_pair: MakePair, eyes
     await pair.same("account")
 
 
-async def test_application_that_vanishes_while_its_call_waits(
-    make_pair: MakePair, eyes: Eyes
-) -> None:
+async def test_application_that_vanishes_while_its_call_waits(pair: Pair, eyes: Eyes) -> None:
     """If the application vanishes, the Subscriber's backend ends, and the link with it."""
-    pair = await make_pair(ACCOUNT, ROWS, publish=["account"], lock_timeout_ms=60_000)
-    async with held_row(pair):
+    async with holding(pair):
         await pair.begin()
         pid = pair.app.info.backend_pid
         pair.app.pgconn.send_query(WAITS.encode())
@@ -265,7 +244,7 @@ async def test_session_killed(make_apart: MakeApart, state: str) -> None:
     """
     pair = await make_apart(ACCOUNT, ROWS, publish=["account"], lock_timeout_ms=60_000)
     subscriber = pair.servers.subscriber
-    async with held_row(pair):
+    async with holding(pair):
         await pair.begin()
         await pair.execute("update account set balance = 1 where id = 1")
         link = pair.eyes.link(pair)
@@ -312,7 +291,7 @@ async def test_cancel_of_a_call_that_brings_rows_back(make_pair: MakePair, eyes:
         publish=["account"],
         lock_timeout_ms=60_000,
     )
-    async with held_row(pair):
+    async with holding(pair):
         await pair.begin()
         await pair.execute("update account set balance = 11 where id = 1")
         await pair.execute("savepoint a")

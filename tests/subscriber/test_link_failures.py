@@ -8,25 +8,25 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.fix_link import ApartPair, MakeApart, until
-from twopc.errors import PublisherUnreachableError, conflict_facts, from_sqlstate
-
-ACCOUNT = "create table account (id int primary key, balance int not null)"
-ROWS = "insert into account select g, 100 from generate_series(1, 5) as g"
-BALANCES = "select id, balance from account order by id"
+from tests.fix_link import ApartPair, MakeApart, facts_of, holding, until
+from tests.fix_topology import ACCOUNT, BALANCES, ROWS
+from twopc.errors import PublisherUnreachableError, from_sqlstate
 
 RESTARTS = ["fast", "immediate", "kill"]
+
+
+@pytest.fixture
+async def pair(make_apart: MakeApart) -> ApartPair:
+    return await make_apart(ACCOUNT, ROWS, publish=["account"])
 
 
 def assert_unreachable(error: psycopg.Error, sqlstate: str) -> None:
     """Assert that the error tells the application and the coordinator that the Publisher is unreachable."""
     assert error.sqlstate == sqlstate, error
-    detail = error.diag.message_detail
-    facts = conflict_facts(detail)
-    assert facts is not None, detail
+    facts = facts_of(error)
     assert (facts["kind"], facts["number"]) == ("publisher_unreachable", 21054)
     assert "committed at either site" in str(error.diag.message_hint)
-    told = from_sqlstate(sqlstate, str(error), detail=detail or "")
+    told = from_sqlstate(sqlstate, str(error), detail=str(error.diag.message_detail))
     assert isinstance(told, PublisherUnreachableError)
     assert told.number == 21054
 
@@ -41,11 +41,8 @@ async def assert_untouched(pair: ApartPair) -> None:
 
 
 @pytest.mark.parametrize("shipping", ["eager", "lazy"])
-async def test_a_publisher_that_is_down_refuses_the_change(
-    make_apart: MakeApart, shipping: str
-) -> None:
+async def test_a_publisher_that_is_down_refuses_the_change(pair: ApartPair, shipping: str) -> None:
     """The transaction fails with 21054; when the Publisher is up again, the session works unaided."""
-    pair = await make_apart(ACCOUNT, ROWS, publish=["account"])
     await asyncio.to_thread(pair.servers.publisher.crash)
 
     error = await pair.refused("update account set balance = 1 where id = 1", shipping=shipping)
@@ -63,10 +60,9 @@ async def test_a_publisher_that_is_down_refuses_the_change(
 @pytest.mark.parametrize("shipping", ["eager", "lazy"])
 @pytest.mark.parametrize("how", RESTARTS)
 async def test_a_restart_between_transactions_is_not_noticed(
-    make_apart: MakeApart, how: str, shipping: str
+    pair: ApartPair, how: str, shipping: str
 ) -> None:
     """The link has ended with the old server; the next transaction opens another."""
-    pair = await make_apart(ACCOUNT, ROWS, publish=["account"])
     await pair.run("update account set balance = 1 where id = 1", shipping=shipping)
     await pair.restart_publisher(how)
 
@@ -78,10 +74,9 @@ async def test_a_restart_between_transactions_is_not_noticed(
 
 @pytest.mark.parametrize("how", RESTARTS)
 async def test_a_restart_in_mid_transaction_fails_all_that_follows(
-    make_apart: MakeApart, how: str
+    pair: ApartPair, how: str
 ) -> None:
     """Sent calls are lost, so only a rollback is possible, however the error is handled."""
-    pair = await make_apart(ACCOUNT, ROWS, publish=["account"])
     await pair.begin()
     await pair.execute("update account set balance = 1 where id = 1")
     await pair.restart_publisher(how)
@@ -106,9 +101,8 @@ async def test_a_restart_in_mid_transaction_fails_all_that_follows(
     await pair.same("account")
 
 
-async def test_a_restart_after_a_savepoint_that_held_everything(make_apart: MakeApart) -> None:
+async def test_a_restart_after_a_savepoint_that_held_everything(pair: ApartPair) -> None:
     """If all calls that were sent are also rolled back locally, the transaction can continue."""
-    pair = await make_apart(ACCOUNT, ROWS, publish=["account"])
     await pair.begin()
     await pair.execute("savepoint a")
     await pair.execute("update account set balance = 1 where id = 1")
@@ -123,9 +117,8 @@ async def test_a_restart_after_a_savepoint_that_held_everything(make_apart: Make
     await pair.same("account")
 
 
-async def test_a_restart_does_not_hurt_what_is_still_queued(make_apart: MakeApart) -> None:
+async def test_a_restart_does_not_hurt_what_is_still_queued(pair: ApartPair) -> None:
     """With lazy shipping no call was sent, so the whole branch is sent over the new link."""
-    pair = await make_apart(ACCOUNT, ROWS, publish=["account"])
     await pair.run("update account set balance = 1 where id = 1")
     await pair.begin(shipping="lazy")
     await pair.execute("update account set balance = 2 where id = 2")
@@ -138,13 +131,11 @@ async def test_a_restart_does_not_hurt_what_is_still_queued(make_apart: MakeApar
     await pair.same("account")
 
 
-async def test_link_ended_while_idle_in_transaction(make_apart: MakeApart) -> None:
+async def test_link_ended_while_idle_in_transaction(pair: ApartPair) -> None:
     """If the link's backend is terminated between two statements, the transaction fails."""
-    pair = await make_apart(ACCOUNT, ROWS, publish=["account"])
     await pair.begin()
     await pair.execute("update account set balance = 1 where id = 1")
-    link = pair.eyes.link(pair)
-    assert link is not None
+    link = pair.eyes.open_link(pair)
     assert link.state == "idle in transaction"
     await pair.at_publisher(f"select pg_terminate_backend({link.pid}, 5000)")
 
@@ -158,9 +149,7 @@ async def test_link_ended_while_idle_in_transaction(make_apart: MakeApart) -> No
 async def test_link_ended_while_a_later_statement_waits(make_apart: MakeApart) -> None:
     """A later statement fails at once, and not after its lock timeout."""
     pair = await make_apart(ACCOUNT, ROWS, publish=["account"], lock_timeout_ms=60_000)
-    async with await pair.topology.node("pub").connect() as holder:
-        await holder.execute("begin")
-        await holder.execute("update account set balance = 0 where id = 2")
+    async with holding(pair):
         await pair.begin()
         await pair.execute("update account set balance = 1 where id = 1")
         task = asyncio.create_task(pair.fails("update account set balance = 2 where id = 2"))
@@ -168,7 +157,6 @@ async def test_link_ended_while_a_later_statement_waits(make_apart: MakeApart) -
         await pair.at_publisher(f"select pg_terminate_backend({link.pid}, 5000)")
         assert_unreachable(await task, "08006")
         await pair.rollback()
-        await holder.execute("rollback")
 
     await assert_untouched(pair)
 
@@ -177,9 +165,7 @@ async def test_link_ended_while_the_first_statement_waits(make_apart: MakeApart)
     """No call is lost yet, so the first call is repeated once over a new link."""
     pair = await make_apart(ACCOUNT, ROWS, publish=["account"], lock_timeout_ms=60_000)
     await pair.run("update account set balance = 100 where id = 1")
-    async with await pair.topology.node("pub").connect() as holder:
-        await holder.execute("begin")
-        await holder.execute("update account set balance = 0 where id = 2")
+    async with holding(pair) as holder:
         task = asyncio.create_task(pair.run("update account set balance = 2 where id = 2"))
         first = await pair.eyes.waiting_link(pair)
         await pair.at_publisher(f"select pg_terminate_backend({first.pid}, 5000)")
@@ -196,15 +182,12 @@ async def test_link_ended_twice_is_not_repeated_again(make_apart: MakeApart) -> 
     """A call is repeated only once, because the Publisher might terminate every link."""
     pair = await make_apart(ACCOUNT, ROWS, publish=["account"], lock_timeout_ms=60_000)
     await pair.run("update account set balance = 100 where id = 1")
-    async with await pair.topology.node("pub").connect() as holder:
-        await holder.execute("begin")
-        await holder.execute("update account set balance = 0 where id = 2")
+    async with holding(pair):
         task = asyncio.create_task(pair.refused("update account set balance = 2 where id = 2"))
         for _ in range(2):
             link = await pair.eyes.waiting_link(pair)
             await pair.at_publisher(f"select pg_terminate_backend({link.pid}, 5000)")
         assert_unreachable(await task, "08006")
-        await holder.execute("rollback")
 
     await assert_untouched(pair)
 
@@ -236,14 +219,12 @@ async def test_link_ended_while_a_statement_executes(make_apart: MakeApart) -> N
     await assert_untouched(pair)
 
 
-async def test_link_idle_in_transaction_for_too_long(make_apart: MakeApart) -> None:
+async def test_link_idle_in_transaction_for_too_long(pair: ApartPair) -> None:
     """The Publisher's timeout for idle transactions ends the link, and so the transaction."""
-    pair = await make_apart(ACCOUNT, ROWS, publish=["account"])
     await pair.set_link(options="-c idle_in_transaction_session_timeout=100ms")
     await pair.begin()
     await pair.execute("update account set balance = 1 where id = 1")
-    link = pair.eyes.link(pair)
-    assert link is not None
+    link = pair.eyes.open_link(pair)
     await pair.eyes.gone(link.pid)
 
     assert_unreachable(await pair.fails("update account set balance = 2 where id = 2"), "08006")
@@ -253,17 +234,15 @@ async def test_link_idle_in_transaction_for_too_long(make_apart: MakeApart) -> N
     # a link that a local ROLLBACK left open, and that has ended since, is replaced
     await pair.begin()
     await pair.execute("update account set balance = 1 where id = 1")
-    link = pair.eyes.link(pair)
-    assert link is not None
+    link = pair.eyes.open_link(pair)
     await pair.execute("rollback")
     await pair.eyes.gone(link.pid)
     assert await pair.run("update account set balance = 2 where id = 2") == 1
     await pair.same("account")
 
 
-async def test_link_that_the_publisher_ends_between_transactions(make_apart: MakeApart) -> None:
+async def test_link_that_the_publisher_ends_between_transactions(pair: ApartPair) -> None:
     """The Publisher's timeout may also end idle sessions; the next transaction opens another link."""
-    pair = await make_apart(ACCOUNT, ROWS, publish=["account"])
     await pair.set_link(options="-c idle_session_timeout=100ms")
     await pair.run("update account set balance = 1 where id = 1")
     link = pair.eyes.link(pair)
@@ -275,9 +254,8 @@ async def test_link_that_the_publisher_ends_between_transactions(make_apart: Mak
     await pair.same("account")
 
 
-async def test_transaction_that_takes_the_publisher_too_long(make_apart: MakeApart) -> None:
+async def test_transaction_that_takes_the_publisher_too_long(pair: ApartPair) -> None:
     """The Publisher's transaction_timeout ends the link, and so the transaction."""
-    pair = await make_apart(ACCOUNT, ROWS, publish=["account"])
     await pair.set_link(options="-c transaction_timeout=200ms")
     await pair.begin()
     await pair.execute("update account set balance = 1 where id = 1")
@@ -368,10 +346,9 @@ async def break_usage(pair: ApartPair) -> None:
     ],
 )
 async def test_why_the_link_cannot_be_opened(
-    make_apart: MakeApart, breakage: Any, sqlstate: str, reason: str, remedy: str
+    pair: ApartPair, breakage: Any, sqlstate: str, reason: str, remedy: str
 ) -> None:
     """If only an administrator can help, the error has the reason and the remedy, and no password."""
-    pair = await make_apart(ACCOUNT, ROWS, publish=["account"])
     [(password,)] = await pair.topology.execute(
         "sub1", "select umoptions[2] from pg_user_mappings where srvname = 'msrepl_publisher'"
     )

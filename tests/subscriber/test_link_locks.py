@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from importlib import resources
-from typing import Any
 
 import psycopg
 import pytest
 
-from tests.fix_link import Eyes
-from tests.fix_topology import MakePair, Pair
-from twopc.errors import ConflictError, LockTimeoutError, conflict_facts, from_sqlstate
+from tests.fix_link import Eyes, facts_of, holding
+from tests.fix_topology import ACCOUNT, BALANCES, ROWS, MakePair, Pair
+from twopc.errors import ConflictError, LockTimeoutError, from_sqlstate
 
 pytestmark = [pytest.mark.immediate, pytest.mark.rewinds]
 
-ACCOUNT = "create table account (id int primary key, balance int not null)"
-ROWS = "insert into account select g, 100 from generate_series(1, 5) as g"
-BALANCES = "select id, balance from account order by id"
 
 HELD = {
     "update account set balance = 1 where id = 2": "update account set balance = 0 where id = 2",
@@ -29,22 +23,11 @@ HELD = {
 }
 
 
-@asynccontextmanager
-async def holder(pair: Pair, statement: str) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
-    """Run a statement in a session of the Publisher, and keep its transaction open."""
-    async with await pair.topology.node("pub").connect() as connection:
-        await connection.execute("begin")
-        await connection.execute(statement.encode())
-        yield connection
-        if not connection.closed:
-            await connection.execute("rollback")
-
-
 @pytest.mark.parametrize("statement", HELD)
 async def test_a_wait_ends_by_lock_timeout(make_pair: MakePair, statement: str) -> None:
     """The error names the table and the lock's holder; the transaction continues from its savepoint."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"], lock_timeout_ms=300)
-    async with holder(pair, HELD[statement]) as connection:
+    async with holding(pair, HELD[statement]) as connection:
         await pair.begin()
         await pair.execute("update account set balance = 11 where id = 1")
         await pair.execute("savepoint a")
@@ -57,9 +40,7 @@ async def test_a_wait_ends_by_lock_timeout(make_pair: MakePair, statement: str) 
     assert error.sqlstate == "55P03"
     assert "a lock on public.account at the Publisher was not granted within 300ms" in str(error)
     assert f"session {pid}" in str(error)
-    facts = conflict_facts(error.diag.message_detail)
-    assert facts is not None
-    assert facts["article"] == "public.account"
+    assert facts_of(error)["article"] == "public.account"
     told = from_sqlstate("55P03", str(error), detail=error.diag.message_detail or "")
     assert isinstance(told, LockTimeoutError)
     there, _ = await pair.rows(BALANCES)
@@ -72,7 +53,7 @@ async def test_the_holder_is_a_prepared_branch(make_pair: MakePair, shipping: st
     """If the holder is a prepared branch, the error names the branch instead of a session."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"], lock_timeout_ms=300)
     gid = f"twopc:{pair.topology.name}:9:9:pub"
-    async with holder(pair, HELD["delete from account where id = 2"]) as connection:
+    async with holding(pair, HELD["delete from account where id = 2"]) as connection:
         await connection.execute(f"prepare transaction '{gid}'".encode())
 
         error = await pair.refused("delete from account where id = 2", shipping=shipping)
@@ -94,11 +75,10 @@ async def test_a_table_with_a_hostile_name(make_pair: MakePair) -> None:
         lock_timeout_ms=300,
     )
     insert = 'insert into "Büro ""1"""."Konto ""%s"" {x}" values (1, 1)'
-    async with holder(pair, insert):
+    async with holding(pair, insert):
         error = await pair.refused(insert)
 
-    facts = conflict_facts(error.diag.message_detail)
-    assert facts is not None
+    facts = facts_of(error)
     assert facts["article"] == 'Büro "1".Konto "%s" {x}'
     assert len(facts["holders"]) == 1
 
@@ -108,7 +88,7 @@ async def test_the_holder_ends_meanwhile(make_pair: MakePair, eyes: Eyes, end: s
     """After the wait, the call succeeds if the holder rolled back; otherwise there is a conflict."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"], lock_timeout_ms=60_000)
     gid = f"twopc:{pair.topology.name}:9:9:pub"
-    async with holder(pair, "update account set balance = 0 where id = 2") as connection:
+    async with holding(pair, "update account set balance = 0 where id = 2") as connection:
         verb, _, prepared = end.partition(" ")
         if prepared:
             await connection.execute(f"prepare transaction '{gid}'".encode())
@@ -152,31 +132,27 @@ async def is_locked(pair: Pair) -> bool:
     return False
 
 
-async def test_reset_link_leaves_nothing_locked(make_pair: MakePair, eyes: Eyes) -> None:
+async def test_reset_link_leaves_nothing_locked(pair: Pair, eyes: Eyes) -> None:
     """A local ROLLBACK does not reach the Publisher; reset_link does."""
-    pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin()
     await pair.execute("update account set balance = 1 where id = 1")
     await pair.execute("rollback")
     assert await is_locked(pair)
-    link = eyes.link(pair)
-    assert link is not None
+    link = eyes.open_link(pair)
     assert link.state == "idle in transaction"
 
     await pair.execute("select msrepl.reset_link()")
 
     await assert_free(pair)
-    link = eyes.link(pair)
-    assert link is not None
+    link = eyes.open_link(pair)
     assert (link.state, link.writes) == ("idle", False)
 
 
 @pytest.mark.parametrize("shipping", ["eager", "lazy"])
 async def test_what_was_rolled_back_is_not_committed_with_the_next(
-    make_pair: MakePair, shipping: str
+    pair: Pair, shipping: str
 ) -> None:
     """A remote transaction that a local ROLLBACK left open is not continued by the next one."""
-    pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin()
     await pair.execute("update account set balance = 1 where id = 1")
     await pair.execute("rollback")
@@ -208,9 +184,8 @@ async def test_generated_values_begin_no_transaction(make_pair: MakePair, eyes: 
     await pair.same("item")
 
 
-async def test_everything_rolled_back_to_a_savepoint(make_pair: MakePair, eyes: Eyes) -> None:
+async def test_everything_rolled_back_to_a_savepoint(pair: Pair, eyes: Eyes) -> None:
     """If everything is rolled back to a savepoint, the vote leaves no branch and no lock there."""
-    pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin()
     await pair.execute("select pg_current_xact_id()")
     await pair.execute("savepoint a")
@@ -231,9 +206,8 @@ async def test_everything_rolled_back_to_a_savepoint(make_pair: MakePair, eyes: 
 
 
 @pytest.mark.parametrize("handling", ["statement", "savepoint", "vote"])
-async def test_reset_link_in_mid_transaction(make_pair: MakePair, handling: str) -> None:
+async def test_reset_link_in_mid_transaction(pair: Pair, handling: str) -> None:
     """An application that calls reset_link too early makes only its own transaction fail."""
-    pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin()
     await pair.execute("update account set balance = 1 where id = 1")
     await pair.execute("select msrepl.reset_link()")
@@ -257,33 +231,25 @@ async def test_reset_link_in_mid_transaction(make_pair: MakePair, handling: str)
     await pair.same("account")
 
 
-async def test_reset_link_without_a_link_or_with_a_dead_one(
-    make_pair: MakePair, eyes: Eyes
-) -> None:
+async def test_reset_link_without_a_link_or_with_a_dead_one(pair: Pair, eyes: Eyes) -> None:
     """Without a link, or with a dead one, there is nothing to roll back, and reset_link succeeds."""
-    pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.execute("select msrepl.reset_link()")
     assert eyes.link(pair) is None
     await pair.run("update account set balance = 1 where id = 1")
-    link = eyes.link(pair)
-    assert link is not None
+    link = eyes.open_link(pair)
     eyes.fetch("select pg_terminate_backend(%s, 5000)", (link.pid,))
     await pair.execute("select msrepl.reset_link()")
     assert await pair.run("update account set balance = 2 where id = 1") == 1
     await pair.same("account")
 
 
-async def test_discard_all_keeps_the_link(make_pair: MakePair, eyes: Eyes) -> None:
+async def test_discard_all_keeps_the_link(pair: Pair, eyes: Eyes) -> None:
     """DISCARD ALL, which connection pools send between clients, does not close the link."""
-    pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.run("update account set balance = 1 where id = 1")
-    before = eyes.link(pair)
+    before = eyes.open_link(pair)
     await pair.execute("discard all")
     await pair.run("update account set balance = 2 where id = 1")
-    assert before is not None
-    after = eyes.link(pair)
-    assert after is not None
-    assert before.pid == after.pid
+    assert eyes.open_link(pair).pid == before.pid
     await pair.same("account")
 
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from tests.fix_link import Eyes
-from tests.fix_topology import MakePair, Pair
-from twopc.errors import ConflictError, conflict_facts, from_sqlstate
+from tests.fix_link import Eyes, facts_of
+from tests.fix_topology import ACCOUNT, BALANCES, ROWS, MakePair, Pair
+from twopc.errors import ConflictError, from_sqlstate
 
 pytestmark = [pytest.mark.immediate, pytest.mark.rewinds]
 
-ACCOUNT = "create table account (id int primary key, balance int not null)"
-ROWS = "insert into account select g, 100 from generate_series(1, 5) as g"
-BALANCES = "select id, balance from account order by id"
 UPDATE = "update account set balance = 1 where id = 1"
 
 both_ways = pytest.mark.parametrize("shipping", ["eager", "lazy"])
@@ -50,11 +47,8 @@ async def assert_usable(pair: Pair, shipping: str) -> None:
 
 
 @both_ways
-async def test_an_answer_that_is_nothing_is_a_no(
-    make_pair: MakePair, eyes: Eyes, shipping: str
-) -> None:
+async def test_an_answer_that_is_nothing_is_a_no(pair: Pair, eyes: Eyes, shipping: str) -> None:
     """NULL, which equals neither yes nor no, is a no."""
-    pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin(shipping=shipping)
     await pair.execute(UPDATE)
     await pair.topology.execute(
@@ -71,9 +65,8 @@ async def test_an_answer_that_is_nothing_is_a_no(
     await assert_nothing_left(pair, eyes)
 
 
-async def test_another_tag_is_a_no(make_pair: MakePair, eyes: Eyes) -> None:
+async def test_another_tag_is_a_no(pair: Pair, eyes: Eyes) -> None:
     """The tag ROLLBACK, with which PREPARE of an ended or failed transaction succeeds, is a no."""
-    pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.app.close()
     pair.app = await pair.topology.node("sub1").connect()  # may write into the marker
     await pair.begin(shipping="lazy")
@@ -92,11 +85,8 @@ async def test_another_tag_is_a_no(make_pair: MakePair, eyes: Eyes) -> None:
 
 
 @both_ways
-async def test_another_id_than_the_captured_one(
-    make_pair: MakePair, eyes: Eyes, shipping: str
-) -> None:
+async def test_another_id_than_the_captured_one(pair: Pair, eyes: Eyes, shipping: str) -> None:
     """Changing msrepl.gid within the transaction cannot split it over two branches."""
-    pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin(shipping=shipping)
     await pair.execute(UPDATE)
     captured = pair.gid
@@ -112,9 +102,8 @@ async def test_another_id_than_the_captured_one(
     await assert_usable(pair, shipping)
 
 
-async def test_no_id_at_all(make_pair: MakePair, eyes: Eyes) -> None:
+async def test_no_id_at_all(pair: Pair, eyes: Eyes) -> None:
     """A vote without a gid is refused, because NULL must not name a branch."""
-    pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     for change in (UPDATE, "select pg_current_xact_id()", "select 1"):
         await pair.begin()
         await pair.execute(change)
@@ -125,9 +114,8 @@ async def test_no_id_at_all(make_pair: MakePair, eyes: Eyes) -> None:
 
 
 @both_ways
-async def test_voting_twice(make_pair: MakePair, eyes: Eyes, shipping: str) -> None:
+async def test_voting_twice(pair: Pair, eyes: Eyes, shipping: str) -> None:
     """A second vote is a no at once; the branch of the first is left to the coordinator."""
-    pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin(shipping=shipping)
     await pair.execute(UPDATE)
     await pair.execute(pair.vote())
@@ -142,9 +130,8 @@ async def test_voting_twice(make_pair: MakePair, eyes: Eyes, shipping: str) -> N
 
 
 @both_ways
-async def test_a_change_after_the_vote(make_pair: MakePair, eyes: Eyes, shipping: str) -> None:
+async def test_a_change_after_the_vote(pair: Pair, eyes: Eyes, shipping: str) -> None:
     """A change after the vote is refused, because it would not be part of any branch."""
-    pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin(shipping=shipping)
     await pair.execute(UPDATE)
     await pair.execute(pair.vote())
@@ -200,9 +187,8 @@ async def test_a_deferred_trigger_that_changes_rows_after_the_vote(
     await pair.same("account")
 
 
-async def test_voting_outside_a_transaction(make_pair: MakePair, eyes: Eyes) -> None:
+async def test_voting_outside_a_transaction(pair: Pair, eyes: Eyes) -> None:
     """A vote outside a transaction is refused."""
-    pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin()
     await pair.execute("commit")
     error = await pair.fails(pair.vote())
@@ -211,9 +197,8 @@ async def test_voting_outside_a_transaction(make_pair: MakePair, eyes: Eyes) -> 
     await assert_nothing_left(pair, eyes)
 
 
-async def test_voting_after_an_error(make_pair: MakePair, eyes: Eyes) -> None:
+async def test_voting_after_an_error(pair: Pair, eyes: Eyes) -> None:
     """A failed transaction cannot vote; its PREPARE succeeds, and only the tag shows the failure."""
-    pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin()
     await pair.execute(UPDATE)
     await pair.fails("select 1 / 0")
@@ -299,9 +284,8 @@ async def test_serialization_failure_at_prepare(make_pair: MakePair, eyes: Eyes)
 
 
 @both_ways
-async def test_prepared_slots_exhausted(make_pair: MakePair, eyes: Eyes, shipping: str) -> None:
+async def test_prepared_slots_exhausted(pair: Pair, eyes: Eyes, shipping: str) -> None:
     """A Publisher that cannot prepare more transactions votes no, with the server's own hint."""
-    pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     fillers: list[str] = []
     async with await pair.topology.node("distribution").connect() as filler:
         try:
@@ -328,9 +312,8 @@ async def test_prepared_slots_exhausted(make_pair: MakePair, eyes: Eyes, shippin
 
 
 @both_ways
-async def test_a_gid_that_is_taken(make_pair: MakePair, eyes: Eyes, shipping: str) -> None:
+async def test_a_gid_that_is_taken(pair: Pair, eyes: Eyes, shipping: str) -> None:
     """A gid that is in use in the cluster makes the vote no; the other transaction is unaffected."""
-    pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin(shipping=shipping)
     gid = f"{pair.gid}:pub"
     async with await pair.topology.node("pub").connect() as other:
@@ -348,11 +331,8 @@ async def test_a_gid_that_is_taken(make_pair: MakePair, eyes: Eyes, shipping: st
 
 
 @both_ways
-async def test_a_branch_that_recovery_has_fenced(
-    make_pair: MakePair, eyes: Eyes, shipping: str
-) -> None:
+async def test_a_branch_that_recovery_has_fenced(pair: Pair, eyes: Eyes, shipping: str) -> None:
     """The fence that recovery has written for a gid refuses a late branch."""
-    pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin(shipping=shipping)
     await pair.topology.execute(
         "pub",
@@ -368,9 +348,7 @@ async def test_a_branch_that_recovery_has_fenced(
 
     assert error.sqlstate == "40000"
     assert "given up by recovery" in str(error)
-    facts = conflict_facts(error.diag.message_detail)
-    assert facts is not None
-    assert facts["kind"] == "fenced"
+    assert facts_of(error)["kind"] == "fenced"
     await assert_nothing_left(pair, eyes)
 
 
@@ -384,10 +362,9 @@ async def test_a_branch_that_recovery_has_fenced(
 )
 @both_ways
 async def test_statement_forbidden_before_prepare(
-    make_pair: MakePair, eyes: Eyes, shipping: str, forbidden: str, says: str
+    pair: Pair, eyes: Eyes, shipping: str, forbidden: str, says: str
 ) -> None:
     """If the Subscriber's PREPARE fails after the Publisher's yes, that branch is rolled back."""
-    pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin(shipping=shipping)
     await pair.execute(UPDATE)
     await pair.execute(forbidden)

@@ -7,15 +7,12 @@ import asyncio
 import psycopg
 import pytest
 
-from tests.fix_link import ApartPair, MakeApart, Wire, until
-from twopc.errors import conflict_facts
-
-ACCOUNT = "create table account (id int primary key, balance int not null)"
-ROWS = "insert into account select g, 100 from generate_series(1, 5) as g"
-BALANCES = "select id, balance from account order by id"
+from tests.fix_link import ApartPair, MakeApart, Wire, facts_of, holding, until
+from tests.fix_topology import ACCOUNT, BALANCES, ROWS
 
 
-async def wired(make_apart: MakeApart, wire: Wire) -> ApartPair:
+@pytest.fixture
+async def pair(make_apart: MakeApart, wire: Wire) -> ApartPair:
     """Return a pair whose link is open and goes through the wire."""
     pair = await make_apart(ACCOUNT, ROWS, publish=["account"])
     await pair.put(wire)
@@ -26,21 +23,18 @@ async def wired(make_apart: MakeApart, wire: Wire) -> ApartPair:
 def assert_broke(error: psycopg.Error, sqlstate: str = "08006") -> None:
     """Assert that the error is one of the link's."""
     assert error.sqlstate == sqlstate, error
-    facts = conflict_facts(error.diag.message_detail)
-    assert facts is not None
-    assert facts["kind"] == "publisher_unreachable"
+    assert facts_of(error)["kind"] == "publisher_unreachable"
 
 
 @pytest.mark.parametrize("what", ["request", "answer"])
 @pytest.mark.parametrize("shipping", ["eager", "lazy"])
 async def test_wire_cut_at_the_first_message(
-    make_apart: MakeApart, wire: Wire, what: str, shipping: str
+    pair: ApartPair, wire: Wire, what: str, shipping: str
 ) -> None:
     """The first message is repeated over a new link, and the change is made once.
 
     If the first message has arrived, its transaction has ended with the old link.
     """
-    pair = await wired(make_apart, wire)
     setattr(wire, f"lost_{what}", b"call ")
 
     assert await pair.run("update account set balance = 1 where id = 1", shipping=shipping) == 1
@@ -51,9 +45,8 @@ async def test_wire_cut_at_the_first_message(
 
 
 @pytest.mark.parametrize("what", ["request", "answer"])
-async def test_wire_cut_at_a_later_message(make_apart: MakeApart, wire: Wire, what: str) -> None:
+async def test_wire_cut_at_a_later_message(pair: ApartPair, wire: Wire, what: str) -> None:
     """If a later message is lost, the earlier ones are lost too, and the transaction fails."""
-    pair = await wired(make_apart, wire)
     await pair.begin()
     await pair.execute("update account set balance = 1 where id = 1")
     setattr(wire, f"lost_{what}", b"call ")
@@ -66,9 +59,8 @@ async def test_wire_cut_at_a_later_message(make_apart: MakeApart, wire: Wire, wh
 
 
 @pytest.mark.parametrize("shipping", ["eager", "lazy"])
-async def test_answer_to_prepare_is_lost(make_apart: MakeApart, wire: Wire, shipping: str) -> None:
+async def test_answer_to_prepare_is_lost(pair: ApartPair, wire: Wire, shipping: str) -> None:
     """A new link finds the branch prepared, so the vote is yes."""
-    pair = await wired(make_apart, wire)
     await pair.begin(shipping=shipping)
     await pair.execute("update account set balance = 1 where id = 1")
     await pair.execute("update account set balance = 2 where id = 2")
@@ -83,11 +75,8 @@ async def test_answer_to_prepare_is_lost(make_apart: MakeApart, wire: Wire, ship
     await pair.same("account")
 
 
-async def test_prepare_itself_is_lost_with_all_calls_in_it(
-    make_apart: MakeApart, wire: Wire
-) -> None:
+async def test_prepare_itself_is_lost_with_all_calls_in_it(pair: ApartPair, wire: Wire) -> None:
     """With lazy shipping the whole branch is in the message, so it is sent again."""
-    pair = await wired(make_apart, wire)
     await pair.begin(shipping="lazy")
     await pair.execute("update account set balance = 1 where id = 1")
     wire.lost_request = b"prepare transaction"
@@ -99,9 +88,8 @@ async def test_prepare_itself_is_lost_with_all_calls_in_it(
     await pair.same("account")
 
 
-async def test_prepare_itself_is_lost_after_calls(make_apart: MakeApart, wire: Wire) -> None:
+async def test_prepare_itself_is_lost_after_calls(pair: ApartPair, wire: Wire) -> None:
     """With eager shipping the calls are lost with the old link, so the vote is no."""
-    pair = await wired(make_apart, wire)
     await pair.begin()
     await pair.execute("update account set balance = 1 where id = 1")
     wire.lost_request = b"prepare transaction"
@@ -118,10 +106,9 @@ async def test_prepare_itself_is_lost_after_calls(make_apart: MakeApart, wire: W
 
 @pytest.mark.parametrize("shipping", ["eager", "lazy"])
 async def test_answer_to_prepare_is_lost_and_nobody_can_ask(
-    make_apart: MakeApart, wire: Wire, shipping: str
+    pair: ApartPair, wire: Wire, shipping: str
 ) -> None:
     """A vote that cannot be determined is a no; the coordinator finishes a branch that is prepared."""
-    pair = await wired(make_apart, wire)
     await pair.begin(shipping=shipping)
     await pair.execute("update account set balance = 1 where id = 1")
     wire.lost_answer = b"prepare transaction"
@@ -155,16 +142,13 @@ async def test_prepare_is_still_under_way_when_it_is_sent_again(
     await pair.topology.execute(
         "sub1", "alter server msrepl_publisher options (set options '-c lock_timeout=300')"
     )
-    async with await pair.topology.node("pub").connect() as holder:
-        await holder.execute("begin")
-        await holder.execute("update account set balance = 0 where id = 2")
+    async with holding(pair):
         await pair.begin(shipping="lazy")
         await pair.execute("update account set balance = 2 where id = 2")
         task = asyncio.create_task(pair.fails(pair.vote()))
         await pair.eyes.waiting_link(pair)
         wire.cut()
         error = await task
-        await holder.execute("rollback")
 
     assert_broke(error)
     branch = [f"{pair.gid}:pub"]

@@ -19,6 +19,11 @@ insert into child (parent_id, u, d) values (1, 1, 1), (2, 2, 2);
 """
 
 
+@pytest.fixture
+async def pair(make_pair: MakePair) -> Pair:
+    return await make_pair(TABLES, publish=["parent", "child"])
+
+
 async def replica(pair: Pair, *statements: str) -> None:
     """Execute statements as an agent does: as an administrator, in the replica role."""
     texts = ["begin", "set local session_replication_role = replica", *statements, "commit"]
@@ -29,9 +34,8 @@ async def replica(pair: Pair, *statements: str) -> None:
         raise
 
 
-async def test_nothing_of_ours_fires(make_pair: MakePair) -> None:
+async def test_nothing_of_ours_fires(pair: Pair) -> None:
     """Our triggers do not fire for an agent: there is no call, and delivered row versions are kept."""
-    pair = await make_pair(TABLES, publish=["parent", "child"])
     version = "11111111-1111-1111-1111-111111111111"
 
     await replica(
@@ -68,10 +72,9 @@ async def test_nothing_of_ours_fires(make_pair: MakePair) -> None:
     ],
 )
 async def test_what_the_replica_role_still_checks(
-    make_pair: MakePair, what: str, statement: str, origin: str, in_replica: str | None
+    pair: Pair, what: str, statement: str, origin: str, in_replica: str | None
 ) -> None:
     """Tables with our triggers have the constraint checks that PostgreSQL performs in the replica role."""
-    pair = await make_pair(TABLES, publish=["parent", "child"])
     error = await pair.refused(statement)
     assert error.sqlstate == origin, what
     if in_replica is None:
@@ -82,16 +85,14 @@ async def test_what_the_replica_role_still_checks(
         assert caught.value.sqlstate == in_replica, what
 
 
-async def test_cascades_do_not_happen_in_the_replica_role(make_pair: MakePair) -> None:
+async def test_cascades_do_not_happen_in_the_replica_role(pair: Pair) -> None:
     """Cascades do not happen in the replica role, because the agent delivers the children's deletion."""
-    pair = await make_pair(TABLES, publish=["parent", "child"])
     await replica(pair, "delete from parent where id = 1")
     assert await pair.topology.execute("sub1", "select count(*) from child") == [(2,)]
 
 
-async def test_triggers_of_the_user(make_pair: MakePair) -> None:
+async def test_triggers_of_the_user(pair: Pair) -> None:
     """ALWAYS and REPLICA triggers fire for an agent, and the changes that they make are not sent."""
-    pair = await make_pair(TABLES, publish=["parent", "child"])
     await pair.topology.execute(
         "sub1",
         """
@@ -116,9 +117,8 @@ async def test_triggers_of_the_user(make_pair: MakePair) -> None:
     assert await pair.topology.execute("pub", "select id from parent where id > 4") == [(6,)]
 
 
-async def test_an_application_cannot_take_the_replica_role(make_pair: MakePair) -> None:
+async def test_an_application_cannot_take_the_replica_role(pair: Pair) -> None:
     """An application cannot set the replica role, within a global transaction or outside one."""
-    pair = await make_pair(TABLES, publish=["parent", "child"])
     assert (await pair.fails("set session_replication_role = replica")).sqlstate == "42501"
     error = await pair.refused("set local session_replication_role = replica")
     assert error.sqlstate == "42501"
@@ -152,9 +152,7 @@ async def test_truncate_is_refused(make_pair: MakePair) -> None:
     assert len(await pair.same("child")) == 2
 
 
-async def test_change_outside_a_global_transaction_is_refused(make_pair: MakePair) -> None:
-    """Subscribed tables cannot be changed outside a global transaction."""
-    pair = await make_pair(TABLES, publish=["parent", "child"])
+async def test_change_outside_a_global_transaction_is_refused(pair: Pair) -> None:
     for statement in (
         "insert into parent values (7, 7)",
         "update child set u = u + 100",

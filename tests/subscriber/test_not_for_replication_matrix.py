@@ -84,7 +84,8 @@ MATRIX = {
 }
 
 
-async def wired(make_pair: MakePair) -> Pair:
+@pytest.fixture
+async def pair(make_pair: MakePair) -> Pair:
     return await make_pair(
         AT_PUBLISHER,
         publish=["parent", "child", "part"],
@@ -120,9 +121,8 @@ async def happens(pair: Pair, session: str, what: str, statement: str) -> str:
             await pair.rollback()
 
 
-async def test_the_matrix(make_pair: MakePair) -> None:
+async def test_the_matrix(pair: Pair) -> None:
     """Each kind of object has the expected effect on applications and agents, with and without NOT FOR REPLICATION."""
-    pair = await wired(make_pair)
     admin = await pair.topology.admin("sub1")
     seen: dict[str, dict[tuple[str, bool], str]] = {}
     for what, (table, name, statement) in CASES.items():
@@ -141,10 +141,9 @@ async def test_the_matrix(make_pair: MakePair) -> None:
 
 
 async def test_a_deferrable_unique_key_lets_duplicates_through_silently(
-    make_pair: MakePair,
+    pair: Pair,
 ) -> None:
     """If a deferrable unique key is NOT FOR REPLICATION, an agent can commit two rows with the same value."""
-    pair = await wired(make_pair)
     admin = await pair.topology.admin("sub1")
     duplicate = (
         "begin; set local session_replication_role = replica;"
@@ -189,9 +188,8 @@ async def test_identity_columns_take_what_agents_bring(make_pair: MakePair, kind
         await nfr.set_not_for_replication(admin, "public", "t", "id", False)
 
 
-async def test_listing(make_pair: MakePair) -> None:
+async def test_listing(pair: Pair) -> None:
     """The list contains every object of the user, and none of ours."""
-    pair = await wired(make_pair)
     admin = await pair.topology.admin("sub1")
     await nfr.set_not_for_replication(admin, "public", "child", "referring", False)
     assert [
@@ -222,19 +220,15 @@ async def test_listing(make_pair: MakePair) -> None:
         ("child", "!trg_mssync_ins_child", False, "has no trigger"),
     ],
 )  # fmt: skip
-async def test_refused(
-    make_pair: MakePair, table: str, name: str, value: bool, message: str
-) -> None:
+async def test_refused(pair: Pair, table: str, name: str, value: bool, message: str) -> None:
     """A refusal names the available objects, or the reason."""
-    pair = await wired(make_pair)
     admin = await pair.topology.admin("sub1")
     with pytest.raises(SubscriptionError, match=message):
         await nfr.set_not_for_replication(admin, "public", table, name, value)
 
 
-async def test_the_subscription_goes_on_and_unsubscribing_restores(make_pair: MakePair) -> None:
+async def test_the_subscription_goes_on_and_unsubscribing_restores(pair: Pair) -> None:
     """Settings do not make the subscription stale, and unsubscribing restores the state of every trigger."""
-    pair = await wired(make_pair)
     admin = await pair.topology.admin("sub1")
     pattern = (
         "select tgname, tgenabled::text from pg_trigger t join pg_class c on c.oid = t.tgrelid"

@@ -9,16 +9,15 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from tests.fix_log import loggers_restored
-from tests.fix_topology import MakePair, Pair
-from tests.subscriber.test_rights import ACCOUNT, ROWS, pair_with_open_link
+from tests.fix_topology import ACCOUNT, ROWS, Pair, share
 from twopc.log import configure
 from twopc.server import EmbeddedServer
 from twopc.sim.topology import Topology
 
 
-async def test_the_password_of_the_link_cannot_be_read(make_pair: MakePair) -> None:
+async def test_the_password_of_the_link_cannot_be_read(pair: Pair) -> None:
     """The link's password is in the user mapping of our owner role, and in no other place."""
-    pair = await pair_with_open_link(make_pair)
+    await pair.run("update account set balance = 1 where id = 1")
     stored = "select umoptions from pg_user_mappings where srvname = 'msrepl_publisher'"
     [(options,)] = await pair.topology.execute("sub1", stored)
     password = next(o.partition("=")[2] for o in options if o.startswith("password="))
@@ -84,10 +83,7 @@ async def use_everything(server: EmbeddedServer) -> Said:
     async with Topology(subscribers=("sub1",), server=server) as topology:
         with psycopg.connect(server.superuser_dsn("statistics"), autocommit=True) as admin:
             admin.execute("create extension pg_stat_statements")
-        await topology.execute("pub", ACCOUNT)
-        await topology.execute("pub", ROWS)
-        await topology.publish("account")
-        await topology.subscribe("sub1")
+        await share(topology, "account", ACCOUNT, ROWS)
         pair = Pair(topology, "sub1")
         await pair.open()
         await pair.run("update account set balance = 1 where id = 1")

@@ -39,7 +39,8 @@ insert into target values (1, 1, 2), (3, 3, null), (4, 4, 3), (5, 5, 5);
 """
 
 
-async def three_levels(make_pair: MakePair) -> Pair:
+@pytest.fixture
+async def pair(make_pair: MakePair) -> Pair:
     return await make_pair(THREE_LEVELS, publish=LEVELS)
 
 
@@ -77,9 +78,8 @@ MERGES = [
 
 
 @pytest.mark.parametrize("shipping", ["eager", "lazy"])
-async def test_three_levels(make_pair: MakePair, shipping: str) -> None:
+async def test_three_levels(pair: Pair, shipping: str) -> None:
     """CASCADE over three levels is sent as one message: for DELETE, UPDATE and MERGE, alone and in a CTE."""
-    pair = await three_levels(make_pair)
     await pair.save(*LEVELS)
     for statement in DELETES + UPDATES + MERGES:
         assert await pair.run(statement, shipping=shipping) == 1, statement
@@ -168,10 +168,8 @@ async def test_tables_that_refer_to_each_other(make_pair: MakePair) -> None:
     assert await pair.topology.execute("sub1", "select id from one") == [(9,)]
 
 
-async def test_several_statements_and_savepoints(make_pair: MakePair) -> None:
+async def test_several_statements_and_savepoints(pair: Pair) -> None:
     """Each statement is sent when it ends; changes that are rolled back to a savepoint are not sent."""
-    pair = await three_levels(make_pair)
-
     calls = await pair.run(
         "update parent set note = 'first'",
         "savepoint a",
@@ -191,10 +189,8 @@ async def test_several_statements_and_savepoints(make_pair: MakePair) -> None:
     await pair.equal(*LEVELS)
 
 
-async def test_exception_block(make_pair: MakePair) -> None:
+async def test_exception_block(pair: Pair) -> None:
     """A cascade that an exception block rolls back leaves no held rows."""
-    pair = await three_levels(make_pair)
-
     await pair.run(
         """
         do $$
@@ -344,16 +340,13 @@ async def test_row_deleted_and_inserted_again(make_pair: MakePair) -> None:
     await pair.equal("p", "c")
 
 
-async def test_held_rows_are_gone_afterwards(make_pair: MakePair) -> None:
-    """The table of held rows is empty after each transaction."""
-    pair = await three_levels(make_pair)
+async def test_held_rows_are_gone_afterwards(pair: Pair) -> None:
     await pair.run("delete from parent where id = 1", "update parent set id = 99 where id = 2")
     assert await pair.topology.execute("sub1", "select count(*) from msrepl.held_row") == [(0,)]
 
 
-async def test_serializable_transactions_do_not_meet_in_our_tables(make_pair: MakePair) -> None:
+async def test_serializable_transactions_do_not_meet_in_our_tables(pair: Pair) -> None:
     """Held rows take no predicate locks, because these would make unrelated transactions conflict."""
-    pair = await three_levels(make_pair)
     await pair.begin(isolation="serializable")
     await pair.execute("delete from parent where id = 1")
     await pair.execute("update parent set id = 99 where id = 2")

@@ -10,14 +10,11 @@ import psycopg
 import pytest
 
 from tests.fix_link import Eyes
-from tests.fix_topology import MakePair, Pair
+from tests.fix_topology import ACCOUNT, BALANCES, ROWS, MakePair, Pair
 from twopc.errors import conflict_facts
 
 pytestmark = [pytest.mark.immediate, pytest.mark.rewinds]
 
-ACCOUNT = "create table account (id int primary key, balance int not null)"
-ROWS = "insert into account select g, 100 from generate_series(1, 5) as g"
-BALANCES = "select id, balance from account order by id"
 NOTE = "create table note (id int primary key, body text)"
 
 both_ways = pytest.mark.parametrize("shipping", ["eager", "lazy"])
@@ -29,18 +26,16 @@ async def has_sent(pair: Pair, eyes: Eyes) -> bool:
     return link is not None and link.writes
 
 
-async def test_eager_sends_each_statement_at_once(make_pair: MakePair, eyes: Eyes) -> None:
+async def test_eager_sends_each_statement_at_once(pair: Pair, eyes: Eyes) -> None:
     """With eager shipping, the Publisher has the change before the statement returns."""
-    pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin()
     await pair.execute("update account set balance = 1 where id = 1")
     assert await has_sent(pair, eyes)
     assert await pair.commit() == 1
 
 
-async def test_lazy_sends_nothing_before_the_vote(make_pair: MakePair, eyes: Eyes) -> None:
+async def test_lazy_sends_nothing_before_the_vote(pair: Pair, eyes: Eyes) -> None:
     """With lazy shipping, not even the link is opened, and a rollback leaves nothing to reset."""
-    pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin(shipping="lazy")
     for statement in (
         "update account set balance = 1 where id = 1",
@@ -58,8 +53,7 @@ async def test_lazy_sends_nothing_before_the_vote(make_pair: MakePair, eyes: Eye
     await pair.begin(shipping="lazy")
     await pair.execute("update account set balance = 3 where id = 3")
     await pair.execute("rollback")
-    link = eyes.link(pair)
-    assert link is not None
+    link = eyes.open_link(pair)
     assert link.state == "idle"
     await pair.same("account")
 
@@ -105,9 +99,8 @@ async def test_a_queue_that_has_grown_long_is_sent(make_pair: MakePair, eyes: Ey
     await pair.same("note")
 
 
-async def test_eager_and_lazy_in_one_transaction(make_pair: MakePair, eyes: Eyes) -> None:
+async def test_eager_and_lazy_in_one_transaction(pair: Pair, eyes: Eyes) -> None:
     """An eager statement also sends the queued calls, in order."""
-    pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin(shipping="lazy")
     await pair.execute("update account set balance = 1 where id = 1")
     assert not await has_sent(pair, eyes)
@@ -124,9 +117,8 @@ async def test_eager_and_lazy_in_one_transaction(make_pair: MakePair, eyes: Eyes
     await pair.same("account")
 
 
-async def test_any_other_word_is_eager(make_pair: MakePair, eyes: Eyes) -> None:
+async def test_any_other_word_is_eager(pair: Pair, eyes: Eyes) -> None:
     """An unknown value means eager: a misspelt setting must not change when conflicts are detected."""
-    pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin(shipping="Lazy!")
     await pair.execute("update account set balance = 1 where id = 1")
     assert await has_sent(pair, eyes)
@@ -135,9 +127,8 @@ async def test_any_other_word_is_eager(make_pair: MakePair, eyes: Eyes) -> None:
 
 @pytest.mark.parametrize("first", ["eager", "lazy"])
 @pytest.mark.parametrize("second", ["eager", "lazy"])
-async def test_savepoints(make_pair: MakePair, eyes: Eyes, first: str, second: str) -> None:
+async def test_savepoints(pair: Pair, eyes: Eyes, first: str, second: str) -> None:
     """Changes rolled back to a savepoint are neither sent nor queued, with either kind of shipping."""
-    pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin(shipping=first)
     await pair.execute("savepoint a")
     await pair.execute("update account set balance = 1 where id = 1")
@@ -161,9 +152,8 @@ async def test_savepoints(make_pair: MakePair, eyes: Eyes, first: str, second: s
     await pair.same("account")
 
 
-async def test_a_lazy_conflict_surfaces_at_the_vote(make_pair: MakePair, eyes: Eyes) -> None:
+async def test_a_lazy_conflict_surfaces_at_the_vote(pair: Pair, eyes: Eyes) -> None:
     """One stale row among many statements makes the vote fail, and no change is left at either end."""
-    pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.topology.execute("pub", "update account set balance = 50 where id = 3")
     before = await pair.rows(BALANCES)
     await pair.begin(shipping="lazy")
@@ -181,8 +171,7 @@ async def test_a_lazy_conflict_surfaces_at_the_vote(make_pair: MakePair, eyes: E
     assert await pair.rows(BALANCES) == before
     assert eyes.prepared(pair.topology.node("pub").database) == []
     await pair.topology.execute("pub", "select from account for update nowait")
-    link = eyes.link(pair)
-    assert link is not None
+    link = eyes.open_link(pair)
     assert link.state == "idle"
 
 
@@ -283,9 +272,8 @@ async def test_isolation_level_travels(make_pair: MakePair, shipping: str, level
     await pair.same("account")
 
 
-async def test_repeatable_read_there_sees_one_moment(make_pair: MakePair) -> None:
+async def test_repeatable_read_there_sees_one_moment(pair: Pair) -> None:
     """At REPEATABLE READ, a concurrent commit at the Publisher causes a serialization failure."""
-    pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin(isolation="repeatable read")
     await pair.execute("update account set balance = 1 where id = 1")
     await pair.topology.execute("pub", "update account set balance = 50 where id = 2")
@@ -310,8 +298,7 @@ async def test_long_transactions_cost_no_more_per_statement(
         publish=["account"],
     )
     await pair.run("update account set balance = 1 where id = 1")
-    link = eyes.link(pair)
-    assert link is not None
+    link = eyes.open_link(pair)
     backends = [psutil.Process(pid) for pid in (link.pid, pair.app.info.backend_pid)]
 
     def cpu_s() -> float:

@@ -150,7 +150,6 @@ async def inactive_pair(make_pair: MakePair) -> Pair:
 
 
 async def test_inactive_subscription_refuses_changes(make_pair: MakePair) -> None:
-    """Changes of tables of an inactive subscription are refused with the reason."""
     pair = await inactive_pair(make_pair)
     before = await pair.rows("select * from main order by id")
 

@@ -87,7 +87,8 @@ PARAMETERS = (
 )
 
 
-async def published(make_topology: MakeTopology) -> Topology:
+@pytest.fixture
+async def topology(make_topology: MakeTopology) -> Topology:
     topology = await make_topology(subscribers=("sub1", "sub2"))
     await topology.execute("pub", TABLES)
     for table in ("parent", "child", "part"):
@@ -112,11 +113,8 @@ async def changed(topology: Topology) -> None:
 
 
 @pytest.mark.parametrize("dblink", ["brought", "there already"])
-async def test_tables_that_were_there_are_as_they_were(
-    make_topology: MakeTopology, dblink: str
-) -> None:
+async def test_tables_that_were_there_are_as_they_were(topology: Topology, dblink: str) -> None:
     """Unsubscribing removes all columns, keys, privileges and triggers that the subscription added."""
-    topology = await published(make_topology)
     await topology.execute("sub1", AT_SUBSCRIBER)
     if dblink == "there already":
         await topology.execute(
@@ -145,9 +143,8 @@ async def test_tables_that_were_there_are_as_they_were(
     )
 
 
-async def test_tables_that_the_subscription_made_stay(make_topology: MakeTopology) -> None:
+async def test_tables_that_the_subscription_made_stay(topology: Topology) -> None:
     """Tables that the subscription created keep rows, keys and row versions, without our other objects."""
-    topology = await published(make_topology)
     await topology.subscribe("sub1")
     await changed(topology)
     await topology.unsubscribe("sub1")
@@ -166,9 +163,8 @@ async def test_tables_that_the_subscription_made_stay(make_topology: MakeTopolog
     assert await topology.execute("sub1", "select count(*) from child") == [(2,)]
 
 
-async def test_the_publisher_forgets(make_topology: MakeTopology) -> None:
+async def test_the_publisher_forgets(topology: Topology) -> None:
     """The Publisher drops the link's role; the other Subscriber's subscription continues to work."""
-    topology = await published(make_topology)
     before = await topology.execute("pub", CATALOG)
     await topology.subscribe("sub2")
     with_one = await topology.execute("pub", CATALOG)
@@ -185,9 +181,8 @@ async def test_the_publisher_forgets(make_topology: MakeTopology) -> None:
     assert await topology.execute("pub", CATALOG) == before
 
 
-async def test_subscribing_again(make_topology: MakeTopology) -> None:
+async def test_subscribing_again(topology: Topology) -> None:
     """A database that has unsubscribed and emptied its tables can subscribe again."""
-    topology = await published(make_topology)
     await topology.execute("sub1", AT_SUBSCRIBER)
     for _ in range(2):
         await topology.subscribe("sub1")
@@ -199,9 +194,8 @@ async def test_subscribing_again(make_topology: MakeTopology) -> None:
     await changed(topology)
 
 
-async def test_prepared_branches_are_settled_first(make_topology: MakeTopology) -> None:
+async def test_prepared_branches_are_settled_first(topology: Topology) -> None:
     """Unsubscribing is refused while a branch in doubt needs the subscription's objects."""
-    topology = await published(make_topology)
     await topology.subscribe("sub1")
     pair = Pair(topology, "sub1")
     await pair.open()
@@ -216,9 +210,8 @@ async def test_prepared_branches_are_settled_first(make_topology: MakeTopology) 
     await topology.unsubscribe("sub1")
 
 
-async def test_failed_subscribing_leaves_nothing(make_topology: MakeTopology) -> None:
+async def test_failed_subscribing_leaves_nothing(topology: Topology) -> None:
     """A subscription that is refused leaves both catalogs unchanged."""
-    topology = await published(make_topology)
     await topology.execute("sub1", "create table child (id int primary key, parent_id bigint)")
     before = [await topology.execute(node, CATALOG) for node in ("pub", "sub1")]
     roles = await topology.execute("pub", ROLES)
@@ -228,17 +221,15 @@ async def test_failed_subscribing_leaves_nothing(make_topology: MakeTopology) ->
     assert await topology.execute("pub", ROLES) == roles
 
 
-async def test_dblink_where_everybody_may_use_it(make_topology: MakeTopology) -> None:
+async def test_dblink_where_everybody_may_use_it(topology: Topology) -> None:
     """dblink in another schema is refused with the remedy, because an open link belongs to the session."""
-    topology = await published(make_topology)
     await topology.execute("sub1", "create extension dblink")
     with pytest.raises(SubscriptionError, match="ALTER EXTENSION dblink SET SCHEMA"):
         await topology.subscribe("sub1")
 
 
-async def test_a_publisher_cannot_subscribe(make_topology: MakeTopology) -> None:
+async def test_a_publisher_cannot_subscribe(topology: Topology) -> None:
     """A Publisher cannot subscribe, because the objects of both ends would share a schema."""
-    topology = await published(make_topology)
     from twopc.subscriber import subscription
 
     link = subscription.LinkAddress(options={"dbname": "x"}, role="x", password="x")
@@ -248,9 +239,8 @@ async def test_a_publisher_cannot_subscribe(make_topology: MakeTopology) -> None
         )
 
 
-async def test_who_uses_the_tables_is_waited_for(make_topology: MakeTopology) -> None:
+async def test_who_uses_the_tables_is_waited_for(topology: Topology) -> None:
     """Unsubscribing waits for the tables' users up to a timeout, and removes nothing before."""
-    topology = await published(make_topology)
     await topology.subscribe("sub1")
     topology.wiring.lock_timeout_ms = 200
     async with topology.transaction("sub1") as transaction:
@@ -280,10 +270,9 @@ async def _is_blocked(topology: Topology) -> bool:
 
 
 async def test_a_publisher_that_could_not_be_told_is_told_the_next_time(
-    make_topology: MakeTopology, monkeypatch: pytest.MonkeyPatch
+    topology: Topology, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Unsubscribing again completes at the Publisher, without a search for removed objects at the Subscriber."""
-    topology = await published(make_topology)
     before = await topology.execute("pub", CATALOG)
     await topology.subscribe("sub1")
 
@@ -300,9 +289,8 @@ async def test_a_publisher_that_could_not_be_told_is_told_the_next_time(
     assert await topology.execute("pub", CATALOG) == before
 
 
-async def test_what_a_stranger_has_prepared_keeps_nobody(make_topology: MakeTopology) -> None:
+async def test_what_a_stranger_has_prepared_keeps_nobody(topology: Topology) -> None:
     """Another role's prepared transaction does not prevent unsubscribing, even if its name is that of a branch."""
-    topology = await published(make_topology)
     await topology.subscribe("sub1")
     node = topology.node("sub1")
     await topology.execute("sub1", "create role stranger login password 'x'")

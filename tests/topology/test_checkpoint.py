@@ -34,6 +34,11 @@ async def bank(make: MakeTopology, *sql: str, **options: Any) -> Topology:
     return topology
 
 
+@pytest.fixture
+async def topology(make_topology: MakeTopology) -> Topology:
+    return await bank(make_topology)
+
+
 async def rows(topology: Topology, query: str = ALL) -> dict[str, list[str]]:
     """Return the accounts at every node, including row versions."""
     nodes = (topology.publisher, *topology.subscribers)
@@ -50,9 +55,8 @@ async def trade(topology: Topology) -> None:
     await topology.sync()
 
 
-async def test_rows_and_versions_are_what_they_were(make_topology: MakeTopology) -> None:
+async def test_rows_and_versions_are_what_they_were(topology: Topology) -> None:
     """Rows and row versions are restored repeatedly, and the same changes are accepted each time."""
-    topology = await bank(make_topology)
     before, kept = await rows(topology), await checkpoint(topology)
     for _ in range(3):
         await trade(topology)
@@ -62,9 +66,8 @@ async def test_rows_and_versions_are_what_they_were(make_topology: MakeTopology)
         await topology.assert_converged()
 
 
-async def test_nothing_is_delivered_after_rewinding(make_topology: MakeTopology) -> None:
+async def test_nothing_is_delivered_after_rewinding(topology: Topology) -> None:
     """Restored rows are not delivered as changes, by a running log reader or by a new one."""
-    topology = await bank(make_topology)
     kept = await checkpoint(topology)
     await trade(topology)
     await rewind(topology, kept)
@@ -79,9 +82,8 @@ async def test_nothing_is_delivered_after_rewinding(make_topology: MakeTopology)
     await topology.assert_converged()
 
 
-async def test_what_comes_after_rewinding_is_delivered(make_topology: MakeTopology) -> None:
+async def test_what_comes_after_rewinding_is_delivered(topology: Topology) -> None:
     """Changes of the Publisher and of a Subscriber directly after a rewind are delivered."""
-    topology = await bank(make_topology)
     kept = await checkpoint(topology)
     for _ in range(3):
         await trade(topology)
@@ -97,9 +99,8 @@ async def test_what_comes_after_rewinding_is_delivered(make_topology: MakeTopolo
         await rewind(topology, kept)
 
 
-async def test_what_was_not_delivered_is_forgotten(make_topology: MakeTopology) -> None:
+async def test_what_was_not_delivered_is_forgotten(topology: Topology) -> None:
     """Changes that were not delivered, read or not, are forgotten by a rewind."""
-    topology = await bank(make_topology)
     before, kept = await rows(topology), await checkpoint(topology)
     await topology.run("sub1", "update account set balance = 1 where id = 1")
     await topology.sync("sub1")  # read, and stored for sub2
@@ -110,9 +111,8 @@ async def test_what_was_not_delivered_is_forgotten(make_topology: MakeTopology) 
     await topology.assert_converged()
 
 
-async def test_an_agent_that_was_stuck_goes_on(make_topology: MakeTopology) -> None:
+async def test_an_agent_that_was_stuck_goes_on(topology: Topology) -> None:
     """A rewind also removes a change at which an agent had stopped."""
-    topology = await bank(make_topology)
     kept = await checkpoint(topology)
     connection = await topology.admin("sub1")
     await connection.execute(
@@ -128,9 +128,8 @@ async def test_an_agent_that_was_stuck_goes_on(make_topology: MakeTopology) -> N
     await topology.assert_converged()
 
 
-async def test_whatever_happened_before(make_topology: MakeTopology) -> None:
+async def test_whatever_happened_before(topology: Topology) -> None:
     """A rewind restores rows after any changes, deliveries, running agents, clean-up and tokens."""
-    topology = await bank(make_topology)
     before, kept = await rows(topology), await checkpoint(topology)
     chance = random.Random(11)
 
@@ -164,10 +163,9 @@ async def test_whatever_happened_before(make_topology: MakeTopology) -> None:
 
 
 async def test_a_session_that_ends_late_is_not_another_log_reader(
-    make_topology: MakeTopology,
+    topology: Topology,
 ) -> None:
     """A rewind waits for a log reader's session that ends late, and posts no tracer token meanwhile."""
-    topology = await bank(make_topology)
     kept = await checkpoint(topology)
     await topology.execute("pub", "update account set balance = 1")
     await topology.sync(
@@ -193,9 +191,8 @@ async def test_a_session_that_ends_late_is_not_another_log_reader(
     assert await topology.execute("pub", "select from msrepl.log_message") == []
 
 
-async def test_a_stale_copy_is_refused_as_before(make_topology: MakeTopology) -> None:
+async def test_a_stale_copy_is_refused_as_before(topology: Topology) -> None:
     """A copy from before the last rewind is stale, and its changes are refused."""
-    topology = await bank(make_topology)
     kept = await checkpoint(topology)
     for _ in range(2):
         await topology.run("sub1", "update account set balance = 1 where id = 1")
@@ -261,9 +258,8 @@ async def test_filters_and_partitions(make_topology: MakeTopology) -> None:
         assert sum(each.transactions for each in (await topology.sync()).values()) == 0
 
 
-async def test_transactions_since_are_forgotten(make_topology: MakeTopology) -> None:
+async def test_transactions_since_are_forgotten(topology: Topology) -> None:
     """A rewind removes markers and decisions, while the coordinator's numbers continue."""
-    topology = await bank(make_topology)
     kept = await checkpoint(topology)
     async with topology.transaction("sub1") as first:
         await first.execute("update account set balance = 1 where id = 1")
@@ -279,7 +275,6 @@ async def test_transactions_since_are_forgotten(make_topology: MakeTopology) -> 
 
 
 async def test_without_distribution(make_topology: MakeTopology) -> None:
-    """A topology without distribution can be rewound."""
     topology = await bank(make_topology, distribute=False)
     before, kept = await rows(topology), await checkpoint(topology)
     await topology.run("sub1", "update account set balance = 1 where id = 1")
@@ -294,9 +289,8 @@ async def refused(topology: Topology, kept: Checkpoint) -> str:
     return str(caught.value)
 
 
-async def test_what_is_under_way_is_named(make_topology: MakeTopology) -> None:
+async def test_what_is_under_way_is_named(topology: Topology) -> None:
     """A rewind is refused because of a prepared or open transaction, which it names."""
-    topology = await bank(make_topology)
     kept = await checkpoint(topology)
     changed = "update account set balance = 1 where id = 1"
     async with await psycopg.AsyncConnection.connect(
@@ -334,11 +328,8 @@ async def test_what_is_under_way_is_named(make_topology: MakeTopology) -> None:
         ),
     ],
 )
-async def test_what_was_changed_is_named(
-    make_topology: MakeTopology, node: str, change: str
-) -> None:
+async def test_what_was_changed_is_named(topology: Topology, node: str, change: str) -> None:
     """A rewind is refused after changes of definitions or subscriptions, because it restores rows only."""
-    topology = await bank(make_topology)
     kept = await checkpoint(topology)
     await topology.execute(node, change)
     assert f"definitions or subscriptions at {node} are not what they were" in await refused(
@@ -347,17 +338,15 @@ async def test_what_was_changed_is_named(
 
 
 @pytest.mark.parametrize("change", ["alter role {} noinherit", "grant pg_monitor to {}"])
-async def test_a_role_that_was_changed_is_noticed(make_topology: MakeTopology, change: str) -> None:
+async def test_a_role_that_was_changed_is_noticed(topology: Topology, change: str) -> None:
     """A rewind is refused after a change of a role, which belongs to the whole server."""
-    topology = await bank(make_topology)
     kept = await checkpoint(topology)
     await topology.execute("pub", change.format(topology.node("pub").app_role))
     assert "definitions or subscriptions at pub" in await refused(topology, kept)
 
 
-async def test_a_trigger_that_would_see_it_is_named(make_topology: MakeTopology) -> None:
+async def test_a_trigger_that_would_see_it_is_named(topology: Topology) -> None:
     """A checkpoint is refused because of a trigger with ENABLE ALWAYS, which fires for replicas."""
-    topology = await bank(make_topology)
     await topology.execute(
         "sub1",
         "create function look() returns trigger language plpgsql as 'begin return null; end'; "
@@ -368,9 +357,10 @@ async def test_a_trigger_that_would_see_it_is_named(make_topology: MakeTopology)
         await checkpoint(topology)
 
 
-async def test_only_what_the_topology_has_made(make_topology: MakeTopology) -> None:
+async def test_only_what_the_topology_has_made(
+    make_topology: MakeTopology, topology: Topology
+) -> None:
     """A rewind needs a checkpoint of the same topology, own databases, and stopped agents."""
-    topology = await bank(make_topology)
     kept = await checkpoint(topology)
     other = await make_topology(subscribers=("sub1",))
     with pytest.raises(ConfigurationError, match="the checkpoint is of topology"):

@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from tests.fix_topology import ACCOUNT, BALANCES, ROWS, share
 from tests.topology.test_initial_copies import shop_at
-from tests.topology.test_topology import ACCOUNT, BALANCES, ROWS, catalog, shop
+from tests.topology.test_topology import catalog, shop
 from twopc.errors import (
     ArticleError,
     ConfigurationError,
@@ -187,18 +188,15 @@ FORMATS = [
 async def test_every_format(make_topology: MakeTopology, propagate: dict[str, str]) -> None:
     """Every format delivers NULLs, quotes, key changes, several rows, and a table outside of public."""
     topology = await make_topology(subscribers=("a", "b"))
-    await topology.execute("pub", "create schema sales")
-    await topology.execute(
-        "pub",
+    await share(
+        topology,
+        "Odd name",
+        "create schema sales",
         'create table sales."Odd name" (id int primary key, "a b" text, n numeric, at timestamptz, b bytea)',
-    )
-    await topology.execute(
-        "pub",
         """insert into sales."Odd name" select g, 'x' || g, g, now() from generate_series(1, 9) g""",
+        schema="sales",
+        propagate=propagate,
     )
-    await topology.publish("Odd name", schema="sales", propagate=propagate)
-    for name in topology.subscribers:
-        await topology.subscribe(name)
 
     async with topology.transaction("a") as transaction:
         await transaction.execute(

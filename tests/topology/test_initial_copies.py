@@ -11,7 +11,8 @@ from datetime import timedelta
 import psycopg
 import pytest
 
-from tests.topology.test_topology import ACCOUNT, BALANCES, ROWS, shop
+from tests.fix_topology import ACCOUNT, BALANCES, ROWS
+from tests.topology.test_topology import shop
 from twopc.errors import ConflictError, LockTimeoutError, SubscriptionError
 from twopc.publisher.distribution import clean_up
 from twopc.sim import Topology

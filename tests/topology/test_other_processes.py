@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from psycopg import AsyncConnection
 
-from tests.topology.test_topology import ACCOUNT, BALANCES, ROWS
+from tests.fix_topology import ACCOUNT, BALANCES, ROWS
 from twopc.errors import ArticleError, ConfigurationError, SubscriptionError
 from twopc.sim import Topology, operate
 from twopc.sim.agent_processes import agent_config
@@ -30,6 +30,11 @@ async def shops(make_topology: MakeTopology, **profiles: Profile) -> Topology:
     return topology
 
 
+@pytest.fixture
+async def topology(make_topology: MakeTopology) -> Topology:
+    return await shops(make_topology)
+
+
 async def elsewhere(topology: Topology, *without: str) -> Topology:
     """Return the same topology, attached by another process without some nodes."""
     names = [topology.publisher, *topology.installer.subscribed, topology.distribution]
@@ -45,9 +50,8 @@ async def profile_of(topology: Topology) -> Profile:
     return agent.profile
 
 
-async def test_what_is_read_is_not_unpublished(make_topology: MakeTopology) -> None:
+async def test_what_is_read_is_not_unpublished(topology: Topology) -> None:
     """An article with a read-only subscription cannot be unpublished; without subscriptions it can."""
-    topology = await shops(make_topology)
     await topology.unsubscribe("writer")
     await topology.execute("pub", NOTE)
     await topology.publish("note")
@@ -72,9 +76,8 @@ async def test_what_is_read_is_not_unpublished(make_topology: MakeTopology) -> N
     await topology.assert_converged()
 
 
-async def test_everybody_is_refreshed(make_topology: MakeTopology) -> None:
+async def test_everybody_is_refreshed(topology: Topology) -> None:
     """A refresh without names includes Subscribers that another process has subscribed."""
-    topology = await shops(make_topology)
     async with await elsewhere(topology) as other:
         await topology.execute("pub", NOTE)
         await topology.execute("pub", "insert into note values (1, 'one')")
@@ -116,9 +119,8 @@ async def test_what_came_without_rows_stays_so(make_topology: MakeTopology, sync
     await topology.assert_converged()
 
 
-async def test_any_client_where_one_can_write(make_topology: MakeTopology) -> None:
+async def test_any_client_where_one_can_write(topology: Topology) -> None:
     """Any client is allowed at all updating Subscribers by default, and refused at a read-only one."""
-    topology = await shops(make_topology)
     async with await elsewhere(topology) as other:
         with pytest.raises(SubscriptionError, match="no subscription with immediate updating"):
             await other.allow_any_client("reader")
@@ -198,9 +200,8 @@ async def test_what_is_being_stored_is_not_waited_for(
     await agent.close()
 
 
-async def test_a_routine_is_taken_from_everybody(make_topology: MakeTopology) -> None:
+async def test_a_routine_is_taken_from_everybody(topology: Topology) -> None:
     """A process that lacks the node of a subscribed Subscriber cannot unpublish a routine."""
-    topology = await shops(make_topology)
     await topology.execute(
         "pub", "create procedure twice() language sql as 'update account set balance = 2 * balance'"
     )
@@ -221,9 +222,8 @@ async def test_a_routine_is_taken_from_everybody(make_topology: MakeTopology) ->
     await topology.assert_converged()
 
 
-async def test_what_is_published_is_known_whoever_publishes_it(make_topology: MakeTopology) -> None:
+async def test_what_is_published_is_known_whoever_publishes_it(topology: Topology) -> None:
     """The distribution database registers an article even if the process has no Subscriber's node."""
-    topology = await shops(make_topology)
     await topology.execute("pub", NOTE)
     async with await elsewhere(topology, "reader", "writer") as other:
         await other.publish("note")
@@ -232,9 +232,8 @@ async def test_what_is_published_is_known_whoever_publishes_it(make_topology: Ma
     assert await topology.execute("distribution", known) == [(1,)]
 
 
-async def test_an_article_changes_everywhere(make_topology: MakeTopology) -> None:
+async def test_an_article_changes_everywhere(topology: Topology) -> None:
     """A change of an article is refused with the name of a Subscriber whose node is missing."""
-    topology = await shops(make_topology)
     async with await elsewhere(topology, "reader") as other:
         with pytest.raises(ConfigurationError, match="give the nodes of reader, too"):
             await other.articles.change("account", {"upd": "XCALL"})
@@ -244,12 +243,11 @@ async def test_an_article_changes_everywhere(make_topology: MakeTopology) -> Non
             await other.regenerate("account")
 
 
-async def test_the_topology_is_known_without_a_subscriber(make_topology: MakeTopology) -> None:
+async def test_the_topology_is_known_without_a_subscriber(topology: Topology) -> None:
     """The topology's name is found although any client's transactions have that of a Subscriber.
 
     The node of that Subscriber need not be given.
     """
-    topology = await shops(make_topology)
     await topology.allow_any_client()
     async with await elsewhere(topology, "writer") as other:
         assert other.name == topology.name
@@ -259,10 +257,9 @@ async def test_the_topology_is_known_without_a_subscriber(make_topology: MakeTop
 
 
 async def test_a_log_reader_that_begins_anew_is_waited_for(
-    make_topology: MakeTopology, monkeypatch: pytest.MonkeyPatch
+    topology: Topology, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`sync` waits for a log reader of another process that starts just after it was looked for."""
-    topology = await shops(make_topology)
     await topology.execute("pub", "update account set balance = 7 where id = 1")
     async with await elsewhere(topology) as other:
         make_reader = other.agents.make_reader

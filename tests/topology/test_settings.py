@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fix_topology import MakeTopology
+from tests.fix_topology import MakeTopology, share
 from twopc.drivers.participant import ServerParticipant
 from twopc.sim import operate
 from twopc.sim.topology import Topology
@@ -65,9 +65,7 @@ async def test_a_topology_is_built_and_works(make_topology: MakeTopology, name: 
 async def test_a_session_is_known_by_its_beginning(make_topology: MakeTopology) -> None:
     """A session is identified by its start, regardless of its application's DateStyle."""
     made = await make_topology(subscribers=("sub1",))
-    await made.execute("pub", ITEM)
-    await made.publish("item")
-    await made.subscribe("sub1")
+    await share(made, "item", ITEM)
     node = made.node("sub1")
     await made.execute(
         "sub1",
@@ -127,9 +125,7 @@ async def test_whoever_may_not_write_by_default_has_a_coordinator(
 ) -> None:
     """A coordinator works with a Subscriber and a distribution database that are read-only by default."""
     topology = await make_topology(subscribers=("sub1",))
-    await topology.execute("pub", ITEM)
-    await topology.publish("item")
-    await topology.subscribe("sub1")
+    await share(topology, "item", ITEM)
     for node in ("sub1", "distribution"):
         database = topology.node(node).database
         await topology.execute(

@@ -10,6 +10,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from tests.by_hand import ByHand
+from tests.fix_topology import ACCOUNT, BALANCES, ROWS, share
 from twopc.errors import (
     ArticleError,
     ConfigurationError,
@@ -20,10 +21,6 @@ from twopc.errors import (
 )
 from twopc.server import EmbeddedServer
 from twopc.sim import Topology, operate
-
-ACCOUNT = "create table account (id int primary key, balance int not null)"
-ROWS = "insert into account select g, 100 from generate_series(1, 5) as g"
-BALANCES = "select id, balance from account order by id"
 
 #: All objects in a database that its users can see, one per line.
 CATALOG = """
@@ -51,11 +48,7 @@ select line from (
 
 async def shop(topology: Topology) -> None:
     """Create an account table, published and subscribed everywhere."""
-    await topology.execute("pub", ACCOUNT)
-    await topology.execute("pub", ROWS)
-    await topology.publish("account")
-    for subscriber in topology.subscribers:
-        await topology.subscribe(subscriber)
+    await share(topology, "account", ACCOUNT, ROWS)
 
 
 async def test_a_change_is_at_both_ends(server: EmbeddedServer) -> None:
@@ -94,12 +87,12 @@ async def test_an_exception_rolls_back_both(server: EmbeddedServer) -> None:
 async def test_concurrent_transactions(server: EmbeddedServer) -> None:
     """Twenty concurrent transactions at one Subscriber, on different rows, all commit."""
     async with Topology(server=server, subscribers=("store_a",)) as topology:
-        await topology.execute("pub", ACCOUNT)
-        await topology.execute(
-            "pub", "insert into account select g, 0 from generate_series(1, 20) g"
+        await share(
+            topology,
+            "account",
+            ACCOUNT,
+            "insert into account select g, 0 from generate_series(1, 20) g",
         )
-        await topology.publish("account")
-        await topology.subscribe("store_a")
 
         async def one(key: int) -> None:
             async with topology.transaction("store_a") as transaction:

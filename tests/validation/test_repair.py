@@ -34,14 +34,14 @@ insert into other values (1, 1);
 COLUMNS = ["id", "n", "big", "price", "ratio", "note", "at", "data", "doc", "tags", "feeling", "u", "twice"]  # fmt: skip
 
 
-async def wired(make_topology: MakeTopology, *subscribers: str) -> Topology:
-    topology = await make_topology(subscribers=subscribers or ("sub1",))
+@pytest.fixture
+async def topology(make_topology: MakeTopology) -> Topology:
+    topology = await make_topology(subscribers=("sub1",))
     await topology.execute("pub", TABLES)
     await topology.publish("item", columns=COLUMNS, row_filter="id % 10 <> 0 or id > 300")
     await topology.publish("line")
     await topology.publish("other")
-    for subscriber in topology.subscribers:
-        await topology.subscribe(subscriber)
+    await topology.subscribe("sub1")
     return topology
 
 
@@ -58,9 +58,8 @@ async def tamper(topology: Topology, statement: str) -> None:
     )
 
 
-async def test_nothing_differs(make_topology: MakeTopology) -> None:
+async def test_nothing_differs(topology: Topology) -> None:
     """Copies with filters, hidden and generated columns and NULLs pass, also after changes at both nodes."""
-    topology = await wired(make_topology)
     found = await judged(topology)
     assert [(v.article, v.number, v.actual.rows) for v in found.values()] == [
         ("item", 20575, 280),
@@ -98,9 +97,8 @@ DAMAGE = {
 }  # fmt: skip
 
 
-async def test_every_damage_is_found_and_repaired(make_topology: MakeTopology) -> None:
+async def test_every_damage_is_found_and_repaired(topology: Topology) -> None:
     """Each damage is found by key and repaired with the Publisher's version, and no change is captured."""
-    topology = await wired(make_topology)
     await judged(topology)
     read = "select read_to::text from msrepl.mspublisher_databases"
     rows = "select i::text from item i order by id"
@@ -124,9 +122,8 @@ async def test_every_damage_is_found_and_repaired(make_topology: MakeTopology) -
     assert await topology.execute(topology.distribution, read)
 
 
-async def test_keys_of_several_columns(make_topology: MakeTopology) -> None:
+async def test_keys_of_several_columns(topology: Topology) -> None:
     """Keys of several columns are shown in the order of the key, with any content."""
-    topology = await wired(make_topology)
     await tamper(topology, "delete from line where item = 7; update line set n = -1 where item = 8")
     found = (await judged(topology, repair=True))["line"]
     assert found.named() == [
@@ -147,9 +144,8 @@ async def test_keys_of_several_columns(make_topology: MakeTopology) -> None:
     assert "failed data validation" in history[0][2]
 
 
-async def test_all_rows_differ(make_topology: MakeTopology) -> None:
+async def test_all_rows_differ(topology: Topology) -> None:
     """If all rows differ, all are repaired."""
-    topology = await wired(make_topology)
     await tamper(topology, "update line set n = n + 1; truncate other")
     found = await judged(topology, repair=True)
     assert len(found["line"].differences) == len(found["line"].repaired) == 100
@@ -159,10 +155,9 @@ async def test_all_rows_differ(make_topology: MakeTopology) -> None:
 
 
 async def test_an_own_transaction_that_is_not_finished_everywhere(
-    make_topology: MakeTopology,
+    topology: Topology,
 ) -> None:
     """A change committed at the Publisher and only prepared at the Subscriber is no difference."""
-    topology = await wired(make_topology)
     before = await judged(topology)
     async with topology.transaction("sub1") as transaction:
         await transaction.execute("update other set n = 2")
@@ -170,9 +165,8 @@ async def test_an_own_transaction_that_is_not_finished_everywhere(
     assert before["other"].passed
 
 
-async def test_no_such_subscription(make_topology: MakeTopology) -> None:
+async def test_no_such_subscription(topology: Topology) -> None:
     """The error names the existing articles; waiting for an agent that does not deliver ends with an error."""
-    topology = await wired(make_topology)
     with pytest.raises(
         SubscriptionError, match="no subscription to 'nothing'; it has item, line, other"
     ):
@@ -184,10 +178,9 @@ async def test_no_such_subscription(make_topology: MakeTopology) -> None:
 
 
 async def test_agents_that_run_by_themselves_are_not_driven(
-    make_topology: MakeTopology, monkeypatch: pytest.MonkeyPatch
+    topology: Topology, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With `drive=False` no agents are run: they run elsewhere, and a second log reader would be refused."""
-    topology = await wired(make_topology)
     await topology.start_agents()
 
     async def never(*_: object) -> None:

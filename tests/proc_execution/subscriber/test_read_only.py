@@ -20,7 +20,8 @@ from twopc.sim import Topology, operate
 MakeTopology = Callable[..., Awaitable[Topology]]
 
 
-async def shops(make_topology: MakeTopology) -> Topology:
+@pytest.fixture
+async def topology(make_topology: MakeTopology) -> Topology:
     """Return a topology with an account table, a read-only Subscriber and an updating one."""
     topology = await make_topology(subscribers=("reader", "writer"))
     await topology.execute("pub", ACCOUNT)
@@ -31,9 +32,8 @@ async def shops(make_topology: MakeTopology) -> Topology:
     return topology
 
 
-async def test_changes_of_others_arrive(make_topology: MakeTopology) -> None:
+async def test_changes_of_others_arrive(topology: Topology) -> None:
     """A read-only Subscriber gets the changes of the Publisher and of other Subscribers, each once."""
-    topology = await shops(make_topology)
     await topology.assert_converged()
     await topology.execute("pub", "update account set balance = balance + 1")
     await topology.sync("writer")
@@ -60,9 +60,8 @@ async def test_changes_of_others_arrive(make_topology: MakeTopology) -> None:
     }
 
 
-async def test_nobody_else_may_write(make_topology: MakeTopology) -> None:
+async def test_nobody_else_may_write(topology: Topology) -> None:
     """The application can only read; there is no trigger, no link, and no role for one."""
-    topology = await shops(make_topology)
     node = topology.node("reader")
     async with await psycopg.AsyncConnection.connect(node.app_dsn, autocommit=True) as app:
         assert len(await (await app.execute("select from account")).fetchall()) == 5
@@ -89,9 +88,8 @@ async def test_nobody_else_may_write(make_topology: MakeTopology) -> None:
     assert origins == [("writer",)]
 
 
-async def test_versions_are_not_compared(make_topology: MakeTopology) -> None:
+async def test_versions_are_not_compared(topology: Topology) -> None:
     """Row versions of a read-only copy are not compared; other values are, and are repaired."""
-    topology = await shops(make_topology)
     change = f"set session_replication_role = replica; update account set {VERSION_COLUMN} = gen_random_uuid()"
     await topology.execute("reader", change)
     await topology.assert_converged()
@@ -130,9 +128,8 @@ async def test_unsubscribing_leaves_nothing(make_topology: MakeTopology) -> None
     assert await topology.registration.update_modes() == {"reader": "sync tran"}
 
 
-async def test_a_new_copy_and_further_articles(make_topology: MakeTopology) -> None:
+async def test_a_new_copy_and_further_articles(topology: Topology) -> None:
     """A new copy removes drift; later articles are delivered, and altered ones continue."""
-    topology = await shops(make_topology)
     await topology.execute("reader", "delete from account where id < 3")
     await topology.reinitialise("reader")
     await topology.assert_converged()
@@ -159,9 +156,8 @@ async def test_a_new_copy_and_further_articles(make_topology: MakeTopology) -> N
     ) == [(True, False)]
 
 
-async def test_what_it_cannot_be(make_topology: MakeTopology) -> None:
+async def test_what_it_cannot_be(make_topology: MakeTopology, topology: Topology) -> None:
     """An invalid request is refused with its reason, and changes nothing."""
-    topology = await shops(make_topology)
     with pytest.raises(SubscriptionError, match=r"subscribes already, read only \(21058\)"):
         await topology.subscribe("reader")
     with pytest.raises(SubscriptionError, match=r"subscribes already, sync tran \(21058\)"):
@@ -184,9 +180,8 @@ async def test_what_it_cannot_be(make_topology: MakeTopology) -> None:
         await topology.subscribe("reader", update_mode="read only", sync="none")
 
 
-async def test_an_operator_finds_it(make_topology: MakeTopology) -> None:
+async def test_an_operator_finds_it(topology: Topology) -> None:
     """Operations attached by connection strings alone include a read-only Subscriber."""
-    topology = await shops(make_topology)
     dsns = {name: topology.node(name).dsn for name in ("pub", "reader", "writer", "distribution")}
     await topology.execute("pub", "update account set balance = 3 where id = 3")
     async with await operate.attach(dsns) as found:
@@ -196,9 +191,8 @@ async def test_an_operator_finds_it(make_topology: MakeTopology) -> None:
         assert await operate.recover(found) == []
 
 
-async def test_old_epochs_are_forgotten(make_topology: MakeTopology) -> None:
+async def test_old_epochs_are_forgotten(topology: Topology) -> None:
     """Old epochs are forgotten although a read-only Subscriber has no branch markers."""
-    topology = await shops(make_topology)
     async with topology.transaction("writer") as transaction:
         await transaction.execute("update account set balance = 7 where id = 1")
     await topology.stop_coordinator()
