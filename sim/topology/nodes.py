@@ -10,7 +10,6 @@ import hashlib
 import itertools
 import os
 import secrets
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -417,29 +416,3 @@ async def _check_fit(connection: AsyncConnection[Any], nodes: Sequence[Node]) ->
             f"node {where}: max_prepared_transactions is 0, so nothing can be prepared: "
             "ALTER SYSTEM SET max_prepared_transactions = 200; -- and restart the server"
         )
-
-
-class AdminConnections:
-    """The administrator's connection to each node, opened one at a time per node and kept until `close`."""
-
-    def __init__(self) -> None:
-        self._open: dict[str, AsyncConnection[Any]] = {}
-        self._making: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-
-    async def get(self, node: Node) -> AsyncConnection[Any]:
-        """Return the connection to a node; open a new one if it is broken."""
-        async with self._making[node.name]:
-            connection = self._open.get(node.name)
-            if connection is not None and connection.closed:
-                # a broken connection is `closed` although `close` was not called
-                await connection.close()
-                connection = None
-            if connection is None:
-                connection = self._open[node.name] = await node.connect()
-            return connection
-
-    async def close(self) -> None:
-        """Close all connections; idempotent."""
-        for connection in self._open.values():
-            await connection.close()
-        self._open.clear()

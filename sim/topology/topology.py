@@ -130,29 +130,26 @@ class Topology:
         self.start_agents, self.stop_agents = agents.start, agents.stop
 
         self.installer = installer = Installer(wiring, registration, agents)
-        self.articles = Articles(wiring, registration, agents, installer)
+        self.articles = Articles(installer)
         self.publish, self.unpublish = self.articles.publish, self.articles.unpublish
         self.procedures = Procedures(wiring, registration, agents)
         self.publish_procedure = self.procedures.publish
         self.unpublish_procedure = self.procedures.unpublish
 
-        self.copies = Copies(wiring, registration, agents, installer)
-        self.scripting = SubscriptionScripts(wiring, registration, agents, installer, self.copies)
-        self.script = self.scripting.script
-        self.add_sync_triggers = self.scripting.add_sync_triggers
-        self.set_not_for_replication = self.scripting.set_not_for_replication
-        self.subscriptions = Subscriptions(
-            wiring, registration, agents, installer, self.scripting, self.copies
-        )
+        self.copies = copies = Copies(installer)
+        self.scripting = scripting = SubscriptionScripts(installer, copies)
+        self.script, self.add_sync_triggers = scripting.script, scripting.add_sync_triggers
+        self.set_not_for_replication = scripting.set_not_for_replication
+        self.subscriptions = Subscriptions(installer, scripting, copies)
         self.subscribe = self.subscriptions.subscribe
         self.refresh_subscriptions = self.subscriptions.refresh
         self.reinitialise = self.subscriptions.reinitialise
-        self.leaving = SubscriptionRemoval(wiring, registration, agents, installer, self.copies)
+        self.leaving = SubscriptionRemoval(installer, copies)
         self.unsubscribe = self.leaving.unsubscribe
-        self.regeneration = Regeneration(wiring, registration, agents, installer)
+        self.regeneration = Regeneration(installer)
         self.regenerate, self.activate = self.regeneration.regenerate, self.regeneration.activate
 
-        self.inspect = Inspection(wiring, registration, agents, installer)
+        self.inspect = Inspection(installer)
         self.assert_converged = self.inspect.assert_converged
         self.validate = self.inspect.validate
         self.post_tracer_token = self.inspect.post_tracer_token
