@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,22 +33,17 @@ def take_base(
     spark: SparkSession,
     *,
     publisher_dsn: str,
-    articles: Sequence[int] | None = None,
     partitions: int = 1,
 ) -> Archive:
-    """Read published tables at the Publisher, all in one snapshot; only the archive's `writer` may.
+    """Read the tables without a base at the Publisher, all in one snapshot; only the archive's `writer` may.
 
     Args:
-        articles: the numbers of the articles; None: those that have no base in their newest shape.
         partitions: number of tasks that read a table.
 
     Raises:
         PipelineError: the Publisher cannot be reached, or a table's shape differs from its article's.
     """
     requested = missing(archive)
-    if articles is not None:
-        newest = {each["article_id"]: each for each in archive.manifest.articles}
-        requested = [newest[each] for each in articles]
     if not requested:
         return archive
     staging = archive.folder / "staging" / files.fresh_id()
@@ -67,9 +62,7 @@ def take_base(
             )
             taken = [_taken(archive, spark, article, reading) for article in requested]
     shutil.rmtree(staging, ignore_errors=True)
-    fresh = {(each.article_id, each.shape) for each in taken}
-    kept = [e for e in archive.manifest.base if (e.article_id, e.shape) not in fresh]
-    return archive.replaced(archive.manifest.next(base=(*kept, *taken)))
+    return archive.replaced(archive.manifest.next(base=(*archive.manifest.base, *taken)))
 
 
 def _one(connection: psycopg.Connection[Any], query: str) -> str:
@@ -97,19 +90,11 @@ def _taken(
 ) -> BaseTable:
     """Take the base of one table and move its files into the archive."""
     staging = reading.staging / str(article["article_id"])
-    published = PublishedTable(
-        article_id=article["article_id"],
-        source_schema=article["source_schema"],
-        source_object=article["source_object"],
-        columns=tuple(article["columns"]),
-        key=tuple(article["columns"][place] for place in article["key"]),
-        filter_clause=article["filter_clause"],
-    )
     rows = source.read(
         spark,
         "rows",
         dsn=reading.dsn,
-        article=published.text(),
+        article=PublishedTable.of(article).text(),
         snapshot=reading.exported,
         partitions=str(reading.partitions),
     )

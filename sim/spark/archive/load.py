@@ -380,22 +380,23 @@ def progress_line(before: Archive, after: Archive, what: str) -> str:
         taken = [e for e in after.manifest.base if (e.article_id, e.shape) not in had]
         rows = sum(each.rows for each in taken)
         at = lsn_text(max(each.seqno for each in taken))
-        return f"{name}: base of {_count(len(taken), 'table')}, {_count(rows, 'row')}, at {at}"
+        return f"{name}: base of {count(len(taken), 'table')}, {count(rows, 'row')}, at {at}"
     new = after.manifest.segments[len(before.manifest.segments) :]
     return (
-        f"{name}: {_count(sum(e.transactions for e in new), 'transaction')}, "
-        f"{_count(sum(e.commands for e in new), 'command')} · {lsn_text(before.manifest.position)} → "
+        f"{name}: {count(sum(e.transactions for e in new), 'transaction')}, "
+        f"{count(sum(e.commands for e in new), 'command')} · {lsn_text(before.manifest.position)} → "
         f"{lsn_text(after.manifest.position)} · {size(sum(e.bytes for e in new))}"
     )
 
 
-def _count(number: int, what: str) -> str:
+def count(number: int, what: str) -> str:
+    """Return ``1 segment``, ``2 segments``."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def size(count: int) -> str:
+def size(bytes_: int) -> str:
     """Return a number of bytes with a unit."""
-    amount = float(count)
+    amount = float(bytes_)
     for unit in ("bytes", "kB", "MB", "GB"):
         if amount < 1000 or unit == "GB":
             return f"{amount:,.0f} {unit}" if unit == "bytes" else f"{amount:,.1f} {unit}"

@@ -69,15 +69,21 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BaseTable:
-    """The rows of a table as of one snapshot."""
+class ArticleBase:
+    """The base of one article, without its rows."""
 
     article_id: int
     shape: int
     snapshot: str
     """The snapshot at the Publisher as ``xmin:xmax:xip,…``: the base contains the transactions visible in it."""
     seqno: int
-    """A position before the snapshot was taken."""
+    """Position up to which the log had been written before the snapshot was taken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseTable(ArticleBase):
+    """The rows of a table as of one snapshot."""
+
     rows: int
     files: tuple[File, ...]
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the usual alias
 
-from twopc.sim.spark.audit.frames import Frames, Names, article_name, findings, lsn, newest_articles
+from twopc.sim.spark import shapes
+from twopc.sim.spark.audit.frames import Frames, Names, findings, lsn, newest_articles
 
 _CHANGE = ("subscriber", "article_id", "key", "operation", "version")
 
@@ -122,7 +123,7 @@ def witnessed(frames: Frames) -> DataFrame:
         .agg(F.max("shape").alias("shape"))
         .select(
             "article_id", "source_schema", "source_object",
-            article_name(F.col("source_schema"), F.col("source_object")),
+            shapes.article_name(),
         )
     )  # fmt: skip
     deed = F.when(F.col("operation") != "del", F.col("version"))

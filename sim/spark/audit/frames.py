@@ -134,13 +134,6 @@ def newest_articles(articles: DataFrame) -> DataFrame:
     )
 
 
-def article_name(schema: Column, table: Column) -> Column:
-    """Return an article's name as messages write it: without ``public.``."""
-    return (
-        F.when(schema == "public", table).otherwise(F.concat_ws(".", schema, table))
-    ).alias("article")  # fmt: skip
-
-
 def lsn(seqno: Column) -> Column:
     """Return a sequence number as PostgreSQL writes an LSN."""
     return F.concat(

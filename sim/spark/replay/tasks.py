@@ -24,6 +24,7 @@ from twopc.sim.replay.topology import (
     TopologyTarget,
     TransactionOutcome,
 )
+from twopc.sim.spark import shapes
 
 #: The task ended at this transaction, as its node or topology is not available.
 STOPPED = "stopped"
@@ -31,21 +32,8 @@ STOPPED = "stopped"
 HELD = "held"
 #: A command did not meet exactly one row.
 COUNT = "count"
-#: `RESULTS` as an Arrow schema.
-_RESULTS = pyarrow.schema(
-    [
-        ("seqno", pyarrow.int64()),
-        ("node", pyarrow.string()),
-        ("outcome", pyarrow.string()),
-        ("message", pyarrow.string()),
-        ("article", pyarrow.string()),
-        ("key", pyarrow.list_(pyarrow.string())),
-        ("count", pyarrow.int64()),
-        ("lag_s", pyarrow.float64()),
-    ]
-)
 #: A row for each transaction, and one for each command that did not meet exactly one row.
-RESULTS = (
+RESULTS = shapes.shape(
     "seqno bigint, node string, outcome string, message string, article string, key array<string>,"
     " count bigint, lag_s double"
 )
@@ -86,7 +74,7 @@ def carry_out(
         batches: decoded commands with `node`, `due_s` and `unit`; those of a transaction are consecutive.
     """
     rows = asyncio.run(_carried_out(_transactions(batches), task))
-    yield pyarrow.RecordBatch.from_pylist(rows, schema=_RESULTS)
+    yield pyarrow.RecordBatch.from_pylist(rows, schema=shapes.arrow_schema(RESULTS))
 
 
 def _transactions(
