@@ -32,19 +32,18 @@ from twopc.distributed_article import DistributedArticle
 from twopc.errors import SubscriptionError
 from twopc.lsn import lsn_value
 from twopc.names import BranchId, branch_gid, further_branch, node_of
-from twopc.propagation import record_values
 from twopc.publisher import membership
 from twopc.publisher import validation as publisher_end
 from twopc.publisher.distribution import kept
 from twopc.publisher.distribution.update_modes import update_modes
 from twopc.publisher.posted_messages import PostedMessage
-from twopc.sim.validation.rows import buckets, by_key, merged_rows, rows_of
+from twopc.sim.validation.rows import buckets, by_key, merged_rows, rows_of, values_by_key
 from twopc.sql import path
 from twopc.sql.checksum import ChecksumTexts
 from twopc.subscriber import validation as subscriber_end
 from twopc.subscriber.validation import Values, by_column
 from twopc.together import together
-from twopc.validation import ArticleVerdict, Key, RowDifference, Total, parse_key
+from twopc.validation import ArticleVerdict, Key, RowDifference, Total
 
 Connection = AsyncConnection[Any]
 #: Drives the log reader and the agent, if they do not run continuously.
@@ -357,13 +356,7 @@ class _Validation:
         article = each.article.article
 
         async def fetch(keys: Sequence[Key]) -> Mapping[Key, tuple[int, Values]]:
-            cursor = await self.poster.execute(
-                each.there.rows_by_key(values=True), by_column(article, keys)
-            )
-            return {
-                parse_key(key): (checksum, _values(row))
-                for key, checksum, row in await cursor.fetchall()
-            }
+            return await values_by_key(self.poster, each.there, by_column(article, keys))
 
         repaired: list[Key] = []
         for at in range(0, len(each.differences), _BLOCK):
@@ -372,7 +365,3 @@ class _Validation:
                 self.subscriber, article, block, fetch, versions=not self.read_only
             )
         return repaired
-
-
-def _values(row: str) -> list[str | None]:
-    return [None if value is None else value.decode() for value in record_values(row.encode())]

@@ -17,19 +17,6 @@ from twopc.sim.sessions.interface import SyncError
 from twopc.sim.workload.ports import LoadClient
 
 
-class _Gate:
-    """See `twopc.sim.workload.ports.LoadGate`."""
-
-    def __init__(self) -> None:
-        self._event = asyncio.Event()
-
-    def open(self) -> None:
-        self._event.set()
-
-    async def wait(self) -> None:
-        await self._event.wait()
-
-
 class AsyncioBench:
     """See `twopc.sim.workload.ports.LoadBench`."""
 
@@ -50,9 +37,9 @@ class AsyncioBench:
         """Sleep while other tasks run."""
         await self._clock.sleep(seconds)
 
-    def gate(self) -> _Gate:
+    def gate(self) -> asyncio.Event:
         """Return a new closed gate."""
-        return _Gate()
+        return asyncio.Event()
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Run a coroutine as a task of the event loop."""

@@ -114,20 +114,14 @@ def based(archive: Archive, spark: SparkSession, requested: LoadRequest, note: N
     """Return the archive with current facts, and with bases of the articles that have none in their newest shape."""
     result = requested.facts()
     known = archive.manifest.knows(result)
-    if not known.id:  # made before identifiers were introduced
-        known = dataclasses.replace(known, id=files.fresh_id())
-    if (
-        not known.publisher.identity
-    ):  # made before identities were introduced; `opened` has compared the database
-        known = dataclasses.replace(
-            known,
-            publisher=dataclasses.replace(known.publisher, identity=result.publisher.identity),
-        )
-    if requested.publisher_dsn and not known.publisher.system:
+    publisher = known.publisher
+    # what archives lack that were made before it was introduced; `opened` has compared the database
+    if not publisher.identity:
+        publisher = dataclasses.replace(publisher, identity=result.publisher.identity)
+    if requested.publisher_dsn and not publisher.system:
         system = system_of(requested.publisher_dsn, "the Publisher")
-        known = dataclasses.replace(
-            known, publisher=dataclasses.replace(known.publisher, system=system)
-        )
+        publisher = dataclasses.replace(publisher, system=system)
+    known = dataclasses.replace(known, id=known.id or files.fresh_id(), publisher=publisher)
     if known != archive.manifest:
         archive = archive.replaced(known.next())
     if not (requested.publisher_dsn and requested.base and missing(archive)):

@@ -152,6 +152,21 @@ def by_whom(last: str) -> Column:
     ).otherwise("")  # fmt: skip
 
 
+def came(what: Column) -> Column:
+    """Return ``missing: insert``, ``strange: …`` or ``insert came 2 times, …``, from `due`, `done` and `seqno`."""
+    lines = (
+        F.when(F.col("done").isNull(), F.concat(F.lit("missing: "), what))
+        .when(F.col("due").isNull(), F.concat(F.lit("strange: "), what))
+        .otherwise(
+            F.concat(
+                what, F.lit(" came "), F.col("done"), F.lit(" times, and was sent "), F.col("due"), F.lit(" times"),
+            )
+        )
+    )  # fmt: skip
+    at = F.concat(F.lit(", command "), lsn(F.col("seqno")))
+    return F.concat(lines, F.when(F.col("seqno").isNotNull(), at).otherwise(""))
+
+
 def findings(
     frame: DataFrame, kind: str, names: Names, *, detail: Column, node: Column,
     seqno: Column | None = None, gid: Column | None = None,

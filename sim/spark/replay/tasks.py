@@ -105,11 +105,12 @@ async def _carried_out(
 
     try:
         async with await task.address.attach() as topology:
+            target = TopologyTarget(
+                topology, replay=task.replay, articles=task.articles, fresh=task.fresh
+            )
             await replay(
                 lane(),
-                TopologyTarget(
-                    topology, replay=task.replay, articles=task.articles, fresh=task.fresh
-                ),
+                target.carry_out,
                 WallClock(),
                 began_s=task.began_s,
                 record=lambda each: rows.extend(_rows(each)),
