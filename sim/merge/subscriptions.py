@@ -252,9 +252,7 @@ async def _copy(pair: MergePair, kind: SubscriptionKind, *, over: bool) -> Gener
                     await subscription.check_columns(below, article)
         async with subscription.emptied(below, articles) if over else nullcontext():
             for each, article in copied:
-                blocks = moments.row_blocks(
-                    reader, article, each, is_filtered=each.filter is not None
-                )
+                blocks = moments.row_blocks(reader, article, each)
                 await subscription.receive_table(below, article, blocks, over=over)
         if not over:
             await subscription.join_tables(below, articles)
@@ -268,7 +266,7 @@ async def _copy(pair: MergePair, kind: SubscriptionKind, *, over: bool) -> Gener
                 is_client=not kind.is_server,
                 without=pair.without,
             )
-            blocks = moments.metadata_blocks(reader, each, is_filtered=each.filter is not None)
+            blocks = moments.metadata_blocks(reader, each)
             await subscription.receive_metadata(below, each, publisher, blocks)
             await grant_tables(below, each.schema, each.table, pair.app_role)
         values = await partitions.values(reader, kind.partition)

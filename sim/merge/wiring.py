@@ -44,8 +44,6 @@ class MergeWiring(NodeWiring):
         self.points = points or Points()
         self.lock_timeout_ms = lock_timeout_ms
         self.without = without
-        self.attached = attach
-        """Whether the nodes existed already with all objects."""
         nodes = Nodes(
             name=self.name,
             kinds={tree.root: "publisher"} | dict.fromkeys(tree.subscribers, "subscriber"),
@@ -55,7 +53,7 @@ class MergeWiring(NodeWiring):
             durable=False,
             distribute=False,
         )
-        super().__init__(nodes)
+        super().__init__(nodes, attached=attach)
         self._keep = bool(dsns)
         self._logins: dict[tuple[str, str], AgentLogin] = {}
 
@@ -67,14 +65,6 @@ class MergeWiring(NodeWiring):
         return [node for node in self.nodes.values() if node.server.is_running()]
 
     # -- lifetime ----------------------------------------------------------------------------------
-
-    async def open(self) -> None:
-        """Create the nodes, or attach to existing ones."""
-        if self.attached:
-            await self._nodes.attach(self.unreachable)
-            return
-        await self._nodes.create()
-        await self.install()
 
     async def install(self) -> None:
         """Enable merge replication in the Publisher's database (sp_replicationdboption). Idempotent.

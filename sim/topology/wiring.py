@@ -6,9 +6,12 @@ Independent of articles and transactions.
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any, Self
 
 import psycopg
 from psycopg import AsyncConnection
@@ -26,11 +29,13 @@ from twopc.together import together
 _log = get_logger(__name__)
 
 
-class NodeWiring:
+class NodeWiring(ABC):
     """Nodes by name, with the administrator's connection to each, opened one at a time per node and kept."""
 
-    def __init__(self, nodes: Nodes) -> None:
+    def __init__(self, nodes: Nodes, *, attached: bool) -> None:
         self._nodes = nodes
+        self.attached = attached
+        """Whether the nodes existed already with all objects."""
         self.unreachable: Mapping[str, str] = {}
         """Nodes of an existing topology that cannot be reached, with the reason, if it is to be used without them."""
         self._open: dict[str, AsyncConnection[Any]] = {}
@@ -40,6 +45,18 @@ class NodeWiring:
     def nodes(self) -> Mapping[str, Node]:
         """The nodes by name."""
         return self._nodes.nodes
+
+    async def open(self) -> None:
+        """Create the nodes and install what they need, or attach to existing nodes."""
+        if self.attached:
+            await self._nodes.attach(self.unreachable)
+        else:
+            await self._nodes.create()
+            await self.install()
+
+    @abstractmethod
+    async def install(self) -> None:
+        """Install what nodes need before anything is published."""
 
     def node(self, name: str) -> Node:
         """Return the node with this name. Raises ConfigurationError if there is none."""
@@ -72,6 +89,49 @@ class NodeWiring:
         for connection in self._open.values():
             await connection.close()
         self._open.clear()
+
+
+class TopologyLifetime(ABC):
+    """A topology as an async context manager: its nodes are opened at the beginning of the block, and closed at its end."""
+
+    wiring: NodeWiring
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """The nodes by name, the distribution database among them."""
+        return self.wiring.nodes
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.wiring.open()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Stop and disconnect everything; idempotent."""
+
+    @classmethod
+    def blocking(cls, **options: Any) -> AbstractContextManager[Any]:
+        """Return a blocking equivalent for code without an event loop: ``with Topology.blocking(...) as
+        topology:``.
+
+        Every method has the same name, and is called without ``await``; so are the methods of the transactions,
+        cursors and connections that it returns (see `twopc.sim.topology.blocking_twin`).
+        """
+        from twopc.sim.topology.blocking_twin import blocking  # imports anyio
+
+        return blocking(cls(**options))
 
 
 class TopologyWiring(NodeWiring):
@@ -119,8 +179,6 @@ class TopologyWiring(NodeWiring):
         self.lock_timeout_ms = lock_timeout_ms
         self.distribute = distribute
         """Whether there is a distribution database, as far as is known; see `Registration.can_distribute`."""
-        self.attached = attach
-        """Whether the nodes existed already with all objects."""
         self._keep = keep or attach
         dsns = dict(dsns or {})
         if publisher in dsns and not attach:
@@ -135,7 +193,7 @@ class TopologyWiring(NodeWiring):
             durable=durable,
             distribute=distribute,
         )
-        super().__init__(nodes)
+        super().__init__(nodes, attached=attach)
         self._brought: set[str] = set()
 
     async def at_publisher(self) -> AsyncConnection[Any]:
@@ -146,19 +204,11 @@ class TopologyWiring(NodeWiring):
         """Return the administrator's connection to the distribution database."""
         return await self.admin(self.distribution)
 
-    async def open(self) -> None:
-        """Create the nodes and install what they need, or attach to existing nodes."""
-        if self.attached:
-            await self._nodes.attach(self.unreachable)
-        else:
-            await self._nodes.create()
-            await self._install()
-
     async def admit(self, name: str) -> None:
         """Create the roles that the Publisher's node has at a Subscriber's node, if it lacks them."""
         await self._nodes.admit(name, like=self.publisher)
 
-    async def _install(self) -> None:
+    async def install(self) -> None:
         """Install what Publisher and distribution database need before anything is published."""
         publisher, distribution = self.node(self.publisher), self.node(self.distribution)
         here = await self.at_publisher()
