@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from twopc.sim.checkers.records import NONE, Numbers, Settings, versions
+from twopc.sim.checkers.records import NONE, Numbers, Settings, commits, versions
 from twopc.sim.report.history import HistoryRecord
 
 _Rows = dict[tuple[str, str], str]  # table and key → version
@@ -20,7 +20,7 @@ def no_lost_update(records: Sequence[HistoryRecord], settings: Settings = NONE) 
     broken: list[str] = []
     publisher = next((record.node for record in records if record.kind == "state"), "")
     numbers = Numbers(records)
-    for commit, looks in _commits(records):
+    for commit, looks in commits(records):
         if commit is not None and commit.node != publisher:
             for node in dict.fromkeys(look.node for look in looks):
                 if node != publisher:
@@ -28,25 +28,6 @@ def no_lost_update(records: Sequence[HistoryRecord], settings: Settings = NONE) 
         for look in looks:
             _note(held, look)
     return broken
-
-
-def _commits(
-    records: Sequence[HistoryRecord],
-) -> Iterator[tuple[HistoryRecord | None, list[HistoryRecord]]]:
-    """Yield the states of tables that directly follow a commit together with it, and the other states with None."""
-    commit: HistoryRecord | None = None
-    looks: list[HistoryRecord] = []
-    for record in records:
-        if record.kind == "state":
-            if not (record.data or {}).get("part"):
-                looks.append(record)
-            continue
-        if looks:
-            yield commit, looks
-            looks = []
-        commit = record if (record.data or {}).get("committed") else None
-    if looks:
-        yield commit, looks
 
 
 def _note(held: dict[str, _Rows], look: HistoryRecord) -> None:

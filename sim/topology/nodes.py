@@ -195,11 +195,15 @@ class Nodes:
                 embedded=embedded,
                 **_credentials(roles, passwords),
             )
-        by_server = {id(node.server): node.server for node in self.nodes.values()}
-        await together(
-            *(self._prepare_server(server, roles, passwords) for server in by_server.values())
-        )
+        await together(*(self._prepare_server(own, roles, passwords) for own in self._by_server()))
         return self.nodes
+
+    def _by_server(self) -> list[list[Node]]:
+        """Return the nodes of each server."""
+        results: dict[int, list[Node]] = {}
+        for node in self.nodes.values():
+            results.setdefault(id(node.server), []).append(node)
+        return list(results.values())
 
     def _password(self, role: str) -> str:
         """Return the password of one of our roles.
@@ -307,10 +311,10 @@ class Nodes:
         return server
 
     async def _prepare_server(
-        self, server: AnyServer, roles: Mapping[str, str], passwords: Mapping[str, str]
+        self, own: Sequence[Node], roles: Mapping[str, str], passwords: Mapping[str, str]
     ) -> None:
-        """Create the roles and databases of one server."""
-        own = [node for node in self.nodes.values() if node.server is server]
+        """Create the roles and databases of the server of these nodes, which are all that it has."""
+        server = own[0].server
         maintenance = own[0].database if not own[0].embedded else "postgres"
         try:
             dsn = server.superuser_dsn(maintenance)
@@ -350,12 +354,11 @@ class Nodes:
         if self._own:
             await together(*(in_thread(server.stop) for server in self._own))
             return
-        by_server: dict[AnyServer, list[str]] = {}
-        for node in self.nodes.values():
-            if node.embedded and node.server.is_running():
-                by_server.setdefault(node.server, []).append(node.database)
-        for server, databases in by_server.items():
-            await in_thread(server.drop_database, *databases, may_roll_back=may_roll_back)
+        for own in self._by_server():
+            databases = [node.database for node in own if node.embedded]
+            if databases and own[0].server.is_running():
+                drop = own[0].server.drop_database
+                await in_thread(drop, *databases, may_roll_back=may_roll_back)
         await self.drop_roles()
 
     async def drop_roles(self) -> None:
@@ -365,14 +368,7 @@ class Nodes:
             ConfigurationError: a role has objects or privileges in a database that is not a node; nothing is
                 dropped.
         """
-        by_server: dict[int, list[Node]] = {}
-        for node in self.nodes.values():
-            by_server.setdefault(id(node.server), []).append(node)
-        running = [
-            members
-            for members in by_server.values()
-            if await in_thread(members[0].server.is_running)
-        ]
+        running = [own for own in self._by_server() if await in_thread(own[0].server.is_running)]
         for own in running:
             await roles.refuse_elsewhere(own, self._roles_of(own))
         for own in running:

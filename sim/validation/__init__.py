@@ -99,7 +99,7 @@ async def validate(
             return await stack.enter_async_context(connection)
 
         session = _Validation(
-            ends,
+            ends=ends,
             reader=await connect(ends.publisher_dsn),
             poster=await connect(ends.publisher_dsn),
             distribution=await connect(ends.distribution_dsn),
@@ -152,28 +152,16 @@ class _Comparison:
         )
 
 
+@dataclass(kw_only=True)
 class _Validation:
-    """One validation."""
-
-    def __init__(
-        self,
-        ends: ValidationEnds,
-        *,
-        reader: Connection,
-        poster: Connection,
-        distribution: Connection,
-        subscriber: Connection,
-        advance: Advance | None,
-        timeout_s: float,
-    ) -> None:
-        self.ends = ends
-        self.reader = reader
-        self.poster = poster
-        self.distribution = distribution
-        self.subscriber = subscriber
-        self.advance = advance or self._notice
-        self.timeout_s = timeout_s
-        self.read_only = False
+    ends: ValidationEnds
+    reader: Connection
+    poster: Connection
+    distribution: Connection
+    subscriber: Connection
+    advance: Advance | None
+    timeout_s: float
+    read_only: bool = False
 
     async def run(self, tables: Sequence[str], *, repair: bool) -> list[ArticleVerdict]:
         """Compare, compare differing rows again, repair, and record the verdicts in the distribution history."""
@@ -299,7 +287,7 @@ class _Validation:
                     f"waited {self.timeout_s:g} s for {self.ends.subscriber!r} to {what}: see `twopc "
                     "status` whether the log reader and its agent run, and `twopc indoubt`"
                 )
-            await self.advance()
+            await (self.advance or self._notice)()
 
     async def _notice(self) -> None:
         """Wait briefly for a notification that the distribution database has stored transactions."""

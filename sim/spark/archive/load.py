@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Literal
@@ -157,7 +158,7 @@ def accumulate(
         archive = append(
             archive,
             _read(spark, "commands", requested, after, upto),
-            lambda upto, after=after: transactions(spark, requested, after, upto),  # type: ignore[misc]
+            partial(transactions, spark, requested, after),
             upto=upto,
             facts=requested.facts,
             ordered=True,
@@ -243,7 +244,7 @@ def follow(
             held[0] = append(
                 before,
                 batch,
-                lambda upto: transactions(batch.sparkSession, requested, after, upto),
+                partial(transactions, batch.sparkSession, requested, after),
                 facts=requested.facts,
                 ordered=True,
             )
