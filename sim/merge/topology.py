@@ -75,7 +75,7 @@ class MergeTopology(TopologyLifetime):
             lock_timeout_ms=lock_timeout_ms,
             without=without,
         )
-        self.tree, self.name = wiring.tree, wiring.name
+        self.tree, self.name, self.points = wiring.tree, wiring.name, wiring.points
         self.publisher, self.subscribers = wiring.tree.root, wiring.tree.subscribers
         self.node, self.admin, self.execute = wiring.node, wiring.admin, wiring.execute
         self.install, self.uninstall = wiring.install, wiring.uninstall
@@ -117,11 +117,6 @@ class MergeTopology(TopologyLifetime):
         self.validate, self.show_row = upkeep.validate, upkeep.show_row
         self.dummy_update, self.age = upkeep.dummy_update, upkeep.age
         self.back_up, self.restore_backup = upkeep.back_up, upkeep.restore_backup
-
-    @property
-    def points(self) -> Points:
-        """Protocol points of the sessions."""
-        return self.wiring.points
 
     @property
     def handlers(self) -> dict[str, MergeHandler]:

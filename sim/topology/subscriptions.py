@@ -70,7 +70,6 @@ class Subscriptions(TopologyComponent):
             raise ConfigurationError(f"{subscriber!r} is the {node.kind}, not a Subscriber")
         reads = update_mode == "read only"
         await self._wiring.admit(subscriber)
-        node = self._wiring.node(subscriber)
         await self._check_new(subscriber, sync, filters, update_mode)
         if sync == "none":
             script = await self._scripting.script(subscriber, filters=filters, scripts=scripts)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psycopg
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from twopc.lsn import lsn_value
@@ -52,15 +51,19 @@ def take_base(
         with connection.transaction():
             connection.execute("set transaction isolation level repeatable read read only")
             exported = _one(connection, "select pg_export_snapshot()")
-            reading = _Reading(
-                dsn=publisher_dsn,
-                exported=exported,
-                snapshot=_one(connection, "select pg_current_snapshot()::text"),
-                seqno=seqno,
-                partitions=partitions,
-                staging=staging,
-            )
-            taken = [_taken(archive, spark, article, reading) for article in requested]
+            snapshot = _one(connection, "select pg_current_snapshot()::text")
+            taken = []
+            for article in requested:
+                rows = source.read(
+                    spark,
+                    "rows",
+                    dsn=publisher_dsn,
+                    article=PublishedTable.of(article).text(),
+                    snapshot=exported,
+                    partitions=str(partitions),
+                )
+                where = staging / str(article["article_id"])
+                taken.append(_taken(archive, article, rows, snapshot, seqno, where))
     shutil.rmtree(staging, ignore_errors=True)
     return archive.replaced(archive.manifest.next(base=(*archive.manifest.base, *taken)))
 
@@ -71,40 +74,22 @@ def _one(connection: psycopg.Connection[Any], query: str) -> str:
     return str(row[0])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Reading:
-    """The parameters with which tables are read."""
-
-    dsn: str
-    exported: str
-    """Name of the exported snapshot."""
-    snapshot: str
-    """The snapshot, as ``xmin:xmax:xip,…``."""
-    seqno: int
-    partitions: int
-    staging: Path
-
-
 def _taken(
-    archive: Archive, spark: SparkSession, article: Mapping[str, Any], reading: _Reading
+    archive: Archive,
+    article: Mapping[str, Any],
+    rows: DataFrame,
+    snapshot: str,
+    seqno: int,
+    staging: Path,
 ) -> BaseTable:
-    """Take the base of one table and move its files into the archive."""
-    staging = reading.staging / str(article["article_id"])
-    rows = source.read(
-        spark,
-        "rows",
-        dsn=reading.dsn,
-        article=PublishedTable.of(article).text(),
-        snapshot=reading.exported,
-        partitions=str(reading.partitions),
-    )
+    """Write the rows of one table, which are those of a snapshot, and move their files into the archive."""
     rows = rows.select(
         "article_id",
         "key",
         "values",
         F.lit(article["shape"]).alias("shape"),
-        F.lit(reading.snapshot).alias("snapshot"),
-        F.lit(reading.seqno).cast("bigint").alias("seqno"),
+        F.lit(snapshot).alias("snapshot"),
+        F.lit(seqno).cast("bigint").alias("seqno"),
     )
     rows.write.mode("overwrite").parquet(files.spark_path(staging))
     below = f"data/base/{article['article_id']}-{article['shape']}"
@@ -112,8 +97,8 @@ def _taken(
     return BaseTable(
         article_id=article["article_id"],
         shape=article["shape"],
-        snapshot=reading.snapshot,
-        seqno=reading.seqno,
+        snapshot=snapshot,
+        seqno=seqno,
         rows=sum(each.rows for each in moved),
         files=tuple(moved),
     )

@@ -23,7 +23,7 @@ RANGE_BYTES = 64 << 20
 _BATCH = 5000
 _JSON = ("params", "rows", "conflict", "data")
 #: Fields whose value is always kept; empty values of other fields become null.
-_FILLED = {"seq", "t_us", "kind"}
+_FILLED = {"seq", "t_us", "kind", "rowcount"}
 
 
 @dataclass
@@ -145,9 +145,7 @@ def row_of(run: str, record: HistoryRecord) -> dict[str, Any]:
                 None if value is None else json.dumps(value, ensure_ascii=False, default=str)
             )
         else:
-            row[name] = (
-                value if name in _FILLED or value not in ("", 0) or name == "rowcount" else None
-            )
+            row[name] = value if name in _FILLED or value not in ("", 0) else None
     return row
 
 

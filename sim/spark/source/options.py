@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from pyspark.sql import Row
@@ -26,21 +26,6 @@ TABLES: dict[str, StructType] = {
     "prepared": shapes.PREPARED,
     "rows": shapes.ROWS,
     "history": shapes.HISTORY,
-}
-_KNOWN = {
-    "table",
-    "dsn",
-    "publisher",
-    "after",
-    "upto",
-    "partitions",
-    "partition_rows",
-    "path",
-    "article",
-    "snapshot",
-    "pushdown",
-    "batch_bytes",
-    "segment",
 }
 PARTITION_ROWS = 500_000
 BATCH_BYTES = 4 << 20
@@ -144,6 +129,10 @@ class SourceOptions:
             segment=_number(results, "segment", least=1),
             columns=TABLES[table],
         )
+
+
+#: All options; `TwopcDataSource` reads ``pushdown`` itself.
+_KNOWN = {each.name for each in fields(SourceOptions)} - {"columns"} | {"pushdown"}
 
 
 def _number(result: Mapping[str, str], name: str, *, least: int = 0) -> int | None:
