@@ -177,8 +177,7 @@ class ConflictDesk:
         Args:
             node: None: the Publisher.
         """
-        connection = await self._admin(node)
-        cursor = await connection.execute("select msrepl.merge_clean_conflicts()")
-        row = await cursor.fetchone()
-        assert row is not None
-        return int(row[0])
+        [(count,)] = await self._wiring.execute(
+            node or self._wiring.tree.root, "select msrepl.merge_clean_conflicts()"
+        )
+        return int(count)

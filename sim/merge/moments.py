@@ -148,9 +148,7 @@ async def page_ranges(reader: Connection, article: Article, part_bytes: int) -> 
         " from (select %s::text::regclass as o) as c",
         (qualified(article.schema, article.table).as_string(reader),),
     )
-    row = await cursor.fetchone()
-    assert row is not None
-    pages, size_bytes, relation = row
+    [(pages, size_bytes, relation)] = await cursor.fetchall()
     if not pages:
         return []
     step = max(1, -(-pages // max(1, -(-size_bytes // part_bytes))))

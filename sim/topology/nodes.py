@@ -400,9 +400,7 @@ async def _check_fit(connection: AsyncConnection[Any], nodes: Sequence[Node]) ->
     cursor = await connection.execute(
         "select current_setting('max_prepared_transactions')::int, current_setting('server_version_num')::int"
     )
-    row = await cursor.fetchone()
-    assert row is not None
-    prepared, version = row
+    [(prepared, version)] = await cursor.fetchall()
     where = " and ".join(repr(node.name) for node in nodes)
     finding = version_finding(version)
     if finding.level == "error":

@@ -17,7 +17,7 @@ from twopc.sim.sessions.interface import SyncError
 from twopc.sim.workload.ports import LoadClient
 
 
-class AsyncioBench:
+class AsyncioBench(Asyncio):
     """See `twopc.sim.workload.ports.LoadBench`."""
 
     def __init__(self, stage: Stage, faults: Sequence[Fault]) -> None:
@@ -25,17 +25,8 @@ class AsyncioBench:
         self._faults = {fault.id: fault for fault in faults}
         self._agents = stage.agents()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._clock = Asyncio()
         self._quiet = asyncio.Event()
         self._failure: BaseException | None = None
-
-    def time(self) -> float:
-        """Return the event loop's time in seconds."""
-        return self._clock.time()
-
-    async def sleep(self, seconds: float) -> None:
-        """Sleep while other tasks run."""
-        await self._clock.sleep(seconds)
 
     def gate(self) -> asyncio.Event:
         """Return a new closed gate."""

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import psycopg
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
@@ -16,7 +15,7 @@ from twopc.sim.spark import source
 from twopc.sim.spark.archive import Archive, files
 from twopc.sim.spark.archive.manifest import BaseTable
 from twopc.sim.spark.errors import PipelineError
-from twopc.sim.spark.source.facts import connected
+from twopc.sim.spark.source.facts import connected, value_of
 from twopc.sim.spark.source.options import PublishedTable
 
 
@@ -47,11 +46,11 @@ def take_base(
         return archive
     staging = archive.folder / "staging" / files.fresh_id()
     with connected(publisher_dsn, "the Publisher") as connection:
-        seqno = lsn_value(_one(connection, "select pg_current_wal_lsn()::text"))
+        seqno = lsn_value(value_of(connection, "select pg_current_wal_lsn()::text"))
         with connection.transaction():
             connection.execute("set transaction isolation level repeatable read read only")
-            exported = _one(connection, "select pg_export_snapshot()")
-            snapshot = _one(connection, "select pg_current_snapshot()::text")
+            exported = value_of(connection, "select pg_export_snapshot()")
+            snapshot = value_of(connection, "select pg_current_snapshot()::text")
             taken = []
             for article in requested:
                 rows = source.read(
@@ -66,12 +65,6 @@ def take_base(
                 taken.append(_taken(archive, article, rows, snapshot, seqno, where))
     shutil.rmtree(staging, ignore_errors=True)
     return archive.replaced(archive.manifest.next(base=(*archive.manifest.base, *taken)))
-
-
-def _one(connection: psycopg.Connection[Any], query: str) -> str:
-    row = connection.execute(query.encode()).fetchone()
-    assert row is not None
-    return str(row[0])
 
 
 def _taken(

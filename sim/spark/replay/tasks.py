@@ -39,16 +39,12 @@ RESULTS = shapes.shape(
 )
 
 
-class WallClock:
+class WallClock(Asyncio):
     """Wall-clock time, which the machines of a cluster share."""
 
     def time(self) -> float:
         """Return the seconds since the epoch."""
         return time.time()
-
-    async def sleep(self, seconds: float) -> None:
-        """Suspend this task while other tasks of the event loop run."""
-        await Asyncio().sleep(seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
