@@ -47,7 +47,7 @@ async def test_nodes_that_are_no_topology(merge_shop: MergeTopology) -> None:
             await attach(nodes)
     async with await attach(dsns | {"pub": f"{dsns['pub']} port=1"}, partly=True) as other:
         assert other.publisher == "pub"
-        assert list(other.unreachable) == ["pub"]
+        assert list(other.wiring.unreachable) == ["pub"]
 
 
 async def test_unsubscribing_that_is_cut_off(
