@@ -26,6 +26,7 @@ from twopc.server import EmbeddedServer, ExternalServer
 from twopc.server.connection_strings import plain_dsns
 from twopc.server.early_start import start_in_thread
 from twopc.sim.topology import roles
+from twopc.sim.topology.roles import admin_of
 from twopc.sql import path
 from twopc.sql.passwords import verifier
 from twopc.sql.render import compose
@@ -315,10 +316,8 @@ class Nodes:
     ) -> None:
         """Create the roles and databases of the server of these nodes, which are all that it has."""
         server = own[0].server
-        maintenance = own[0].database if not own[0].embedded else "postgres"
         try:
-            dsn = server.superuser_dsn(maintenance)
-            admin = await AsyncConnection.connect(dsn, autocommit=True, options=path.options(dsn))
+            admin = await admin_of(own)
         except psycopg.OperationalError as error:
             where = " and ".join(repr(node.name) for node in own)
             raise ServerError(f"node {where} cannot be reached: {error}") from None

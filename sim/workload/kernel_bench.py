@@ -12,7 +12,7 @@ from typing import Any
 import simpy
 
 from twopc.drivers.virtual import AwaitableSteps, steps, wait
-from twopc.errors import TransactionError, from_sqlstate
+from twopc.errors import from_sqlstate
 from twopc.sim.model.clients import PublisherClient, SubscriberClient
 from twopc.sim.model.ports import Kernel
 from twopc.sim.model.system import System
@@ -74,15 +74,16 @@ class KernelClient:
         try:
             return await AwaitableSteps(work)
         except SqlError as error:
-            raise self._error(error) from error
+            raise from_sqlstate(
+                error.sqlstate,
+                error.message,
+                detail=error.detail,
+                hint=error.hint,
+                node=self._node,
+                gid=self.gid,
+            ) from error
         except RequestLostError as error:
             raise from_sqlstate("08006", str(error), node=self._node, gid=self.gid) from error
-
-    def _error(self, error: SqlError) -> TransactionError:
-        return from_sqlstate(
-            error.sqlstate, error.message, detail=error.detail, hint=error.hint, node=self._node,
-            gid=self.gid,
-        )  # fmt: skip
 
 
 class KernelBench:

@@ -38,9 +38,8 @@ from twopc.sim.spark.routines import (
     written_by,
 )
 from twopc.sim.spark.session import translated
-from twopc.sim.spark.source import read
+from twopc.sim.spark.source import live_rows, read
 from twopc.sim.spark.source.facts import Facts, connected, facts
-from twopc.sim.spark.source.live import live_rows
 
 _KIND = """
 select to_regclass('msrepl.sysarticles') is not null, to_regclass('msrepl.coordinator_epoch') is not null

@@ -20,7 +20,7 @@ from twopc.sim.spark.errors import PipelineError
 from twopc.sim.spark.fold import newest, state_of, unfoldable
 from twopc.sim.spark.replay.report import ReplayReport, counted
 from twopc.sim.spark.routines import takers
-from twopc.sim.spark.source.live import live_rows
+from twopc.sim.spark.source import live_rows
 
 #: Status of a removed subscription.
 _GONE = 0

@@ -16,8 +16,8 @@ from twopc.sim.spark.archive import Archive
 from twopc.sim.spark.errors import PipelineError
 from twopc.sim.spark.fold import newest, state_of
 from twopc.sim.spark.replay.rows import as_frame, compare_states, of_node
+from twopc.sim.spark.source import live_rows
 from twopc.sim.spark.source.facts import connected, system_of, value_of
-from twopc.sim.spark.source.live import live_rows
 from twopc.sim.topology import Topology
 
 _IDENTITY = "select identity::text from msrepl.mspublisher_databases where publisher = %s"
