@@ -197,7 +197,6 @@ def _running(options: SparkOptions, settings: Mapping[str, str]) -> SparkSession
 
 
 def _create(options: SparkOptions, settings: Mapping[str, str]) -> SparkSession:
-    """Create a session."""
     from pyspark.sql import SparkSession
 
     master = options.where

@@ -154,6 +154,7 @@ class Nodes:
         if servers not in ("one", "each"):
             raise ConfigurationError(f"servers={servers!r}: use 'one' or 'each'")
         self.name = name
+        self._roles = {kind: names.role(kind, name) for kind in _ROLES}
         self._kinds = kinds
         self._dsns = plain_dsns(dsns)
         self._each = servers == "each"
@@ -170,15 +171,14 @@ class Nodes:
         """Whether this object has started servers, which it alone stops."""
         return bool(self._own)
 
-    async def create(self) -> dict[str, Node]:
+    async def create(self) -> None:
         """Start servers, create databases and roles.
 
         Raises:
             ServerError: a server cannot be started or reached, or a privilege is missing.
         """
         servers = await self._servers()
-        roles = {kind: names.role(kind, self.name) for kind in _ROLES}
-        passwords = {kind: self._password(role) for kind, role in roles.items()}
+        passwords = {kind: self._password(role) for kind, role in self._roles.items()}
         for node, kind in self._kinds.items():
             server, embedded = servers[node]
             given = self._dsns.get(node)
@@ -194,10 +194,9 @@ class Nodes:
                 database=database,
                 given_dsn=conninfo.make_conninfo(given, dbname=database) if given else "",
                 embedded=embedded,
-                **_credentials(roles, passwords),
+                **_credentials(self._roles, passwords),
             )
-        await together(*(self._prepare_server(own, roles, passwords) for own in self._by_server()))
-        return self.nodes
+        await together(*(self._prepare_server(own, passwords) for own in self._by_server()))
 
     def _by_server(self) -> list[list[Node]]:
         """Return the nodes of each server."""
@@ -222,7 +221,7 @@ class Nodes:
             "\0".join(sorted(given)).encode(), salt=salt, n=2**14, r=8, p=1, dklen=24
         ).hex()
 
-    async def attach(self, unreachable: Collection[str] = ()) -> dict[str, Node]:
+    async def attach(self, unreachable: Collection[str] = ()) -> None:
         """Attach to existing nodes. The administrator's role replaces each of our roles that does not exist.
 
         Args:
@@ -235,22 +234,17 @@ class Nodes:
             )
         )
         self.nodes = {name: self.nodes[name] for name in self._dsns}
-        return self.nodes
 
     async def _attach(self, name: str, dsn: str, *, ask: bool = True) -> None:
         parts, server = conninfo.conninfo_to_dict(dsn), ExternalServer.from_dsn(dsn)
         role = str(parts.get("user") or "")
-        own = {kind: names.role(kind, self.name) for kind in _ROLES}
         there: set[str] = set()
         if ask:
             async with await AsyncConnection.connect(
                 dsn, autocommit=True, options=path.options(dsn)
             ) as admin:
-                cursor = await admin.execute(
-                    "select rolname from pg_roles where rolname = any (%s)", (list(own.values()),)
-                )
-                there = {result for (result,) in await cursor.fetchall()}
-        roles = {kind: each if each in there else role for kind, each in own.items()}
+                there = await self._existing_roles(admin)
+        roles = {kind: each if each in there else role for kind, each in self._roles.items()}
         database = str(parts.get("dbname") or role or "postgres")
         self.nodes[name] = Node(
             name=name,
@@ -265,7 +259,7 @@ class Nodes:
 
     async def admit(self, name: str, like: str) -> None:
         """Create our roles, without passwords, on the server of an attached node, if node `like` has our roles."""
-        node, own = self.nodes[name], {kind: names.role(kind, self.name) for kind in _ROLES}
+        node, own = self.nodes[name], self._roles
         if not node.attached or self.nodes[like].app_role != own["app"]:
             return
         async with await node.connect() as admin:
@@ -311,9 +305,14 @@ class Nodes:
         self._own.append(server)
         return server
 
-    async def _prepare_server(
-        self, own: Sequence[Node], roles: Mapping[str, str], passwords: Mapping[str, str]
-    ) -> None:
+    async def _existing_roles(self, admin: AsyncConnection[Any]) -> set[str]:
+        """Return those of our roles that a server has."""
+        cursor = await admin.execute(
+            "select rolname from pg_roles where rolname = any (%s)", (list(self._roles.values()),)
+        )
+        return {role for (role,) in await cursor.fetchall()}
+
+    async def _prepare_server(self, own: Sequence[Node], passwords: Mapping[str, str]) -> None:
         """Create the roles and databases of the server of these nodes, which are all that it has."""
         server = own[0].server
         try:
@@ -324,16 +323,11 @@ class Nodes:
         async with admin:
             await _check_fit(admin, own)
             kinds = {node.kind for node in own}
-            requested = [
-                kind for kind in roles if self._distribute or kind in ("app", "coordinator")
-            ]
-            rows = await admin.execute(
-                "select rolname from pg_roles where rolname = any (%s)", (list(roles.values()),)
-            )
-            there = {role for (role,) in await rows.fetchall()}
+            there = await self._existing_roles(admin)
             texts: list[sql.Composable] = []
-            for kind in requested:
-                role = roles[kind]
+            for kind, role in self._roles.items():
+                if not self._distribute and kind not in ("app", "coordinator"):
+                    continue
                 verb = "alter" if role in there else "create"
                 attribute = _ROLES[kind] if "publisher" in kinds else ""
                 texts.append(
@@ -342,7 +336,9 @@ class Nodes:
                     )
                 )
             if self._distribute and "subscriber" in kinds:
-                texts.append(compose("twopc", "grant_replica", role=sql.Identifier(roles["agent"])))
+                texts.append(
+                    compose("twopc", "grant_replica", role=sql.Identifier(self._roles["agent"]))
+                )
             await admin.execute(sql.SQL(";").join(texts))
         fresh = [node.database for node in own if node.embedded]
         if fresh:
@@ -375,7 +371,7 @@ class Nodes:
 
     def _roles_of(self, own: Sequence[Node]) -> list[str]:
         """Return our roles on the server of these nodes."""
-        results = {names.role(kind, self.name) for kind in _ROLES}
+        results = {*self._roles.values()}
         for node in own:
             # in databases that are kept, uninstalling has dropped these roles; those of other topologies
             # are not ours

@@ -43,7 +43,6 @@ def compact(archive: Archive, spark: SparkSession, *, segment_commands: int = 5_
 
 
 def _one(archive: Archive, spark: SparkSession, begin: int, end: int) -> Archive:
-    """Compact one slice."""
     archive.is_newest()
     manifest = archive.manifest
     old = manifest.segments[begin:end]

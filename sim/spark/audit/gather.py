@@ -148,22 +148,18 @@ class AuditInput:
         self._work = work
         self._number = known.publisher.number
         newest = {row["article_id"]: row for row in known.articles}
-        subscribed = {row["article_id"] for row in known.subscriptions if row["status"] == 2}
-        self._articles = {number: newest[number] for number in sorted(subscribed & set(newest))}
         self._subscribed = {
             (row["subscriber"], row["article_id"]) for row in known.subscriptions if row["status"] == 2
         }  # fmt: skip
+        subscribed = {number for _, number in self._subscribed}
+        self._articles = {number: newest[number] for number in sorted(subscribed & set(newest))}
         self.untold: dict[int, str] = {}
         """By article that calls have changed without their rows being stored: a text about the first call."""
         self.own_versions = frozenset[tuple[str, int]]()
         self._decoded: DataFrame | None = None
         self._state: DataFrame | None = None
         numbers = {row["article_id"] for row in known.routines}
-        self._takes = {
-            (row["subscriber"], row["article_id"])
-            for row in known.subscriptions
-            if row["status"] == 2 and row["article_id"] in numbers
-        }
+        self._takes = {pair for pair in self._subscribed if pair[1] in numbers}
         self._rows = self._read_rows()
         self._witnessed, self._watched = self._read_witnesses(known)
         self._note_prepared()
