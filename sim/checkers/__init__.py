@@ -10,10 +10,15 @@ from collections.abc import Collection, Mapping, Sequence
 
 from twopc.sim.checkers.atomic import atomic, prepared_left
 from twopc.sim.checkers.deliveries import each_change_applied_once, echoed
-from twopc.sim.checkers.lost_updates import no_lost_update
 from twopc.sim.checkers.merge_changes import nothing_lost
 from twopc.sim.checkers.records import LAST_SYNC, Check, is_cut, states
-from twopc.sim.checkers.rows import converged, no_rows, sums, versions_move_forward
+from twopc.sim.checkers.rows import (
+    converged,
+    no_lost_update,
+    no_rows,
+    sums,
+    versions_move_forward,
+)
 from twopc.sim.report.history import HistoryRecord
 
 __all__ = [

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from twopc.sim.checkers.records import NONE, Settings, by_key, left_by, of_kind, states, versions
+from twopc.sim.checkers.records import (
+    NONE,
+    Settings,
+    by_key,
+    commits,
+    left_by,
+    of_kind,
+    states,
+    versions,
+)
 from twopc.sim.report.history import ENDS, HistoryRecord
 
 #: Tags of records after which a Subscriber has a complete copy.
@@ -96,22 +105,14 @@ def _changes(
 ) -> Iterator[tuple[HistoryRecord, set[tuple[str, str]]]]:
     """Yield each commit of a global transaction, with the rows that it changed at the Publisher."""
     before: dict[str, dict[str, str]] = {}
-    commit: HistoryRecord | None = None
-    changed: set[tuple[str, str]] = set()
-    for record in records:
-        data = record.data or {}
-        if record.kind == "state" and record.node == publisher and not data.get("part"):
-            table, now = str(data["table"]), versions(record)
-            past = before.get(table, {})
-            if commit is not None:
+    for commit, looks in commits(records):
+        changed: set[tuple[str, str]] = set()
+        for look in looks:
+            if look.node == publisher:
+                table, now = str((look.data or {})["table"]), versions(look)
+                past = before.get(table, {})
                 keys = past.keys() | now.keys()
                 changed |= {(table, key) for key in keys if past.get(key) != now.get(key)}
-            before[table] = now
-        elif record.kind != "state":
-            if commit is not None:
-                yield commit, changed
-            commit, changed = None, set()
-            if record.gid and data.get("committed"):
-                commit = record
-    if commit is not None:
-        yield commit, changed
+                before[table] = now
+        if commit is not None and commit.gid:
+            yield commit, changed

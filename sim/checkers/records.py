@@ -33,6 +33,25 @@ def states(records: Sequence[HistoryRecord]) -> Iterator[tuple[str, str, str, Hi
             yield str(data["moment"]), str(data["table"]), record.node, record
 
 
+def commits(
+    records: Sequence[HistoryRecord],
+) -> Iterator[tuple[HistoryRecord | None, list[HistoryRecord]]]:
+    """Yield the states of tables that directly follow a commit together with it, and the other states with None."""
+    commit: HistoryRecord | None = None
+    looks: list[HistoryRecord] = []
+    for record in records:
+        if record.kind == "state":
+            if not (record.data or {}).get("part"):
+                looks.append(record)
+            continue
+        if looks:
+            yield commit, looks
+            looks = []
+        commit = record if (record.data or {}).get("committed") else None
+    if looks:
+        yield commit, looks
+
+
 def left_by(records: Sequence[HistoryRecord]) -> set[str]:
     """Return the Subscribers that unsubscribed, and whose branches therefore have no markers left."""
     lines = {record.node for record in of_kind(records, "ok") if record.tag == "UNSUBSCRIBE"}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection, conninfo
@@ -131,14 +132,16 @@ async def _does_merge(nodes: Mapping[str, str], name: str, *, whole: bool = Fals
     """
     dsn = bounded_dsns(nodes)[name]
     try:
-        async with await AsyncConnection.connect(
-            dsn, autocommit=True, options=path.options(dsn)
-        ) as connection:
+        async with await _connect(dsn) as connection:
             if await (await connection.execute(_MERGES)).fetchone() != (True,):
                 return False
             return not (whole and (await connection.execute(_UNFINISHED)).rowcount)
     except psycopg.OperationalError as error:
         raise ConfigurationError(f"node {name!r} cannot be reached: {reason_of(error)}") from None
+
+
+async def _connect(dsn: str) -> AsyncConnection[Any]:
+    return await AsyncConnection.connect(dsn, autocommit=True, options=path.options(dsn))
 
 
 def _publisher(answers: Mapping[str, _MergeNode], unreachable: Mapping[str, str]) -> str:
@@ -187,9 +190,7 @@ def _tree(
 
 
 async def _ask(name: str, dsn: str) -> _MergeNode:
-    async with await AsyncConnection.connect(
-        dsn, autocommit=True, options=path.options(dsn)
-    ) as connection:
+    async with await _connect(dsn) as connection:
         if await (await connection.execute(_MERGES)).fetchone() != (True,):
             raise ConfigurationError(
                 f"node {name!r}: database {connection.info.dbname!r} does not merge: leave it out, or subscribe it (`twopc merge "

@@ -1,4 +1,4 @@
-"""Reading of the conflicts that a node has recorded (sp_helpmergearticleconflicts)."""
+"""Conflicts in a topology of merge replication: listing (sp_helpmergearticleconflicts), resolving and clean-up."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from psycopg import AsyncConnection, DataError, sql
+from psycopg import DataError, sql
 from psycopg.abc import Buffer
 from psycopg.rows import dict_row
 from psycopg.types.datetime import DateLoader, TimestampLoader, TimestamptzLoader
@@ -18,6 +18,8 @@ from twopc import names
 from twopc.drivers.merge.tracking import stored_articles
 from twopc.errors import ArticleError
 from twopc.merge.decision import ConflictType
+from twopc.sim.merge import by_hand
+from twopc.sim.merge.wiring import Connection, MergeWiring
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +87,7 @@ from msrepl.msmerge_conflicts_info where tablenick = %s order by msrepl_create_t
 """
 
 
-async def read_conflicts(
-    connection: AsyncConnection[Any], table: str | None
-) -> list[MergeConflict]:
+async def read_conflicts(connection: Connection, table: str | None) -> list[MergeConflict]:
     """Return the conflicts that a node has recorded, by article and oldest first.
 
     Raises:
@@ -131,3 +131,53 @@ async def read_conflicts(
             for conflict_id, at, rowguid, kind, origin, winner, code, reason in await answer.fetchall()
         ]
     return conflicts
+
+
+class ConflictDesk:
+    """Conflicts that the nodes of a topology have recorded."""
+
+    def __init__(self, wiring: MergeWiring) -> None:
+        self._wiring = wiring
+
+    async def _admin(self, node: str | None) -> Connection:
+        return await self._wiring.admin(node or self._wiring.tree.root)
+
+    async def conflicts(
+        self, table: str | None = None, *, node: str | None = None
+    ) -> list[MergeConflict]:
+        """Return the conflicts and failed changes that a node has recorded, oldest first.
+
+        Args:
+            table: only those of this table: its name, or ``schema.name``.
+            node: None: the Publisher, which records all conflicts, and the changes that failed during upload.
+        """
+        return await read_conflicts(await self._admin(node), table)
+
+    async def resolve(
+        self,
+        conflict: MergeConflict | UUID,
+        *,
+        keep: by_hand.Keep | None = None,
+        row: dict[str, Any] | None = None,
+        forget: bool = False,
+        node: str | None = None,
+    ) -> None:
+        """Resolve a conflict manually, by a new change; see `twopc.sim.merge.by_hand.resolve`.
+
+        Args:
+            node: the node that has recorded the conflict; None: the Publisher.
+        """
+        number = conflict.id if isinstance(conflict, MergeConflict) else conflict
+        connection = await self._admin(node)
+        await by_hand.resolve(connection, number, keep=keep, row=row, forget=forget)
+
+    async def clean_conflicts(self, *, node: str | None = None) -> int:
+        """Delete a node's conflicts that are older than the article's retention (14 days); return their number.
+
+        Args:
+            node: None: the Publisher.
+        """
+        [(count,)] = await self._wiring.execute(
+            node or self._wiring.tree.root, "select msrepl.merge_clean_conflicts()"
+        )
+        return int(count)

@@ -94,15 +94,13 @@ def row_blocks(
     article: Article,
     merged: MergeArticle,
     *,
-    is_filtered: bool,
     pages: PageRange | None = None,
     binary: bool = False,
     count: Count | None = None,
 ) -> AsyncGenerator[bytes]:
-    """Yield the rows of a table, or those of the partition, in COPY format, without generated columns.
+    """Yield the rows of a table, or those of the partition if the article is filtered, in COPY format, without generated columns.
 
     Args:
-        is_filtered: only the rows of the partition.
         pages: only the rows on these pages.
         binary: in binary format, otherwise as text.
         count: called at the end with the number of rows.
@@ -113,7 +111,7 @@ def row_blocks(
         qualified(article.schema, article.table),
         sql.SQL(
             " join pg_temp.msrepl_partition as p on p.tablenick = {} and p.guid = t.{}"
-            if is_filtered
+            if merged.filter is not None
             else ""
         ).format(sql.Literal(merged.nickname), sql.Identifier(merged.rowguid)),
         _within(pages),
@@ -150,9 +148,7 @@ async def page_ranges(reader: Connection, article: Article, part_bytes: int) -> 
         " from (select %s::text::regclass as o) as c",
         (qualified(article.schema, article.table).as_string(reader),),
     )
-    row = await cursor.fetchone()
-    assert row is not None
-    pages, size_bytes, relation = row
+    [(pages, size_bytes, relation)] = await cursor.fetchall()
     if not pages:
         return []
     step = max(1, -(-pages // max(1, -(-size_bytes // part_bytes))))
@@ -166,9 +162,9 @@ async def page_ranges(reader: Connection, article: Article, part_bytes: int) -> 
 
 
 def metadata_blocks(
-    reader: Connection, merged: MergeArticle, *, is_filtered: bool, count: Count | None = None
+    reader: Connection, merged: MergeArticle, *, count: Count | None = None
 ) -> AsyncGenerator[bytes]:
-    """Yield the metadata of an article's rows, or of those of the partition, as COPY text.
+    """Yield the metadata of an article's rows, or of those of the partition if it is filtered, as COPY text.
 
     The columns are those of `twopc.subscriber.merge.subscription.METADATA`.
 
@@ -183,7 +179,7 @@ def metadata_blocks(
         sql.Literal(merged.nickname),
         sql.SQL(
             "m.rowguid in (select p.guid from pg_temp.msrepl_partition as p where p.tablenick = m.tablenick)"
-            if is_filtered
+            if merged.filter is not None
             else "true"
         ),
     )

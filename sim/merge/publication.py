@@ -62,7 +62,7 @@ class MergePublication:
             options["resolver"] = None
         if MergeProtection.COMPENSATION in self._wiring.without:
             options["compensate"] = False
-        connection = await self._wiring.admin(self._wiring.tree.root)
+        connection = await self._wiring.at_root()
         if subscribed := await neighbours.subscriber_names(connection):
             raise ConfigurationError(
                 f"table {schema}.{table}: {', '.join(subscribed)} subscribe already, and would not get it: "
@@ -97,7 +97,7 @@ class MergePublication:
             ConfigurationError: there are subscriptions.
             ArticleError: the table is not merged.
         """
-        connection = await self._wiring.admin(self._wiring.tree.root)
+        connection = await self._wiring.at_root()
         if subscribed := await neighbours.subscriber_names(connection):
             raise ConfigurationError(
                 f"table {schema}.{table}: {', '.join(subscribed)} subscribe to it: unsubscribe first"
@@ -112,7 +112,7 @@ class MergePublication:
         Raises:
             ArticleError: the column cannot be added; nothing is changed.
         """
-        root = await self._wiring.admin(self._wiring.tree.root)
+        root = await self._wiring.at_root()
         return await schema_changes.add_column(root, table, column, type_, default=default)
 
     async def drop_column(self, table: str, column: str) -> SchemaChange:
@@ -121,9 +121,7 @@ class MergePublication:
         Raises:
             ArticleError: the column cannot be dropped; nothing is changed.
         """
-        return await schema_changes.drop_column(
-            await self._wiring.admin(self._wiring.tree.root), table, column
-        )
+        return await schema_changes.drop_column(await self._wiring.at_root(), table, column)
 
     async def widen_column(self, table: str, column: str, type_: str) -> SchemaChange:
         """Widen the type of a merged table's column; see `twopc.publisher.merge.schema_changes.widen_column`.
@@ -131,5 +129,5 @@ class MergePublication:
         Raises:
             ArticleError: the column cannot have that type; nothing is changed.
         """
-        root = await self._wiring.admin(self._wiring.tree.root)
+        root = await self._wiring.at_root()
         return await schema_changes.widen_column(root, table, column, type_)

@@ -112,7 +112,7 @@ class MergeSessions:
         Rows that have left a partition, and stay because the article does not realign, are ignored.
         """
         wiring = self._wiring
-        above = await wiring.admin(wiring.tree.root)
+        above = await wiring.at_root()
         subscribed = await wiring.subscribed()
         for article in await tracking.articles(above):
             table = qualified(article.schema, article.table)

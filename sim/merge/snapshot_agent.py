@@ -344,7 +344,7 @@ class _Agent:
                     await self._keep(folder, there, is_written=False)
                     continue
                 rows: list[int] = []
-                blocks = self._watched(task.blocks(reader, rows.append))
+                blocks = self._watched(task.blocks(reader, count=rows.append))
                 try:
                     written = await write_file(folder, task.file.name, blocks)
                 except BaseException:

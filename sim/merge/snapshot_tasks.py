@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from psycopg import AsyncConnection
@@ -14,7 +15,6 @@ from twopc.merge.articles import MergeArticle
 from twopc.merge.marks import Generation
 from twopc.merge.snapshots import SnapshotFile, SnapshotFormat, SnapshotKind, file_name
 from twopc.sim.merge import moments
-from twopc.sim.merge.moments import Count, PageRange
 from twopc.sql.fragments import qualified
 
 Connection = AsyncConnection[Any]
@@ -37,8 +37,8 @@ class SnapshotTask:
     """A file with rows that is to be written."""
 
     file: SnapshotFile
-    blocks: Callable[[Connection, Count], AsyncGenerator[bytes]]
-    """Reads the content, and passes the number of rows at the end."""
+    blocks: Callable[..., AsyncGenerator[bytes]]
+    """Reads the content over a connection, and passes the number of rows to `count` at the end."""
 
 
 async def row_files(
@@ -55,18 +55,23 @@ async def row_files(
     """
     tasks = []
     for merged, article in copied:
-        is_filtered = merged.filter is not None
         ranges = await moments.page_ranges(reader, article, part_bytes)
         tasks.append(
             SnapshotTask(
                 file=_file(SnapshotKind.METADATA, merged, generation),
-                blocks=_known(merged, is_filtered),
+                blocks=partial(moments.metadata_blocks, merged=merged),
             )
         )
         tasks += [
             SnapshotTask(
                 file=_file(SnapshotKind.DATA, merged, generation, number, str(pages), data_format),
-                blocks=_rows(merged, article, is_filtered, pages, data_format),
+                blocks=partial(
+                    moments.row_blocks,
+                    article=article,
+                    merged=merged,
+                    pages=pages,
+                    binary=data_format is SnapshotFormat.BINARY,
+                ),
             )
             for number, pages in enumerate(ranges, 1)
         ]
@@ -108,30 +113,4 @@ def _file(
     )
     return SnapshotFile(
         name=name, kind=kind, nickname=merged.nickname, size_bytes=0, sha256="", place=place
-    )
-
-
-def _known(
-    merged: MergeArticle, is_filtered: bool
-) -> Callable[[Connection, Count], AsyncGenerator[bytes]]:
-    return lambda reader, count: moments.metadata_blocks(
-        reader, merged, is_filtered=is_filtered, count=count
-    )
-
-
-def _rows(
-    merged: MergeArticle,
-    article: Article,
-    is_filtered: bool,
-    pages: PageRange,
-    data_format: SnapshotFormat,
-) -> Callable[[Connection, Count], AsyncGenerator[bytes]]:
-    return lambda reader, count: moments.row_blocks(
-        reader,
-        article,
-        merged,
-        is_filtered=is_filtered,
-        pages=pages,
-        binary=data_format is SnapshotFormat.BINARY,
-        count=count,
     )

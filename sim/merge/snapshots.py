@@ -79,9 +79,7 @@ class MergeSnapshots:
 
     async def let_subscribers_start_snapshots(self, may: bool = True) -> None:
         """Set whether a snapshot is made for a Subscriber that has none (``@allow_subscriber_initiated_snapshot``)."""
-        await snapshots.let_subscribers_start(
-            await self._wiring.admin(self._wiring.tree.root), may=may
-        )
+        await snapshots.let_subscribers_start(await self._wiring.at_root(), may=may)
 
     async def _named_partition(
         self, above: Connection, host_name: str | None, login: str | None

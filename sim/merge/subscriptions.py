@@ -31,6 +31,7 @@ from twopc.subscriber.merge import subscription
 Connection = AsyncConnection[Any]
 
 _KIND = "select subscriber_type = 1, priority, partition_id from msrepl.sysmergesubscriptions where subscriber_server = %s"
+_OWN_PRIORITY = "select case when subscriber_type = 1 then priority end from msrepl.sysmergesubscriptions where is_self"
 #: Number of rows of an article that were changed at this node, and that the Publisher has not confirmed.
 _UNSENT = """
 select count(*) from msrepl.msmerge_metadata as m
@@ -124,13 +125,8 @@ def check_encodings(pair: MergePair) -> None:
 
 async def own_priority(node: Connection) -> float | None:
     """Return the priority of a node's own changes; None: it has a client subscription."""
-    row = await (
-        await node.execute(
-            "select subscriber_type, priority from msrepl.sysmergesubscriptions where is_self"
-        )
-    ).fetchone()
-    assert row is not None
-    return float(row[1]) if row[0] == 1 else None
+    [(priority,)] = await (await node.execute(_OWN_PRIORITY)).fetchall()
+    return None if priority is None else float(priority)
 
 
 async def begin(pair: MergePair, kind: SubscriptionKind, *, over: bool = False) -> None:
@@ -252,9 +248,7 @@ async def _copy(pair: MergePair, kind: SubscriptionKind, *, over: bool) -> Gener
                     await subscription.check_columns(below, article)
         async with subscription.emptied(below, articles) if over else nullcontext():
             for each, article in copied:
-                blocks = moments.row_blocks(
-                    reader, article, each, is_filtered=each.filter is not None
-                )
+                blocks = moments.row_blocks(reader, article, each)
                 await subscription.receive_table(below, article, blocks, over=over)
         if not over:
             await subscription.join_tables(below, articles)
@@ -268,7 +262,7 @@ async def _copy(pair: MergePair, kind: SubscriptionKind, *, over: bool) -> Gener
                 is_client=not kind.is_server,
                 without=pair.without,
             )
-            blocks = moments.metadata_blocks(reader, each, is_filtered=each.filter is not None)
+            blocks = moments.metadata_blocks(reader, each)
             await subscription.receive_metadata(below, each, publisher, blocks)
             await grant_tables(below, each.schema, each.table, pair.app_role)
         values = await partitions.values(reader, kind.partition)

@@ -5,14 +5,11 @@ them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from contextlib import AbstractContextManager
-from types import TracebackType
-from typing import Any, Self
 
 from twopc.drivers.points import Points
 from twopc.merge.handlers import MergeHandler
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
-from twopc.sim.merge.desk import ConflictDesk
+from twopc.sim.merge.conflicts import ConflictDesk
 from twopc.sim.merge.publication import MergePublication
 from twopc.sim.merge.sessions import MergeSessions
 from twopc.sim.merge.shape import MergeTree
@@ -20,11 +17,11 @@ from twopc.sim.merge.snapshots import MergeSnapshots
 from twopc.sim.merge.subscription_life import MergeSubscriptions
 from twopc.sim.merge.upkeep import MergeUpkeep
 from twopc.sim.merge.wiring import MergeWiring
-from twopc.sim.topology.blocking_twin import blocking
-from twopc.sim.topology.nodes import AnyServer, Node
+from twopc.sim.topology.nodes import AnyServer
+from twopc.sim.topology.wiring import TopologyLifetime
 
 
-class MergeTopology:
+class MergeTopology(TopologyLifetime):
     """One Publisher and its Subscribers; an async context manager.
 
     There is no coordinator, no distribution database and no log reader: every node is changed by ordinary local
@@ -49,6 +46,8 @@ class MergeTopology:
     Raises:
         ConfigurationError: an option is invalid; nothing is left half-installed.
     """
+
+    wiring: MergeWiring
 
     def __init__(
         self,
@@ -76,7 +75,7 @@ class MergeTopology:
             lock_timeout_ms=lock_timeout_ms,
             without=without,
         )
-        self.tree, self.name = wiring.tree, wiring.name
+        self.tree, self.name, self.points = wiring.tree, wiring.name, wiring.points
         self.publisher, self.subscribers = wiring.tree.root, wiring.tree.subscribers
         self.node, self.admin, self.execute = wiring.node, wiring.admin, wiring.execute
         self.install, self.uninstall = wiring.install, wiring.uninstall
@@ -120,16 +119,6 @@ class MergeTopology:
         self.back_up, self.restore_backup = upkeep.back_up, upkeep.restore_backup
 
     @property
-    def nodes(self) -> Mapping[str, Node]:
-        """The nodes by name."""
-        return self.wiring.nodes
-
-    @property
-    def points(self) -> Points:
-        """Protocol points of the sessions."""
-        return self.wiring.points
-
-    @property
     def handlers(self) -> dict[str, MergeHandler]:
         """Handlers called for each row that sessions propagate, by table (``name``, or ``schema.name``)."""
         return self.agent.handlers
@@ -138,31 +127,8 @@ class MergeTopology:
     def handlers(self, handlers: dict[str, MergeHandler]) -> None:
         self.agent.handlers = handlers
 
-    async def __aenter__(self) -> Self:
-        try:
-            await self.wiring.open()
-        except BaseException:
-            await self.close()
-            raise
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
-
     async def close(self) -> None:
         """Disconnect, and drop databases, roles and servers that were created; idempotent."""
         await self.wiring.disconnect()
         await self.upkeep.drop_backups()
         await self.wiring.drop()
-
-    @classmethod
-    def blocking(cls, **options: Any) -> AbstractContextManager[Any]:
-        """Return a blocking equivalent for code without an event loop: ``with MergeTopology.blocking(...) as
-        topology:``.
-        """
-        return blocking(cls(**options))

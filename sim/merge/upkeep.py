@@ -36,7 +36,7 @@ class MergeUpkeep:
 
     async def partitions(self) -> list[MergePartition]:
         """Return the partitions of the publication, each with its Subscribers; none if nothing is filtered."""
-        return await partitions.partitions(await self._wiring.admin(self._wiring.tree.root))
+        return await partitions.partitions(await self._wiring.at_root())
 
     async def add_partition(
         self, host_name: str | None = None, *, login: str | None = None
@@ -47,9 +47,7 @@ class MergeUpkeep:
             SubscriptionError: the filters use no value of a Subscriber (20674), a value is missing (20698, 20699)
                 or is not used by any filter (20672, 20673), or is invalid.
         """
-        return await partitions.add_partition(
-            await self._wiring.admin(self._wiring.tree.root), host_name, login
-        )
+        return await partitions.add_partition(await self._wiring.at_root(), host_name, login)
 
     async def check_partitions(self) -> list[WrongMapping]:
         """Close a generation, and compare the mappings with an evaluation of the filters for all rows."""

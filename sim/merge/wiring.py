@@ -15,12 +15,13 @@ from twopc.sim.merge.logins import AgentLogin
 from twopc.sim.merge.shape import MergeTree
 from twopc.sim.merge.subscriptions import MergePair
 from twopc.sim.topology import roles
-from twopc.sim.topology.nodes import AdminConnections, AnyServer, Node, Nodes, fresh_name
+from twopc.sim.topology.nodes import AnyServer, Node, Nodes, fresh_name
+from twopc.sim.topology.wiring import NodeWiring
 
 Connection = AsyncConnection[Any]
 
 
-class MergeWiring:
+class MergeWiring(NodeWiring):
     """The nodes of a topology; see `twopc.sim.merge.topology.MergeTopology` for the arguments."""
 
     def __init__(
@@ -43,11 +44,7 @@ class MergeWiring:
         self.points = points or Points()
         self.lock_timeout_ms = lock_timeout_ms
         self.without = without
-        self.attached = attach
-        """Whether the nodes existed already with all objects."""
-        self.unreachable: Mapping[str, str] = {}
-        """Nodes of an existing topology that cannot be reached, with the reason."""
-        self._nodes = Nodes(
+        nodes = Nodes(
             name=self.name,
             kinds={tree.root: "publisher"} | dict.fromkeys(tree.subscribers, "subscriber"),
             dsns=dict(dsns or {}),
@@ -56,14 +53,9 @@ class MergeWiring:
             durable=False,
             distribute=False,
         )
+        super().__init__(nodes, attached=attach)
         self._keep = bool(dsns)
-        self._connections = AdminConnections()
         self._logins: dict[tuple[str, str], AgentLogin] = {}
-
-    @property
-    def nodes(self) -> Mapping[str, Node]:
-        """The nodes by name."""
-        return self._nodes.nodes
 
     @property
     def running(self) -> list[Node]:
@@ -74,21 +66,13 @@ class MergeWiring:
 
     # -- lifetime ----------------------------------------------------------------------------------
 
-    async def open(self) -> None:
-        """Create the nodes, or attach to existing ones."""
-        if self.attached:
-            await self._nodes.attach(self.unreachable)
-            return
-        await self._nodes.create()
-        await self.install()
-
     async def install(self) -> None:
         """Enable merge replication in the Publisher's database (sp_replicationdboption). Idempotent.
 
         Raises:
             ArticleError: the database publishes or subscribes in another way (21063).
         """
-        connection = await self.admin(self.tree.root)
+        connection = await self.at_root()
         await tracking.install(connection)
         await neighbours.name_self(connection, self.tree.root)
 
@@ -98,11 +82,11 @@ class MergeWiring:
         Raises:
             ArticleError: a table is still merged.
         """
-        await tracking.uninstall(await self.admin(self.tree.root))
+        await tracking.uninstall(await self.at_root())
 
     async def disconnect(self) -> None:
         """Close every connection; idempotent."""
-        await self._connections.close()
+        await super().disconnect()
         for login in self._logins.values():
             await login.close()
 
@@ -126,22 +110,9 @@ class MergeWiring:
 
     # -- nodes -------------------------------------------------------------------------------------
 
-    def node(self, name: str) -> Node:
-        """Return the node with this name. Raises ConfigurationError if there is none."""
-        if name not in self.nodes:
-            raise ConfigurationError(f"no node {name!r}; nodes are {', '.join(self.nodes)}")
-        return self.nodes[name]
-
-    async def admin(self, name: str) -> Connection:
-        """Return the administrator's connection to a node, which stays open for the topology's lifetime."""
-        return await self._connections.get(self.node(name))
-
-    async def execute(self, node: str, statement: str, params: Any = None) -> list[tuple[Any, ...]]:
-        """Run SQL at a node as its administrator; its changes are local changes like an application's."""
-        connection = await self.admin(node)
-        async with connection.cursor() as cursor:
-            await cursor.execute(statement.encode(), params)
-            return await cursor.fetchall() if cursor.description else []
+    async def at_root(self) -> Connection:
+        """Return the administrator's connection to the topmost Publisher."""
+        return await self.admin(self.tree.root)
 
     async def merges(self, node: str) -> bool:
         """Whether a node currently tracks changes."""

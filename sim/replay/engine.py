@@ -5,13 +5,12 @@ The loop depends neither on where transactions were recorded nor on where they a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 Work = TypeVar("Work")
 Outcome = TypeVar("Outcome")
-Answer = TypeVar("Answer", covariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,14 +45,6 @@ class ReplayClock(Protocol):
         ...
 
 
-class ReplayTarget(Protocol[Work, Answer]):
-    """A place where transactions are executed."""
-
-    async def carry_out(self, transaction: RecordedTransaction[Work]) -> Answer:
-        """Execute one transaction, and return its outcome."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayResult(Generic[Work, Outcome]):
     """The result of replaying one transaction."""
@@ -67,7 +58,7 @@ class ReplayResult(Generic[Work, Outcome]):
 
 async def replay(
     transactions: Iterable[RecordedTransaction[Work]],
-    target: ReplayTarget[Work, Outcome],
+    carry_out: Callable[[RecordedTransaction[Work]], Awaitable[Outcome]],
     clock: ReplayClock,
     *,
     began_s: float = 0.0,
@@ -77,6 +68,7 @@ async def replay(
     """Execute transactions, one after the other.
 
     Args:
+        carry_out: executes one transaction at its place, and returns its outcome.
         began_s: when the replay began, by the clock.
         record: called with each transaction's outcome.
         holds: returns whether an outcome holds back the rest of the transaction's unit.
@@ -92,7 +84,7 @@ async def replay(
             if (early_s := due_s - clock.time()) > 0:
                 await clock.sleep(early_s)
             lag_s = max(0.0, clock.time() - due_s)
-        outcome = await target.carry_out(each)
+        outcome = await carry_out(each)
         if holds(outcome):
             held.add(each.unit)
         record(ReplayResult(transaction=each, outcome=outcome, lag_s=lag_s))

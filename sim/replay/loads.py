@@ -117,7 +117,7 @@ class ClientTarget:
         self._clients: dict[str, LoadClient] = {}
 
     async def carry_out(self, transaction: LoadTransaction) -> AttemptOutcome:
-        """See `twopc.sim.replay.engine.ReplayTarget`."""
+        """Attempt a transaction in its session, which is opened at its first one."""
         node, session = transaction.node, transaction.session
         if node in self._delivers:
             await self._bench.sync((node,))
@@ -169,7 +169,7 @@ async def repeated(
     done: list[ReplayResult[ClientTransaction, AttemptOutcome]] = []
     await together(
         *(
-            replay(lane, target, bench, record=done.append)
+            replay(lane, target.carry_out, bench, record=done.append)
             for lane in lanes(sync, transactions, count)
         )
     )
@@ -207,10 +207,7 @@ def call_of(deed: ClientTransaction) -> str:
 
 
 class RecordedLoad(Load):
-    """See `twopc.sim.workload.load.Load`; the transactions, their times and nodes come from a recording.
-
-    The object is also the target of its sessions' lanes.
-    """
+    """See `twopc.sim.workload.load.Load`; the transactions, their times and nodes come from a recording."""
 
     def __init__(
         self, transactions: Sequence[LoadTransaction], *arguments: Any, **keywords: Any
@@ -241,12 +238,12 @@ class RecordedLoad(Load):
             self._bench.spawn(self._session(lane), lane[0].session)
 
     async def _session(self, lane: Sequence[LoadTransaction]) -> None:
-        await replay(lane, self, self._bench, began_s=self._began_s)
+        await replay(lane, self.carry_out, self._bench, began_s=self._began_s)
         self._busy -= 1
         self._is_over = self._busy == 0
 
     async def carry_out(self, transaction: LoadTransaction) -> None:
-        """See `twopc.sim.replay.engine.ReplayTarget`."""
+        """Execute a transaction as its client does, with retries."""
         name, node, due_s = transaction.session, transaction.node, transaction.due_s or 0.0
         self.figures.started(due_s)
         free = self._clients.setdefault(node, [])

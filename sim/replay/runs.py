@@ -16,7 +16,7 @@ from twopc.sim.replay import divergence, loads
 from twopc.sim.replay.divergence import CLASSES, Divergence
 from twopc.sim.replay.engine import replay
 from twopc.sim.replay.lanes import Sync
-from twopc.sim.replay.steps import PlayerTarget, StepTransaction, arranged, recorded_steps
+from twopc.sim.replay.steps import StepTransaction, arranged, recorded_steps
 from twopc.sim.report.history import History, HistoryRecord, OrderHistory, by_order
 from twopc.sim.scenario.cases import groups
 from twopc.sim.scenario.check import LoadedScenario
@@ -154,7 +154,7 @@ async def _play(
     clock = Asyncio()
     try:
         await player.begin()
-        await replay(steps, PlayerTarget(player), clock, began_s=clock.time())
+        await replay(steps, lambda each: player.item(each.work), clock, began_s=clock.time())
         await player.finish()
     finally:
         await player.close()

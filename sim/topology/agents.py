@@ -186,13 +186,11 @@ class Agents:
 
     async def mark(self) -> Any:
         """See `AgentsPort`; the mark is a message in the log."""
-        return await post_message(
-            await self._wiring.admin(self._wiring.publisher), "tracer_token", {}
-        )
+        return await post_message(await self._wiring.at_publisher(), "tracer_token", {})
 
     async def stored(self, mark: Any) -> int | None:
         """See `AgentsPort`."""
-        distribution = await self._wiring.admin(self._wiring.distribution)
+        distribution = await self._wiring.at_distribution()
         seqno = await stored_message(distribution, self._wiring.publisher, mark)
         return None if seqno is None else lsn_value(seqno)
 
@@ -356,7 +354,7 @@ class Agents:
     async def set_profile(self, subscriber: str, profile: Profile) -> None:
         """Store the profile of a Subscriber's agent. It takes effect wherever the agent is started next."""
         await registry.set_profile(
-            await self._wiring.admin(self._wiring.distribution),
+            await self._wiring.at_distribution(),
             await self._registration.publisher_number(),
             subscriber,
             profile.as_json(),

@@ -15,29 +15,17 @@ from twopc.errors import ArticleError
 from twopc.propagation import Propagation
 from twopc.publisher import publication
 from twopc.sim.topology import initial, routine_warnings
-from twopc.sim.topology.agents import Agents
 from twopc.sim.topology.grants import grant_tables
-from twopc.sim.topology.installer import Installer
-from twopc.sim.topology.registration import Registration
-from twopc.sim.topology.wiring import TopologyWiring
+from twopc.sim.topology.installer import Installer, TopologyComponent
 from twopc.sql.fragments import qualified
 from twopc.subscriber.propagation import SubscriberSide, script_procedure
 
 
-class Articles:
+class Articles(TopologyComponent):
     """Publishes tables, and changes how their changes are propagated."""
 
-    def __init__(
-        self,
-        wiring: TopologyWiring,
-        registration: Registration,
-        agents: Agents,
-        installer: Installer,
-    ) -> None:
-        self._wiring = wiring
-        self._registration = registration
-        self._agents = agents
-        self._installer = installer
+    def __init__(self, installer: Installer) -> None:
+        super().__init__(installer)
         self._published: list[tuple[str, str]] = []
 
     async def publish(
@@ -60,7 +48,7 @@ class Articles:
                 omits.
             propagation: the same settings as a `Propagation`.
         """
-        connection = await self._wiring.admin(self._wiring.publisher)
+        connection = await self._wiring.at_publisher()
         article = await publication.publish(
             connection,
             schema,
@@ -90,7 +78,7 @@ class Articles:
         Raises:
             ArticleError: the table is not published, or has Subscribers (14046).
         """
-        publisher = await self._wiring.admin(self._wiring.publisher)
+        publisher = await self._wiring.at_publisher()
         numbers = await publication.numbers(publisher, schema, table)
         subscribers = await self._registration.subscribers_of(numbers)
         await publication.unpublish(publisher, schema, table, subscribers=subscribers)
@@ -107,9 +95,7 @@ class Articles:
         Raises:
             ArticleError: a table is not published, or its article no longer fits the table.
         """
-        return await publication.distributed_articles(
-            await self._wiring.admin(self._wiring.publisher), of=of
-        )
+        return await publication.distributed_articles(await self._wiring.at_publisher(), of=of)
 
     async def change(
         self,
@@ -135,7 +121,7 @@ class Articles:
             DeliveryError: earlier changes cannot be delivered; nothing is changed anywhere.
             LockTimeoutError: a transaction that writes the table does not end; nothing is changed anywhere.
         """
-        here = await self._wiring.admin(self._wiring.publisher)
+        here = await self._wiring.at_publisher()
         numbers = await publication.numbers(here, schema, table)
         changed = await publication.distributed_articles(here, of=(schema, table))
         propagation = _propagation(propagate, changed[0].propagation)
@@ -155,7 +141,7 @@ class Articles:
             await publication.change(publisher, schema, table, propagation)
             changed = await publication.distributed_articles(publisher, of=(schema, table))
             if await self._registration.knows_publisher():
-                distribution = await self._wiring.admin(self._wiring.distribution)
+                distribution = await self._wiring.at_distribution()
                 await together.enter_async_context(distribution.transaction())
                 await self._registration.put_articles(changed)
             for subscriber in subscribers:

@@ -141,23 +141,30 @@ class OpenTransactionError(RewindError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeCheckpoint:
+    """The content of a node's tables and sequences at one moment."""
+
+    rows: Mapping[str, bytes] = field(repr=False)
+    """Rows as COPY text, row versions included, by quoted table name."""
+    columns: Mapping[str, str] = field(repr=False)
+    """Quoted column list of `rows`, by quoted table name."""
+    sequences: Mapping[str, tuple[int, bool]]
+    """Last value of each sequence and whether it has been returned by nextval, by quoted name."""
+    structure: str
+    """Digest of definitions and subscriptions."""
+    settled: tuple[str, ...]
+    """Tables of schema msrepl that the digest covers."""
+    running: tuple[str, ...]
+    """Tables of schema msrepl that are empty when no transaction is in progress."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
     """The content of a topology's tables and sequences at one moment, as `rewind` needs it."""
 
     topology: str
     """Name of the topology of which the checkpoint was taken."""
-    rows: Mapping[tuple[str, str], bytes] = field(repr=False)
-    """Rows as COPY text, row versions included, by node and quoted table name."""
-    columns: Mapping[tuple[str, str], str] = field(repr=False)
-    """Quoted column list of `rows`, by node and quoted table name."""
-    sequences: Mapping[tuple[str, str], tuple[int, bool]] = field(repr=False)
-    """Last value of each sequence and whether it has been returned by nextval, by node and sequence."""
-    structure: Mapping[str, str] = field(repr=False)
-    """Digest of definitions and subscriptions, by node."""
-    settled: Mapping[str, tuple[str, ...]] = field(repr=False)
-    """Tables of schema msrepl that the digest covers, by node."""
-    running: Mapping[str, tuple[str, ...]] = field(repr=False)
-    """Tables of schema msrepl that are empty when no transaction is in progress, by node."""
+    nodes: Mapping[str, NodeCheckpoint] = field(repr=False)
 
 
 async def checkpoint(topology: Topology) -> Checkpoint:
@@ -179,45 +186,34 @@ async def checkpoint(topology: Topology) -> Checkpoint:
     if await topology.registration.has_subscriptions():
         await topology.sync()
     result = await together(*(_keep(topology, node) for node in topology.nodes))
-    return Checkpoint(
-        topology=topology.name,
-        rows={key: rows for each in result for key, rows in each.rows.items()},
-        columns={key: names for each in result for key, names in each.columns.items()},
-        sequences={key: value for each in result for key, value in each.sequences.items()},
-        structure={node: digest for each in result for node, digest in each.structure.items()},
-        settled={node: tables for each in result for node, tables in each.settled.items()},
-        running={node: tables for each in result for node, tables in each.running.items()},
-    )
+    return Checkpoint(topology=topology.name, nodes=dict(zip(topology.nodes, result, strict=True)))
 
 
-async def _keep(topology: Topology, node: str) -> Checkpoint:
-    """Return the checkpoint of one node."""
+async def _keep(topology: Topology, node: str) -> NodeCheckpoint:
     connection = await topology.admin(node)
     await _refuse_firing_triggers(topology, node)
     own = [SCHEMA, LINK_SCHEMA]
     rows, columns = {}, {}
     for schema, table, names in await topology.execute(node, _TABLES, (own,)):
-        key = node, sql.Identifier(schema, table).as_string(connection)
-        listed = sql.SQL(", ").join(map(sql.Identifier, names))
-        columns[key] = listed.as_string(connection)
-        rows[key] = b"" if not names else await _copied(connection, key[1], columns[key])
+        name = sql.Identifier(schema, table).as_string(connection)
+        columns[name] = sql.SQL(", ").join(map(sql.Identifier, names)).as_string(connection)
+        rows[name] = b"" if not names else await _copied(connection, name, columns[name])
     sequences = {}
     for schema, name in await topology.execute(node, _SEQUENCES, (own,)):
         identifier = sql.Identifier(schema, name)
         query = sql.SQL("select last_value, is_called from {}").format(identifier)
         value = await topology.execute(node, query.as_string(connection))
-        sequences[node, identifier.as_string(connection)] = value[0][0], value[0][1]
+        sequences[identifier.as_string(connection)] = value[0][0], value[0][1]
     there = await topology.execute(node, _OTHER_TABLES, (SCHEMA, []))
     held = {name for (name,) in there}
     settled = tuple(sorted(held - {*_RUNNING}))
-    return Checkpoint(
-        topology=topology.name,
+    return NodeCheckpoint(
         rows=rows,
         columns=columns,
         sequences=sequences,
-        structure={node: await _look(topology, node, settled)},
-        settled={node: settled},
-        running={node: tuple(sorted(held & {*_FINISHED}))},
+        structure=await _look(topology, node, settled),
+        settled=settled,
+        running=tuple(sorted(held & {*_FINISHED})),
     )
 
 
@@ -281,7 +277,7 @@ async def _digests(topology: Topology, to: Checkpoint) -> Mapping[str, str]:
 
     async def look(node: str) -> None:
         try:
-            digests[node] = await _look(topology, node, to.settled[node])
+            digests[node] = await _look(topology, node, to.nodes[node].settled)
         except OpenTransactionError as error:
             left[node] = error
 
@@ -318,34 +314,33 @@ async def rewind(topology: Topology, to: Checkpoint) -> None:
         raise ConfigurationError("agents run by themselves: `stop_agents` first")
     distributes = await topology.registration.has_subscriptions()
     digests = await _digests(topology, to)
-    changed = [node for node in topology.nodes if digests[node] != to.structure[node]]
+    changed = [node for node in topology.nodes if digests[node] != to.nodes[node].structure]
     if changed:
         raise RewindError(
             f"definitions or subscriptions at {', '.join(changed)} are not what they were at the checkpoint: "
             "make a new topology"
         )
-    await together(*(_put_back(topology, node, to) for node in topology.nodes))
+    await together(*(_put_back(topology, node, to.nodes[node]) for node in topology.nodes))
     if distributes:
         await _pass_over(topology)
 
 
-async def _put_back(topology: Topology, node: str, to: Checkpoint) -> None:
+async def _put_back(topology: Topology, node: str, to: NodeCheckpoint) -> None:
     """Restore one node, in one message and one transaction."""
-    tables = [table for at, table in to.rows if at == node]
-    filled = [table for table in tables if to.rows[node, table]]
+    filled = [table for table, rows in to.rows.items() if rows]
     texts = [
         "begin",
         "set local session_replication_role = replica",
         f"set local lock_timeout = {_LOCK_TIMEOUT_MS}",
     ]
-    if tables:
-        texts.append(f"truncate {', '.join(tables)}")
+    if to.rows:
+        texts.append(f"truncate {', '.join(to.rows)}")
     owners = {
         sql.Identifier(schema, table).as_string(None): owner
         for schema, table, owner in await topology.execute(node, _VERSIONED)
     }
     filled.sort(key=lambda table: table in owners)
-    copies = [f"copy {table} ({to.columns[node, table]}) from stdin" for table in filled]
+    copies = [f"copy {table} ({to.columns[table]}) from stdin" for table in filled]
     kept = sum(table in owners for table in filled)
     if kept:
         role = owners[filled[-1]]
@@ -357,20 +352,19 @@ async def _put_back(topology: Topology, node: str, to: Checkpoint) -> None:
             f"revoke pg_write_all_data from {role}",
         ]
     texts += copies
-    for (at, sequence), (value, called) in to.sequences.items():
-        if at == node:
-            name = sql.Literal(sequence).as_string(None)
-            texts.append(f"select setval({name}, {value}, {str(called).lower()})")
+    for sequence, (value, called) in to.sequences.items():
+        name = sql.Literal(sequence).as_string(None)
+        texts.append(f"select setval({name}, {value}, {str(called).lower()})")
     texts += [
         sql.SQL("delete from {}").format(sql.Identifier(SCHEMA, table)).as_string(None)
-        for table in to.running[node]
+        for table in to.running
     ]
     connection = await topology.admin(node)
     async with connection.lock:
         try:
             await CopyChannel(connection).run(
                 ";".join([*texts, "commit"]).encode(),
-                [[to.rows[node, table]] for table in filled],
+                [[to.rows[table]] for table in filled],
             )
         except psycopg.errors.LockNotAvailable as error:
             connection.pgconn.exec_(b"rollback")

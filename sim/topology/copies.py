@@ -23,11 +23,10 @@ from twopc.proc_execution import BESIDE, CALL_TYPE, ProcArticle
 from twopc.publisher import proc_execution, subscriptions
 from twopc.publisher.distribution import registry, retention
 from twopc.sim.topology import initial
-from twopc.sim.topology.agents import Agents
 from twopc.sim.topology.grants import revoke_tables
-from twopc.sim.topology.installer import Installer
+from twopc.sim.topology.installer import Installer, TopologyComponent
 from twopc.sim.topology.nodes import Node
-from twopc.sim.topology.registration import Registration, numbers
+from twopc.sim.topology.registration import numbers
 from twopc.sim.topology.wiring import TopologyWiring
 from twopc.sql import path
 from twopc.subscriber import proc_execution as routines_here
@@ -110,12 +109,12 @@ class ServerCopySource:
         return str(rows[0][0]) if rows else None
 
 
-class ServerCopyTarget:
+class ServerCopyTarget(TopologyComponent):
     """A Subscriber of a topology, with the articles and routines of its subscription; see `CopyTargetPort`."""
 
     def __init__(
         self,
-        copies: Copies,
+        installer: Installer,
         subscriber: str,
         articles: Sequence[DistributedArticle] = (),
         routines: Sequence[ProcArticle] = (),
@@ -125,10 +124,7 @@ class ServerCopyTarget:
         self.name = subscriber
         self.articles = articles
         self.routines = routines
-        self._wiring = copies.wiring
-        self._registration = copies.registration
-        self._agents = copies.agents
-        self._installer = copies.installer
+        super().__init__(installer)
         self._reads = reads
 
     @property
@@ -164,15 +160,13 @@ class ServerCopyTarget:
     async def fill(self) -> None:
         """See `CopyTargetPort`."""
         await self._read_routines()
-        publisher = await self._wiring.admin(self._wiring.publisher)
+        publisher = await self._wiring.at_publisher()
         await initial.bring_again(publisher, await self._wiring.admin(self.name), self._plain)
 
     async def _read_routines(self) -> None:
         """Read the definitions of the routines at the Publisher, in the snapshot of the copy."""
         requested = {routine.article_id for routine in self.routines}
-        result = await proc_execution.proc_articles(
-            await self._wiring.admin(self._wiring.publisher)
-        )
+        result = await proc_execution.proc_articles(await self._wiring.at_publisher())
         self.routines = [routine for routine in result if routine.article_id in requested]
 
     async def create_objects(self) -> None:
@@ -243,7 +237,7 @@ class FirstCopy(ServerCopyTarget):
         """See `CopyTargetPort`."""
         await self._read_routines()
         self._copies = await initial.bring(
-            await self._wiring.admin(self._wiring.publisher),
+            await self._wiring.at_publisher(),
             await self._wiring.admin(self.name),
             self._plain,
             self._node.app_role,
@@ -270,12 +264,11 @@ class FirstCopy(ServerCopyTarget):
             await super().create_objects()
 
 
-class ServerCopyStore:
+class ServerCopyStore(TopologyComponent):
     """The distribution database of a topology; see `CopyStorePort`."""
 
-    def __init__(self, copies: Copies, target: ServerCopyTarget) -> None:
-        self._wiring = copies.wiring
-        self._registration = copies.registration
+    def __init__(self, installer: Installer, target: ServerCopyTarget) -> None:
+        super().__init__(installer)
         self._target = target
         self._keeping: AsyncConnection[Any] | None = None
         """The session that retains stored commands; while there is one, all queries run in it."""
@@ -340,20 +333,11 @@ class ServerCopyStore:
         return await cursor.fetchall() if cursor.description else []
 
 
-class Copies:
+class Copies(TopologyComponent):
     """Creates the snapshot agents of a topology."""
 
-    def __init__(
-        self,
-        wiring: TopologyWiring,
-        registration: Registration,
-        agents: Agents,
-        installer: Installer,
-    ) -> None:
-        self.wiring = wiring
-        self.registration = registration
-        self.agents = agents
-        self.installer = installer
+    def __init__(self, installer: Installer) -> None:
+        super().__init__(installer)
         self.points = Points(os.environ)
         """Protocol points at which armed faults strike while a Subscriber's rows are copied."""
         self.subscriber = ""
@@ -361,19 +345,19 @@ class Copies:
 
     async def agent(self, target: ServerCopyTarget) -> SnapshotAgent:
         """Return the snapshot agent that makes, replaces or removes a copy."""
-        wiring = self.wiring
+        wiring = self._wiring
 
         async def reach(point: str) -> None:
             if self.points.armed:
                 self.subscriber = target.name
                 await self.points.reach(point)
 
-        known = await subscriptions.subscriptions(await wiring.admin(wiring.publisher))
+        known = await subscriptions.subscriptions(await wiring.at_publisher())
         roles = {each.subscriber: each.link_role for each in known}
         return SnapshotAgent(
             ServerCopySource(wiring, roles.get(target.name)),
             target,
-            ServerCopyStore(self, target) if wiring.distribute else None,
+            ServerCopyStore(self._installer, target) if wiring.distribute else None,
             runtime=Asyncio(),
             reach=reach,
             timeout_s=wiring.lock_timeout_ms / 1000,

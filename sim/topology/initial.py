@@ -6,6 +6,7 @@ Independent of agents, and of what a copy's snapshot includes.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import psycopg
@@ -138,15 +139,8 @@ async def lock_out(here: Connection, articles: Sequence[Article], timeout_ms: in
         LockTimeoutError: a transaction that changes them does not end in time.
     """
     locked = sql.SQL(", ").join(f.table_of(article) for article in articles)
-    await here.execute("select set_config('lock_timeout', %s, true)", (f"{timeout_ms}ms",))
-    try:
+    async with _limited(here, timeout_ms, "are being written and cannot be replaced"):
         await here.execute(sql.SQL("lock table {} in share row exclusive mode").format(locked))
-    except psycopg.errors.LockNotAvailable as error:
-        raise LockTimeoutError(
-            f"the tables at {here.info.dbname!r} are being written and cannot be replaced: end that "
-            "transaction (`twopc indoubt` shows what is prepared) and try again",
-            sqlstate=error.sqlstate or "",
-        ) from error
 
 
 async def close_tables(here: Connection, timeout_ms: int) -> None:
@@ -160,13 +154,20 @@ async def close_tables(here: Connection, timeout_ms: int) -> None:
         "where to_regclass(format('%I.%I', dest_schema, article)) is not null order by 1, 2"
     )
     rows = [sql.Identifier(*name) for name in await cursor.fetchall()]
-    await here.execute("select set_config('lock_timeout', %s, true)", (f"{timeout_ms}ms",))
-    try:
+    async with _limited(here, timeout_ms, "are in use and cannot be taken out of the subscription"):
         for table in rows:
             await here.execute(sql.SQL("lock table {} in access exclusive mode").format(table))
+
+
+@asynccontextmanager
+async def _limited(here: Connection, timeout_ms: int, why: str) -> AsyncIterator[None]:
+    """Limit the waiting for locks in the block, and explain why a lock was not to be had in time."""
+    await here.execute("select set_config('lock_timeout', %s, true)", (f"{timeout_ms}ms",))
+    try:
+        yield
     except psycopg.errors.LockNotAvailable as error:
         raise LockTimeoutError(
-            f"the tables at {here.info.dbname!r} are in use and cannot be taken out of the subscription: end "
-            "that transaction (`twopc indoubt` shows what is prepared) and try again",
+            f"the tables at {here.info.dbname!r} {why}: end that transaction (`twopc indoubt` shows what is "
+            "prepared) and try again",
             sqlstate=error.sqlstate or "",
         ) from error

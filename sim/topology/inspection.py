@@ -26,12 +26,9 @@ from twopc.publisher.posted_messages import PostedMessage
 from twopc.publisher.slot import SlotState
 from twopc.sim import validation
 from twopc.sim.topology import deliveries
-from twopc.sim.topology.agents import Agents
 from twopc.sim.topology.convergence import differences
 from twopc.sim.topology.deliveries import TopologyDelivery
-from twopc.sim.topology.installer import Installer
-from twopc.sim.topology.registration import Registration
-from twopc.sim.topology.wiring import TopologyWiring
+from twopc.sim.topology.installer import Installer, TopologyComponent
 from twopc.validation import ArticleVerdict
 
 
@@ -52,20 +49,11 @@ class DistributionStatus:
     """Nodes that could not be queried, with the reason; their data is missing from this status."""
 
 
-class Inspection:
+class Inspection(TopologyComponent):
     """Inspects a topology."""
 
-    def __init__(
-        self,
-        wiring: TopologyWiring,
-        registration: Registration,
-        agents: Agents,
-        installer: Installer,
-    ) -> None:
-        self._wiring = wiring
-        self._registration = registration
-        self._agents = agents
-        self._installer = installer
+    def __init__(self, installer: Installer) -> None:
+        super().__init__(installer)
         self._reported: dict[str, str] = {}
         """Position up to which deliveries were reported, by Subscriber."""
 
@@ -81,7 +69,7 @@ class Inspection:
         Raises:
             AssertionError: names the keys that differ, and how.
         """
-        publisher = await self._wiring.admin(self._wiring.publisher)
+        publisher = await self._wiring.at_publisher()
         modes = await self._registration.update_modes()
         results: list[str] = []
         for subscriber in self._installer.subscribed or self._wiring.subscribers:
@@ -101,9 +89,7 @@ class Inspection:
     async def _articles_at(self, subscriber: str) -> list[Article]:
         """Return the articles that a Subscriber should hold, with the columns that its tables have."""
         if not self._wiring.distribute:
-            return list(
-                await publication.articles(await self._wiring.admin(self._wiring.publisher))
-            )
+            return list(await publication.articles(await self._wiring.at_publisher()))
         return [each.article for each in await self._registration.chosen_articles(subscriber)]
 
     async def take_deliveries(self) -> list[TopologyDelivery]:
@@ -114,8 +100,8 @@ class Inspection:
             after = self._reported.get(subscriber, "0/0")
             upto = self._reported[subscriber] = await self._registration.position(subscriber)
             results += await deliveries.between(
-                await self._wiring.admin(self._wiring.distribution),
-                await self._wiring.admin(self._wiring.publisher),
+                await self._wiring.at_distribution(),
+                await self._wiring.at_publisher(),
                 number,
                 subscriber,
                 await self._registration.subscribed_articles(subscriber),
@@ -140,14 +126,14 @@ class Inspection:
             or not await self._registration.can_distribute()
         ):
             return DistributionStatus(reader=None, slot=None, agents=(), unreachable=unreachable)
-        distribution = await self._wiring.admin(self._wiring.distribution)
+        distribution = await self._wiring.at_distribution()
         own = [
             each for each in await readers(distribution) if each.publisher == self._wiring.publisher
         ]
         registered = own[0].slot if own else None
         state, strays = None, []
         if self._wiring.publisher not in unreachable:
-            here = await self._wiring.admin(self._wiring.publisher)
+            here = await self._wiring.at_publisher()
             state = None if registered is None else await slot.look(here, registered)
             strays = await slot.strays(here, registered)
         return DistributionStatus(
@@ -168,23 +154,21 @@ class Inspection:
 
     async def browse(self, **choice: Any) -> list[BrowsedCommand]:
         """Return the stored commands in readable form; see `twopc.publisher.distribution.browse`."""
-        return await browse(
-            await self._wiring.admin(self._wiring.distribution), self._wiring.publisher, **choice
-        )
+        return await browse(await self._wiring.at_distribution(), self._wiring.publisher, **choice)
 
     async def clean_up(self, **retention: Any) -> CleanUp:
         """Remove what every Subscriber has received; see `twopc.publisher.distribution.clean_up`."""
-        return await clean_up(await self._wiring.admin(self._wiring.distribution), **retention)
+        return await clean_up(await self._wiring.at_distribution(), **retention)
 
     async def post_tracer_token(self) -> PostedMessage:
         """Post a tracer token, which is timed on its way to every Subscriber; see `twopc.publisher.tracer`."""
-        return await tracer.post_tracer_token(await self._wiring.admin(self._wiring.publisher))
+        return await tracer.post_tracer_token(await self._wiring.at_publisher())
 
     async def tracer_history(self, **choice: Any) -> Sequence[tracer.Passage]:
         """Return the progress of tracer tokens, the latest first; see `twopc.publisher.tracer`."""
         return await tracer.tracer_history(
-            await self._wiring.admin(self._wiring.publisher),
-            await self._wiring.admin(self._wiring.distribution),
+            await self._wiring.at_publisher(),
+            await self._wiring.at_distribution(),
             self._wiring.publisher,
             **choice,
         )

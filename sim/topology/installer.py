@@ -27,15 +27,15 @@ class Installer:
     """Creates the objects that a Subscriber needs, and removes the Subscriber's registration at both ends."""
 
     def __init__(self, wiring: TopologyWiring, registration: Registration, agents: Agents) -> None:
-        self._wiring = wiring
-        self._registration = registration
-        self._agents = agents
+        self.wiring = wiring
+        self.registration = registration
+        self.agents = agents
         self.subscribed: list[str] = []
         """Subscribers that this topology has subscribed."""
 
     def sites(self, subscriber: str) -> BranchNames:
         """Return the names under which a Subscriber and the Publisher take part in transactions."""
-        return BranchNames(publisher=self._wiring.publisher, subscriber=subscriber)
+        return BranchNames(publisher=self.wiring.publisher, subscriber=subscriber)
 
     async def choose(self, filters: Mapping[str, str]) -> list[DistributedArticle]:
         """Return the articles that a Subscriber gets; for a table with a filter, an article with that filter.
@@ -46,7 +46,7 @@ class Installer:
         Raises:
             ArticleError: a table is not published, or a filter is not a valid condition.
         """
-        here = await self._wiring.admin(self._wiring.publisher)
+        here = await self.wiring.at_publisher()
         everything = await publication.distributed_articles(here)
         published = {each.article.name: each for each in everything}
         before, parts = await publication.parts(here), set()
@@ -71,19 +71,19 @@ class Installer:
 
     async def register_link(self, subscriber: str) -> subscription.LinkAddress:
         """Register the Subscriber at the Publisher, and allow the coordinator to finish its link's branches."""
-        publisher = await self._wiring.admin(self._wiring.publisher)
+        publisher = await self.wiring.at_publisher()
         registered, password = await subscriptions.add_subscription(publisher, subscriber)
         await publisher.execute(
             sql.SQL("grant {} to {}").format(
                 sql.Identifier(registered.link_role),
-                sql.Identifier(self._wiring.node(subscriber).coordinator_role),
+                sql.Identifier(self.wiring.node(subscriber).coordinator_role),
             )
         )
         return subscription.LinkAddress(
-            options=self._wiring.node(self._wiring.publisher).link_options,
+            options=self.wiring.node(self.wiring.publisher).link_options,
             role=registered.link_role,
             password=password,
-            lock_timeout_ms=self._wiring.lock_timeout_ms,
+            lock_timeout_ms=self.wiring.lock_timeout_ms,
         )
 
     async def link_role(self, subscriber: str) -> str:
@@ -92,9 +92,7 @@ class Installer:
         Raises:
             SubscriptionError: the node does not subscribe.
         """
-        for each in await subscriptions.subscriptions(
-            await self._wiring.admin(self._wiring.publisher)
-        ):
+        for each in await subscriptions.subscriptions(await self.wiring.at_publisher()):
             if each.subscriber == subscriber:
                 return each.link_role
         raise SubscriptionError(
@@ -103,13 +101,11 @@ class Installer:
 
     async def forget_subscriber(self, subscriber: str) -> None:
         """Remove a Subscriber's registration from the Publisher and the distribution database."""
-        await self._agents.dismiss(subscriber)
-        if self._wiring.distribute:
-            await self._agents.withdraw(subscriber)
-        await subscriptions.drop_subscription(
-            await self._wiring.admin(self._wiring.publisher), subscriber
-        )
-        await self._registration.switch_calls()
+        await self.agents.dismiss(subscriber)
+        if self.wiring.distribute:
+            await self.agents.withdraw(subscriber)
+        await subscriptions.drop_subscription(await self.wiring.at_publisher(), subscriber)
+        await self.registration.switch_calls()
 
     async def create_procedures(
         self,
@@ -125,14 +121,14 @@ class Installer:
             scripts: SQL that creates the user's own procedures, by table.
             here: a connection to the Subscriber; None: the administrator's.
         """
-        here = here or await self._wiring.admin(subscriber)
+        here = here or await self.wiring.admin(subscriber)
         for each in articles:
             await propagation.create(
                 here,
                 each.article,
                 each.article_id,
                 each.propagation,
-                self._wiring.node(subscriber).agent_role,
+                self.wiring.node(subscriber).agent_role,
                 procedures=each.procedures,
                 scripts=(scripts or {}).get(each.article.name, ()),
             )
@@ -146,9 +142,17 @@ class Installer:
         here: AsyncConnection[Any] | None = None,
     ) -> None:
         """Define routines at a Subscriber as at the Publisher; `calls`: agents call them there."""
-        here, agent = (
-            here or await self._wiring.admin(subscriber),
-            self._wiring.node(subscriber).agent_role,
-        )
+        here = here or await self.wiring.admin(subscriber)
+        agent = self.wiring.node(subscriber).agent_role
         for routine in routines:
             await proc_execution.create(here, routine, agent, call=calls)
+
+
+class TopologyComponent:
+    """A part of a topology that works with the registration, the agents and the installer."""
+
+    def __init__(self, installer: Installer) -> None:
+        self._installer = installer
+        self._wiring = installer.wiring
+        self._registration = installer.registration
+        self._agents = installer.agents

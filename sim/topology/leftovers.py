@@ -16,13 +16,11 @@ from twopc import names
 from twopc.errors import ServerError
 from twopc.log import get_logger
 from twopc.names import BranchId
-from twopc.server import EmbeddedServer as EmbeddedServer
-from twopc.server import ExternalServer
+from twopc.server import EmbeddedServer
+from twopc.sim.topology.nodes import AnyServer
 from twopc.sim.topology.owner import Owner, owner_of
 
 _log = get_logger(__name__)
-
-AnyServer = EmbeddedServer | ExternalServer
 
 #: Prefix of the comment of a database that was kept for inspection.
 KEPT = "twopc: kept"

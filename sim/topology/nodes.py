@@ -10,7 +10,6 @@ import hashlib
 import itertools
 import os
 import secrets
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,6 +26,7 @@ from twopc.server import EmbeddedServer, ExternalServer
 from twopc.server.connection_strings import plain_dsns
 from twopc.server.early_start import start_in_thread
 from twopc.sim.topology import roles
+from twopc.sim.topology.roles import admin_of
 from twopc.sql import path
 from twopc.sql.passwords import verifier
 from twopc.sql.render import compose
@@ -154,6 +154,7 @@ class Nodes:
         if servers not in ("one", "each"):
             raise ConfigurationError(f"servers={servers!r}: use 'one' or 'each'")
         self.name = name
+        self._roles = {kind: names.role(kind, name) for kind in _ROLES}
         self._kinds = kinds
         self._dsns = plain_dsns(dsns)
         self._each = servers == "each"
@@ -170,15 +171,14 @@ class Nodes:
         """Whether this object has started servers, which it alone stops."""
         return bool(self._own)
 
-    async def create(self) -> dict[str, Node]:
+    async def create(self) -> None:
         """Start servers, create databases and roles.
 
         Raises:
             ServerError: a server cannot be started or reached, or a privilege is missing.
         """
         servers = await self._servers()
-        roles = {kind: names.role(kind, self.name) for kind in _ROLES}
-        passwords = {kind: self._password(role) for kind, role in roles.items()}
+        passwords = {kind: self._password(role) for kind, role in self._roles.items()}
         for node, kind in self._kinds.items():
             server, embedded = servers[node]
             given = self._dsns.get(node)
@@ -194,13 +194,16 @@ class Nodes:
                 database=database,
                 given_dsn=conninfo.make_conninfo(given, dbname=database) if given else "",
                 embedded=embedded,
-                **_credentials(roles, passwords),
+                **_credentials(self._roles, passwords),
             )
-        by_server = {id(node.server): node.server for node in self.nodes.values()}
-        await together(
-            *(self._prepare_server(server, roles, passwords) for server in by_server.values())
-        )
-        return self.nodes
+        await together(*(self._prepare_server(own, passwords) for own in self._by_server()))
+
+    def _by_server(self) -> list[list[Node]]:
+        """Return the nodes of each server."""
+        results: dict[int, list[Node]] = {}
+        for node in self.nodes.values():
+            results.setdefault(id(node.server), []).append(node)
+        return list(results.values())
 
     def _password(self, role: str) -> str:
         """Return the password of one of our roles.
@@ -218,7 +221,7 @@ class Nodes:
             "\0".join(sorted(given)).encode(), salt=salt, n=2**14, r=8, p=1, dklen=24
         ).hex()
 
-    async def attach(self, unreachable: Collection[str] = ()) -> dict[str, Node]:
+    async def attach(self, unreachable: Collection[str] = ()) -> None:
         """Attach to existing nodes. The administrator's role replaces each of our roles that does not exist.
 
         Args:
@@ -231,22 +234,17 @@ class Nodes:
             )
         )
         self.nodes = {name: self.nodes[name] for name in self._dsns}
-        return self.nodes
 
     async def _attach(self, name: str, dsn: str, *, ask: bool = True) -> None:
         parts, server = conninfo.conninfo_to_dict(dsn), ExternalServer.from_dsn(dsn)
         role = str(parts.get("user") or "")
-        own = {kind: names.role(kind, self.name) for kind in _ROLES}
         there: set[str] = set()
         if ask:
             async with await AsyncConnection.connect(
                 dsn, autocommit=True, options=path.options(dsn)
             ) as admin:
-                cursor = await admin.execute(
-                    "select rolname from pg_roles where rolname = any (%s)", (list(own.values()),)
-                )
-                there = {result for (result,) in await cursor.fetchall()}
-        roles = {kind: each if each in there else role for kind, each in own.items()}
+                there = await self._existing_roles(admin)
+        roles = {kind: each if each in there else role for kind, each in self._roles.items()}
         database = str(parts.get("dbname") or role or "postgres")
         self.nodes[name] = Node(
             name=name,
@@ -261,7 +259,7 @@ class Nodes:
 
     async def admit(self, name: str, like: str) -> None:
         """Create our roles, without passwords, on the server of an attached node, if node `like` has our roles."""
-        node, own = self.nodes[name], {kind: names.role(kind, self.name) for kind in _ROLES}
+        node, own = self.nodes[name], self._roles
         if not node.attached or self.nodes[like].app_role != own["app"]:
             return
         async with await node.connect() as admin:
@@ -307,31 +305,29 @@ class Nodes:
         self._own.append(server)
         return server
 
-    async def _prepare_server(
-        self, server: AnyServer, roles: Mapping[str, str], passwords: Mapping[str, str]
-    ) -> None:
-        """Create the roles and databases of one server."""
-        own = [node for node in self.nodes.values() if node.server is server]
-        maintenance = own[0].database if not own[0].embedded else "postgres"
+    async def _existing_roles(self, admin: AsyncConnection[Any]) -> set[str]:
+        """Return those of our roles that a server has."""
+        cursor = await admin.execute(
+            "select rolname from pg_roles where rolname = any (%s)", (list(self._roles.values()),)
+        )
+        return {role for (role,) in await cursor.fetchall()}
+
+    async def _prepare_server(self, own: Sequence[Node], passwords: Mapping[str, str]) -> None:
+        """Create the roles and databases of the server of these nodes, which are all that it has."""
+        server = own[0].server
         try:
-            dsn = server.superuser_dsn(maintenance)
-            admin = await AsyncConnection.connect(dsn, autocommit=True, options=path.options(dsn))
+            admin = await admin_of(own)
         except psycopg.OperationalError as error:
             where = " and ".join(repr(node.name) for node in own)
             raise ServerError(f"node {where} cannot be reached: {error}") from None
         async with admin:
             await _check_fit(admin, own)
             kinds = {node.kind for node in own}
-            requested = [
-                kind for kind in roles if self._distribute or kind in ("app", "coordinator")
-            ]
-            rows = await admin.execute(
-                "select rolname from pg_roles where rolname = any (%s)", (list(roles.values()),)
-            )
-            there = {role for (role,) in await rows.fetchall()}
+            there = await self._existing_roles(admin)
             texts: list[sql.Composable] = []
-            for kind in requested:
-                role = roles[kind]
+            for kind, role in self._roles.items():
+                if not self._distribute and kind not in ("app", "coordinator"):
+                    continue
                 verb = "alter" if role in there else "create"
                 attribute = _ROLES[kind] if "publisher" in kinds else ""
                 texts.append(
@@ -340,7 +336,9 @@ class Nodes:
                     )
                 )
             if self._distribute and "subscriber" in kinds:
-                texts.append(compose("twopc", "grant_replica", role=sql.Identifier(roles["agent"])))
+                texts.append(
+                    compose("twopc", "grant_replica", role=sql.Identifier(self._roles["agent"]))
+                )
             await admin.execute(sql.SQL(";").join(texts))
         fresh = [node.database for node in own if node.embedded]
         if fresh:
@@ -351,12 +349,11 @@ class Nodes:
         if self._own:
             await together(*(in_thread(server.stop) for server in self._own))
             return
-        by_server: dict[AnyServer, list[str]] = {}
-        for node in self.nodes.values():
-            if node.embedded and node.server.is_running():
-                by_server.setdefault(node.server, []).append(node.database)
-        for server, databases in by_server.items():
-            await in_thread(server.drop_database, *databases, may_roll_back=may_roll_back)
+        for own in self._by_server():
+            databases = [node.database for node in own if node.embedded]
+            if databases and own[0].server.is_running():
+                drop = own[0].server.drop_database
+                await in_thread(drop, *databases, may_roll_back=may_roll_back)
         await self.drop_roles()
 
     async def drop_roles(self) -> None:
@@ -366,14 +363,7 @@ class Nodes:
             ConfigurationError: a role has objects or privileges in a database that is not a node; nothing is
                 dropped.
         """
-        by_server: dict[int, list[Node]] = {}
-        for node in self.nodes.values():
-            by_server.setdefault(id(node.server), []).append(node)
-        running = [
-            members
-            for members in by_server.values()
-            if await in_thread(members[0].server.is_running)
-        ]
+        running = [own for own in self._by_server() if await in_thread(own[0].server.is_running)]
         for own in running:
             await roles.refuse_elsewhere(own, self._roles_of(own))
         for own in running:
@@ -381,7 +371,7 @@ class Nodes:
 
     def _roles_of(self, own: Sequence[Node]) -> list[str]:
         """Return our roles on the server of these nodes."""
-        results = {names.role(kind, self.name) for kind in _ROLES}
+        results = {*self._roles.values()}
         for node in own:
             # in databases that are kept, uninstalling has dropped these roles; those of other topologies
             # are not ours
@@ -405,9 +395,7 @@ async def _check_fit(connection: AsyncConnection[Any], nodes: Sequence[Node]) ->
     cursor = await connection.execute(
         "select current_setting('max_prepared_transactions')::int, current_setting('server_version_num')::int"
     )
-    row = await cursor.fetchone()
-    assert row is not None
-    prepared, version = row
+    [(prepared, version)] = await cursor.fetchall()
     where = " and ".join(repr(node.name) for node in nodes)
     finding = version_finding(version)
     if finding.level == "error":
@@ -417,29 +405,3 @@ async def _check_fit(connection: AsyncConnection[Any], nodes: Sequence[Node]) ->
             f"node {where}: max_prepared_transactions is 0, so nothing can be prepared: "
             "ALTER SYSTEM SET max_prepared_transactions = 200; -- and restart the server"
         )
-
-
-class AdminConnections:
-    """The administrator's connection to each node, opened one at a time per node and kept until `close`."""
-
-    def __init__(self) -> None:
-        self._open: dict[str, AsyncConnection[Any]] = {}
-        self._making: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-
-    async def get(self, node: Node) -> AsyncConnection[Any]:
-        """Return the connection to a node; open a new one if it is broken."""
-        async with self._making[node.name]:
-            connection = self._open.get(node.name)
-            if connection is not None and connection.closed:
-                # a broken connection is `closed` although `close` was not called
-                await connection.close()
-                connection = None
-            if connection is None:
-                connection = self._open[node.name] = await node.connect()
-            return connection
-
-    async def close(self) -> None:
-        """Close all connections; idempotent."""
-        for connection in self._open.values():
-            await connection.close()
-        self._open.clear()

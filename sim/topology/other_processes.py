@@ -68,10 +68,8 @@ class OtherProcesses:
         Args:
             own: backends of this process's log reader, which may hold the slot after the log reader was closed.
         """
-        here, distribution = (
-            await self._wiring.admin(self._wiring.publisher),
-            await self._wiring.admin(self._wiring.distribution),
-        )
+        here = await self._wiring.at_publisher()
+        distribution = await self._wiring.at_distribution()
         name, token, still = await self._registration.slot(), None, _ProgressCheck("the log reader")
         while (state := await slot.look(here, name)) is not None and (
             state.active and state.active_pid not in own

@@ -45,7 +45,7 @@ class Procedures:
         logged as warnings, and returned in the article's `warnings`.
         """
         article = await proc_execution.publish_procedure(
-            await self._wiring.admin(self._wiring.publisher),
+            await self._wiring.at_publisher(),
             schema,
             name,
             signature=signature,
@@ -63,8 +63,8 @@ class Procedures:
 
     async def published(self) -> tuple[ProcArticle, ...]:
         """Return every published routine, with the current reasons for which sites may differ after a call."""
-        await routine_warnings.tell(await self._wiring.admin(self._wiring.publisher))
-        return await proc_execution.proc_articles(await self._wiring.admin(self._wiring.publisher))
+        await routine_warnings.tell(await self._wiring.at_publisher())
+        return await proc_execution.proc_articles(await self._wiring.at_publisher())
 
     async def alter(
         self,
@@ -79,7 +79,7 @@ class Procedures:
         Raises:
             ArticleError: the routine is not published.
         """
-        publisher = await self._wiring.admin(self._wiring.publisher)
+        publisher = await self._wiring.at_publisher()
         article = await proc_execution.find(publisher, schema, name, signature)
         article = await proc_execution.alter_procedure(
             publisher, article.article_id, replicate_ddl=replicate_ddl
@@ -100,24 +100,22 @@ class Procedures:
             DeliveryError: a Subscriber cannot receive what is stored; the routine's calls are propagated as rows
                 from now on.
         """
-        publisher = await self._wiring.admin(self._wiring.publisher)
+        publisher = await self._wiring.at_publisher()
         article = await proc_execution.find(publisher, schema, name, signature)
         if await self._registration.has_subscriptions():
             await self._take_back(article)
         await proc_execution.unpublish_procedure(publisher, article.article_id)
 
     async def _take_back(self, article: ProcArticle) -> None:
-        number, distribution = (
-            await self._registration.publisher_number(),
-            await self._wiring.admin(self._wiring.distribution),
-        )
+        number = await self._registration.publisher_number()
+        distribution = await self._wiring.at_distribution()
         having = await self._registration.subscribers_of(
             [article.article_id, beside(article.article_id)]
         )
         self._registration.require(having, f"routine {article.identity} is taken away")
         called = await routines.called(distribution, number)
         await proc_execution.set_called(
-            await self._wiring.admin(self._wiring.publisher), called - {article.article_id}
+            await self._wiring.at_publisher(), called - {article.article_id}
         )
         await distribution.execute(
             "update msrepl.msarticles set calls = false "

@@ -16,10 +16,7 @@ from twopc.articles import Article
 from twopc.errors import SubscriptionError
 from twopc.publisher import publication, subscriptions
 from twopc.sim.topology import initial
-from twopc.sim.topology.agents import Agents
-from twopc.sim.topology.installer import Installer
-from twopc.sim.topology.registration import Registration
-from twopc.sim.topology.wiring import TopologyWiring
+from twopc.sim.topology.installer import TopologyComponent
 from twopc.sim.validation.same_versions import Apart, ArticleRows
 from twopc.subscriber import subscription
 from twopc.subscriber.trigger_order import Obstacle
@@ -33,20 +30,8 @@ _NAMED_MAX = 5
 _LOOKS_MAX = 5
 
 
-class Regeneration:
+class Regeneration(TopologyComponent):
     """Regenerates the objects of tables, after comparing rows."""
-
-    def __init__(
-        self,
-        wiring: TopologyWiring,
-        registration: Registration,
-        agents: Agents,
-        installer: Installer,
-    ) -> None:
-        self._wiring = wiring
-        self._registration = registration
-        self._agents = agents
-        self._installer = installer
 
     async def regenerate(
         self, table: str, *, schema: str = "public", repair: bool = False
@@ -68,7 +53,7 @@ class Regeneration:
         """
         if await self._registration.can_distribute():
             await self._wiring.install_distribution()
-        publisher = await self._wiring.admin(self._wiring.publisher)
+        publisher = await self._wiring.at_publisher()
         there = [s.subscriber for s in await subscriptions.subscriptions(publisher)]
         known = [name for name in there if name in self._wiring.nodes]
         modes = await self._registration.update_modes()
@@ -136,7 +121,7 @@ class Regeneration:
             raise SubscriptionError(
                 f"the subscription of {subscriber!r} is read only: it has no triggers to activate"
             )
-        articles = await publication.articles(await self._wiring.admin(self._wiring.publisher))
+        articles = await publication.articles(await self._wiring.at_publisher())
         here = await self._wiring.admin(subscriber)
         marks = [await subscription.stale_mark(here, article) for article in articles]
         for article, mark in zip(articles, marks, strict=True):

@@ -40,10 +40,10 @@ class Registration:
             ServerError: the slot cannot be created (the message names the obstacle), or does not exist although
                 there are subscriptions.
         """
-        here = await self._wiring.admin(self._wiring.publisher)
+        here = await self._wiring.at_publisher()
         node = self._wiring.node(self._wiring.publisher)
         await publication.admit_log_reader(here, node.logreader_role)
-        distribution = await self._wiring.admin(self._wiring.distribution)
+        distribution = await self._wiring.at_distribution()
         known = await self._registered()
         taken = known[1] if known else names.slot(self._wiring.name, node.database)
         there = await slot.look(here, taken) is not None
@@ -75,10 +75,8 @@ class Registration:
 
     async def put_articles(self, articles: Sequence[DistributedArticle]) -> None:
         """Store the current definitions of articles in the distribution database."""
-        number, distribution = (
-            await self.publisher_number(),
-            await self._wiring.admin(self._wiring.distribution),
-        )
+        number = await self.publisher_number()
+        distribution = await self._wiring.at_distribution()
         async with distribution.transaction():
             for article in articles:
                 await registry.put_article(distribution, number, article)
@@ -126,9 +124,7 @@ class Registration:
         """Return the update modes of the Subscribers that the distribution database records, by name."""
         if not await self.can_distribute():
             return {}
-        return await update_modes(
-            await self._wiring.admin(self._wiring.distribution), self._wiring.publisher
-        )
+        return await update_modes(await self._wiring.at_distribution(), self._wiring.publisher)
 
     async def has_subscriptions(self) -> bool:
         """Whether there are subscriptions, of nodes of this topology or others."""
@@ -155,7 +151,7 @@ class Registration:
 
     async def linked(self) -> set[str]:
         """Return the Subscribers with immediate updating, as the Publisher records them."""
-        known = await subscriptions.subscriptions(await self._wiring.admin(self._wiring.publisher))
+        known = await subscriptions.subscriptions(await self._wiring.at_publisher())
         return {each.subscriber for each in known}
 
     async def is_read_only(self, subscriber: str) -> bool:
@@ -199,7 +195,7 @@ class Registration:
             link_role: role of the Subscriber's link; None: the Subscriber is read-only and has no link.
         """
         number = await self.register()
-        distribution = await self._wiring.admin(self._wiring.distribution)
+        distribution = await self._wiring.at_distribution()
         originator = None
         if link_role is not None:
             originator = await registry.add_originator(
@@ -209,7 +205,7 @@ class Registration:
                 database=self._wiring.node(subscriber).database,
                 link_role=link_role,
             )
-        here = await self._wiring.admin(self._wiring.publisher)
+        here = await self._wiring.at_publisher()
         parts = await publication.parts(here)
         for article in articles:
             if article.article_id in parts:
@@ -239,12 +235,12 @@ class Registration:
         Returns:
             Whether that was the last subscription, so that the Publisher is to be forgotten.
         """
-        distribution = await self._wiring.admin(self._wiring.distribution)
+        distribution = await self._wiring.at_distribution()
         number = await registry.publisher_id(distribution, self._wiring.publisher)
         if number is None:
             return False
         had = await self._article_ids(number, subscriber)
-        here = await self._wiring.admin(self._wiring.publisher)
+        here = await self._wiring.at_publisher()
         if articles is None and {*await self.update_modes()} <= {subscriber}:
             for part in had & await publication.parts(here):
                 await publication.unpublish_part(here, part)
@@ -270,10 +266,8 @@ class Registration:
         """
         if not await self.can_distribute():
             return
-        here, distribution = (
-            await self._wiring.admin(self._wiring.publisher),
-            await self._wiring.admin(self._wiring.distribution),
-        )
+        here = await self._wiring.at_publisher()
+        distribution = await self._wiring.at_distribution()
         number = await registry.publisher_id(distribution, self._wiring.publisher)
         if number is None:
             await proc_execution.set_called(here, ())
@@ -286,7 +280,7 @@ class Registration:
 
     async def _article_ids(self, number: int, subscriber: str | None = None) -> set[int]:
         """Return the articles to which one Subscriber, or any, subscribes."""
-        cursor = await (await self._wiring.admin(self._wiring.distribution)).execute(
+        cursor = await (await self._wiring.at_distribution()).execute(
             "select article_id from msrepl.mssubscriptions "
             "where publisher_database_id = %s and subscriber = coalesce(%s, subscriber)",
             (number, subscriber),
@@ -295,11 +289,9 @@ class Registration:
 
     async def forget_publisher(self) -> None:
         """Drop the slot, even while it is read, and everything that is stored of the Publisher."""
-        await slot.drop(
-            await self._wiring.admin(self._wiring.publisher), await self.slot(), end_reader=True
-        )
+        await slot.drop(await self._wiring.at_publisher(), await self.slot(), end_reader=True)
         await registry.forget_publisher(
-            await self._wiring.admin(self._wiring.distribution), self._wiring.publisher
+            await self._wiring.at_distribution(), self._wiring.publisher
         )
 
     async def subscribers_of(self, numbers: Collection[int]) -> list[str]:
@@ -307,7 +299,7 @@ class Registration:
         if not await self.knows_publisher():
             return []
         return await registry.subscribers(
-            await self._wiring.admin(self._wiring.distribution),
+            await self._wiring.at_distribution(),
             await self.publisher_number(),
             numbers,
         )
@@ -317,29 +309,25 @@ class Registration:
         if await self.knows_publisher():
             known = await self._distributed()
             for number in numbers:
-                await registry.drop_article(
-                    await self._wiring.admin(self._wiring.distribution), known[0], number
-                )
+                await registry.drop_article(await self._wiring.at_distribution(), known[0], number)
 
     async def chosen_articles(self, subscriber: str) -> list[DistributedArticle]:
         """Return a Subscriber's articles, as the Publisher defines them now."""
         own = await self._article_ids(await self.publisher_number(), subscriber)
-        here = await publication.distributed_articles(
-            await self._wiring.admin(self._wiring.publisher)
-        )
+        here = await publication.distributed_articles(await self._wiring.at_publisher())
         return [article for article in here if article.article_id in own]
 
     async def subscribed_articles(self, subscriber: str) -> list[DistributedArticle]:
         """Return a Subscriber's articles, as the distribution database records them."""
         number = await self.publisher_number()
         own = await self._article_ids(number, subscriber)
-        known = await registry.articles(await self._wiring.admin(self._wiring.distribution), number)
+        known = await registry.articles(await self._wiring.at_distribution(), number)
         return [article for article in known if article.article_id in own]
 
     async def subscribed_routines(self, subscriber: str) -> list[ProcArticle]:
         """Return a Subscriber's routines, as the Publisher defines them now."""
         own = await self._article_ids(await self.publisher_number(), subscriber)
-        known = await proc_execution.proc_articles(await self._wiring.admin(self._wiring.publisher))
+        known = await proc_execution.proc_articles(await self._wiring.at_publisher())
         return [routine for routine in known if beside(routine.article_id) in own]
 
 

@@ -7,29 +7,16 @@ from __future__ import annotations
 
 from twopc.errors import ConfigurationError, SubscriptionError
 from twopc.publisher import publication, slot
-from twopc.sim.topology.agents import Agents
 from twopc.sim.topology.copies import Copies, ServerCopyTarget
-from twopc.sim.topology.installer import Installer
-from twopc.sim.topology.registration import Registration
-from twopc.sim.topology.wiring import TopologyWiring
+from twopc.sim.topology.installer import Installer, TopologyComponent
 from twopc.subscriber import subscription
 
 
-class SubscriptionRemoval:
+class SubscriptionRemoval(TopologyComponent):
     """Removes subscriptions, and finally all objects of a topology."""
 
-    def __init__(
-        self,
-        wiring: TopologyWiring,
-        registration: Registration,
-        agents: Agents,
-        installer: Installer,
-        copies: Copies,
-    ) -> None:
-        self._wiring = wiring
-        self._registration = registration
-        self._agents = agents
-        self._installer = installer
+    def __init__(self, installer: Installer, copies: Copies) -> None:
+        super().__init__(installer)
         self._copies = copies
 
     async def unsubscribe(self, subscriber: str) -> None:
@@ -54,7 +41,7 @@ class SubscriptionRemoval:
             await self._forget_left(subscriber)
             return
         try:
-            await (await self._copies.agent(ServerCopyTarget(self._copies, subscriber))).remove()
+            await (await self._copies.agent(ServerCopyTarget(self._installer, subscriber))).remove()
         except BaseException:
             if ran and subscriber in self._installer.subscribed:
                 self._agents.attend(subscriber)  # the subscription is unchanged
@@ -70,7 +57,7 @@ class SubscriptionRemoval:
             ConfigurationError: another topology uses the distribution database too, or a role of ours has objects
                 or privileges in a database that is not a node.
         """
-        publisher = await self._wiring.admin(self._wiring.publisher)
+        publisher = await self._wiring.at_publisher()
         left = sorted(
             {*await self._registration.linked(), *await self._registration.update_modes()}
         )

@@ -42,7 +42,7 @@ async def refuse_elsewhere(nodes: Sequence[Node], roles: Sequence[str]) -> None:
     """
     if any(node.embedded for node in nodes):
         return  # their databases are dropped before the roles
-    async with await _admin(nodes) as admin:
+    async with await admin_of(nodes) as admin:
         rows = await admin.execute(
             _OTHER_DATABASES, (list(roles), [node.database for node in nodes])
         )
@@ -61,7 +61,7 @@ async def drop(nodes: Sequence[Node], roles: Sequence[str]) -> None:
         ConfigurationError: a role has objects or privileges in a database that is not a node.
     """
     owners = [names.role("owner", node.database) for node in nodes if node.embedded]
-    async with await _admin(nodes) as admin:
+    async with await admin_of(nodes) as admin:
         rows = await admin.execute(
             _EXISTING_ROLES, (list(roles), [names.table_roles(owner) for owner in owners])
         )
@@ -90,7 +90,8 @@ async def drop(nodes: Sequence[Node], roles: Sequence[str]) -> None:
             ) from error
 
 
-async def _admin(nodes: Sequence[Node]) -> AsyncConnection[Any]:
+async def admin_of(nodes: Sequence[Node]) -> AsyncConnection[Any]:
+    """Connect as administrator to the server of these nodes, of which embedded ones need not exist yet."""
     first = nodes[0]
     maintenance = first.database if not first.embedded else "postgres"
     dsn = first.server.superuser_dsn(maintenance)

@@ -12,13 +12,10 @@ from twopc.errors import SubscriptionError
 from twopc.proc_execution import ProcArticle
 from twopc.publisher.proc_execution import proc_articles
 from twopc.sim.script import SyncScript, Trial, script_synctran_commands
-from twopc.sim.topology.agents import Agents
 from twopc.sim.topology.article_names import by_article
 from twopc.sim.topology.copies import Copies, ServerCopyTarget
 from twopc.sim.topology.grants import grant_tables
-from twopc.sim.topology.installer import Installer
-from twopc.sim.topology.registration import Registration
-from twopc.sim.topology.wiring import TopologyWiring
+from twopc.sim.topology.installer import Installer, TopologyComponent
 from twopc.sql.describe import describe
 from twopc.subscriber import (
     not_for_replication,
@@ -31,21 +28,11 @@ from twopc.subscriber.objects import install_texts
 from twopc.subscriber.trigger_order import Obstacle
 
 
-class SubscriptionScripts:
+class SubscriptionScripts(TopologyComponent):
     """Writes the script of a subscription, and runs it."""
 
-    def __init__(
-        self,
-        wiring: TopologyWiring,
-        registration: Registration,
-        agents: Agents,
-        installer: Installer,
-        copies: Copies,
-    ) -> None:
-        self._wiring = wiring
-        self._registration = registration
-        self._agents = agents
-        self._installer = installer
+    def __init__(self, installer: Installer, copies: Copies) -> None:
+        super().__init__(installer)
         self._copies = copies
 
     async def script(
@@ -72,11 +59,9 @@ class SubscriptionScripts:
         await self._wiring.admit(subscriber)
         articles = await self._installer.choose(filters or {})
         scripts = by_article(scripts or {}, articles)
-        routines = await proc_articles(await self._wiring.admin(self._wiring.publisher))
-        link, sites = (
-            await self._installer.register_link(subscriber),
-            self._installer.sites(subscriber),
-        )
+        routines = await proc_articles(await self._wiring.at_publisher())
+        link = await self._installer.register_link(subscriber)
+        sites = self._installer.sites(subscriber)
         try:
             if self._wiring.distribute:
                 await self._registration.announce(
@@ -86,10 +71,10 @@ class SubscriptionScripts:
                     sync_type="none",
                     routines=routines,
                 )
-                target = ServerCopyTarget(self._copies, subscriber, articles, routines)
+                target = ServerCopyTarget(self._installer, subscriber, articles, routines)
                 copying = await self._copies.agent(target)
                 async with copying.reading() as moment:
-                    routines = await proc_articles(await self._wiring.admin(self._wiring.publisher))
+                    routines = await proc_articles(await self._wiring.at_publisher())
                 target.routines = routines
                 await copying.start(moment, delivered=0, active=True)
             async with (

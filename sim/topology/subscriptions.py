@@ -16,33 +16,21 @@ from twopc.publisher import proc_execution
 from twopc.publisher.distribution import registry
 from twopc.publisher.distribution.update_modes import UpdateMode
 from twopc.sim.topology import routine_warnings
-from twopc.sim.topology.agents import Agents
 from twopc.sim.topology.article_names import by_article
 from twopc.sim.topology.copies import Copies, FirstCopy, ServerCopyTarget, SyncType
-from twopc.sim.topology.installer import Installer
-from twopc.sim.topology.registration import Registration
+from twopc.sim.topology.installer import Installer, TopologyComponent
 from twopc.sim.topology.subscription_scripts import SubscriptionScripts
-from twopc.sim.topology.wiring import TopologyWiring
 from twopc.subscriber import subscription
 from twopc.subscriber.distribution_agent.profile import Profile
 
 
-class Subscriptions:
+class Subscriptions(TopologyComponent):
     """Creates, refreshes and reinitialises subscriptions."""
 
     def __init__(
-        self,
-        wiring: TopologyWiring,
-        registration: Registration,
-        agents: Agents,
-        installer: Installer,
-        scripting: SubscriptionScripts,
-        copies: Copies,
+        self, installer: Installer, scripting: SubscriptionScripts, copies: Copies
     ) -> None:
-        self._wiring = wiring
-        self._registration = registration
-        self._agents = agents
-        self._installer = installer
+        super().__init__(installer)
         self._scripting = scripting
         self._copies = copies
 
@@ -82,7 +70,6 @@ class Subscriptions:
             raise ConfigurationError(f"{subscriber!r} is the {node.kind}, not a Subscriber")
         reads = update_mode == "read only"
         await self._wiring.admit(subscriber)
-        node = self._wiring.node(subscriber)
         await self._check_new(subscriber, sync, filters, update_mode)
         if sync == "none":
             script = await self._scripting.script(subscriber, filters=filters, scripts=scripts)
@@ -92,9 +79,7 @@ class Subscriptions:
         if not articles:
             raise SubscriptionError("nothing is published yet: `twopc publish` a table first")
         scripts = by_article(scripts or {}, articles)
-        routines = await proc_execution.proc_articles(
-            await self._wiring.admin(self._wiring.publisher)
-        )
+        routines = await proc_execution.proc_articles(await self._wiring.at_publisher())
         link = None if reads else await self._installer.register_link(subscriber)
         try:
             if self._wiring.distribute:
@@ -173,7 +158,7 @@ class Subscriptions:
             Triggers of the user that would fire before ours.
         """
         copy = FirstCopy(
-            self._copies,
+            self._installer,
             subscriber,
             articles,
             routines,
@@ -196,10 +181,8 @@ class Subscriptions:
             The new articles and routines of each Subscriber.
         """
         done: dict[str, list[str]] = {}
-        await routine_warnings.tell(await self._wiring.admin(self._wiring.publisher))
-        published = await proc_execution.proc_articles(
-            await self._wiring.admin(self._wiring.publisher)
-        )
+        await routine_warnings.tell(await self._wiring.at_publisher())
+        published = await proc_execution.proc_articles(await self._wiring.at_publisher())
         for subscriber in subscribers or await self._agents.subscribers():
             tables, ids = await self._there(subscriber)
             known = {
@@ -287,7 +270,7 @@ class Subscriptions:
             )
         await self._refuse_without_rows(subscriber)
         copy = ServerCopyTarget(
-            self._copies,
+            self._installer,
             subscriber,
             articles,
             await self._registration.subscribed_routines(subscriber),
@@ -299,7 +282,7 @@ class Subscriptions:
     async def _refuse_without_rows(self, subscriber: str) -> None:
         """Raise SubscriptionError if a Subscriber's rows were not copied by us."""
         types = await registry.sync_types(
-            await self._wiring.admin(self._wiring.distribution),
+            await self._wiring.at_distribution(),
             await self._registration.publisher_number(),
             subscriber,
         )

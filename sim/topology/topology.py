@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
-from types import TracebackType
-from typing import Any, Self, TypedDict
+from contextlib import asynccontextmanager
+from typing import Any, TypedDict
 
 from twopc.drivers.coordinator import PostgresCoordinator
 from twopc.drivers.in_doubt import InDoubtBranch
@@ -24,14 +23,14 @@ from twopc.sim.topology.clients import AnyClients
 from twopc.sim.topology.copies import Copies
 from twopc.sim.topology.inspection import Inspection
 from twopc.sim.topology.installer import Installer
-from twopc.sim.topology.nodes import AnyServer, Node
+from twopc.sim.topology.nodes import AnyServer
 from twopc.sim.topology.procedures import Procedures
 from twopc.sim.topology.regeneration import Regeneration
 from twopc.sim.topology.registration import Registration
 from twopc.sim.topology.removal import SubscriptionRemoval
 from twopc.sim.topology.subscription_scripts import SubscriptionScripts
 from twopc.sim.topology.subscriptions import Subscriptions
-from twopc.sim.topology.wiring import TopologyWiring
+from twopc.sim.topology.wiring import TopologyLifetime, TopologyWiring
 
 
 class _Options(TypedDict):
@@ -43,7 +42,7 @@ class _Options(TypedDict):
     role: str | None
 
 
-class Topology:
+class Topology(TopologyLifetime):
     """One Publisher and its Subscribers, as real PostgreSQL databases; an async context manager.
 
     The most frequent operations are methods of this class; its parts, each an attribute, provide the rest.
@@ -71,6 +70,8 @@ class Topology:
     Raises:
         ConfigurationError: an option is invalid; nothing is left half-installed.
     """
+
+    wiring: TopologyWiring
 
     def __init__(
         self,
@@ -130,29 +131,26 @@ class Topology:
         self.start_agents, self.stop_agents = agents.start, agents.stop
 
         self.installer = installer = Installer(wiring, registration, agents)
-        self.articles = Articles(wiring, registration, agents, installer)
+        self.articles = Articles(installer)
         self.publish, self.unpublish = self.articles.publish, self.articles.unpublish
         self.procedures = Procedures(wiring, registration, agents)
         self.publish_procedure = self.procedures.publish
         self.unpublish_procedure = self.procedures.unpublish
 
-        self.copies = Copies(wiring, registration, agents, installer)
-        self.scripting = SubscriptionScripts(wiring, registration, agents, installer, self.copies)
-        self.script = self.scripting.script
-        self.add_sync_triggers = self.scripting.add_sync_triggers
-        self.set_not_for_replication = self.scripting.set_not_for_replication
-        self.subscriptions = Subscriptions(
-            wiring, registration, agents, installer, self.scripting, self.copies
-        )
+        self.copies = copies = Copies(installer)
+        self.scripting = scripting = SubscriptionScripts(installer, copies)
+        self.script, self.add_sync_triggers = scripting.script, scripting.add_sync_triggers
+        self.set_not_for_replication = scripting.set_not_for_replication
+        self.subscriptions = Subscriptions(installer, scripting, copies)
         self.subscribe = self.subscriptions.subscribe
         self.refresh_subscriptions = self.subscriptions.refresh
         self.reinitialise = self.subscriptions.reinitialise
-        self.leaving = SubscriptionRemoval(wiring, registration, agents, installer, self.copies)
+        self.leaving = SubscriptionRemoval(installer, copies)
         self.unsubscribe = self.leaving.unsubscribe
-        self.regeneration = Regeneration(wiring, registration, agents, installer)
+        self.regeneration = Regeneration(installer)
         self.regenerate, self.activate = self.regeneration.regenerate, self.regeneration.activate
 
-        self.inspect = Inspection(wiring, registration, agents, installer)
+        self.inspect = Inspection(installer)
         self.assert_converged = self.inspect.assert_converged
         self.validate = self.inspect.validate
         self.post_tracer_token = self.inspect.post_tracer_token
@@ -160,39 +158,6 @@ class Topology:
         self.any_client = AnyClients(wiring, registration)
         self.allow_any_client = self.any_client.allow
         self.forbid_any_client = self.any_client.forbid
-
-    @classmethod
-    def blocking(cls, **options: Any) -> AbstractContextManager[Any]:
-        """Return a blocking equivalent for code without an event loop: ``with Topology.blocking(...) as
-        topology:``.
-
-        Every method has the same name, and is called without ``await``; so are the methods of the transactions,
-        cursors and connections that it returns (see `twopc.sim.topology.blocking_twin`).
-        """
-        from twopc.sim.topology.blocking_twin import blocking  # imports anyio
-
-        return blocking(cls(**options))
-
-    @property
-    def nodes(self) -> Mapping[str, Node]:
-        """The nodes by name, the distribution database among them."""
-        return self.wiring.nodes
-
-    async def __aenter__(self) -> Self:
-        try:
-            await self.wiring.open()
-        except BaseException:
-            await self.close()
-            raise
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Stop everything that was started; idempotent."""

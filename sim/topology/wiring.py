@@ -5,8 +5,13 @@ Independent of articles and transactions.
 
 from __future__ import annotations
 
+import asyncio
+from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any, Self
 
 import psycopg
 from psycopg import AsyncConnection
@@ -18,14 +23,119 @@ from twopc.log import get_logger
 from twopc.names import BranchId
 from twopc.publisher import publication
 from twopc.publisher.distribution import install as install_distribution
-from twopc.sim.topology.nodes import AdminConnections, AnyServer, Node, Nodes, fresh_name
+from twopc.sim.topology.nodes import AnyServer, Node, Nodes, fresh_name
 from twopc.together import together
 
 _log = get_logger(__name__)
 
 
-class TopologyWiring:
-    """The nodes of a topology; see `twopc.sim.topology.Topology` for the arguments."""
+class NodeWiring(ABC):
+    """Nodes by name, with the administrator's connection to each, opened one at a time per node and kept."""
+
+    def __init__(self, nodes: Nodes, *, attached: bool) -> None:
+        self._nodes = nodes
+        self.attached = attached
+        """Whether the nodes existed already with all objects."""
+        self.unreachable: Mapping[str, str] = {}
+        """Nodes of an existing topology that cannot be reached, with the reason, if it is to be used without them."""
+        self._open: dict[str, AsyncConnection[Any]] = {}
+        self._making: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """The nodes by name."""
+        return self._nodes.nodes
+
+    async def open(self) -> None:
+        """Create the nodes and install what they need, or attach to existing nodes."""
+        if self.attached:
+            await self._nodes.attach(self.unreachable)
+        else:
+            await self._nodes.create()
+            await self.install()
+
+    @abstractmethod
+    async def install(self) -> None:
+        """Install what nodes need before anything is published."""
+
+    def node(self, name: str) -> Node:
+        """Return the node with this name. Raises ConfigurationError if there is none."""
+        if name not in self.nodes:
+            raise ConfigurationError(f"no node {name!r}; nodes are {', '.join(self.nodes)}")
+        return self.nodes[name]
+
+    async def admin(self, name: str) -> AsyncConnection[Any]:
+        """Return the administrator's connection to a node; open a new one if it is broken."""
+        node = self.node(name)
+        async with self._making[name]:
+            connection = self._open.get(name)
+            if connection is not None and connection.closed:
+                # a broken connection is `closed` although `close` was not called
+                await connection.close()
+                connection = None
+            if connection is None:
+                connection = self._open[name] = await node.connect()
+            return connection
+
+    async def execute(self, node: str, statement: str, params: Any = None) -> list[tuple[Any, ...]]:
+        """Run SQL at a node as its administrator, for setup and inspection."""
+        connection = await self.admin(node)
+        async with connection.cursor() as cursor:
+            await cursor.execute(statement.encode(), params)
+            return await cursor.fetchall() if cursor.description else []
+
+    async def disconnect(self) -> None:
+        """Close every connection; idempotent."""
+        for connection in self._open.values():
+            await connection.close()
+        self._open.clear()
+
+
+class TopologyLifetime(ABC):
+    """A topology as an async context manager: its nodes are opened at the beginning of the block, and closed at its end."""
+
+    wiring: NodeWiring
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """The nodes by name, the distribution database among them."""
+        return self.wiring.nodes
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.wiring.open()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Stop and disconnect everything; idempotent."""
+
+    @classmethod
+    def blocking(cls, **options: Any) -> AbstractContextManager[Any]:
+        """Return a blocking equivalent for code without an event loop: ``with Topology.blocking(...) as
+        topology:``.
+
+        Every method has the same name, and is called without ``await``; so are the methods of the transactions,
+        cursors and connections that it returns (see `twopc.sim.topology.blocking_twin`).
+        """
+        from twopc.sim.topology.blocking_twin import blocking  # imports anyio
+
+        return blocking(cls(**options))
+
+
+class TopologyWiring(NodeWiring):
+    """The nodes of a topology, the distribution database among them; see `twopc.sim.topology.Topology` for the arguments."""
 
     def __init__(
         self,
@@ -69,14 +179,12 @@ class TopologyWiring:
         self.lock_timeout_ms = lock_timeout_ms
         self.distribute = distribute
         """Whether there is a distribution database, as far as is known; see `Registration.can_distribute`."""
-        self.attached = attach
-        """Whether the nodes existed already with all objects."""
         self._keep = keep or attach
         dsns = dict(dsns or {})
         if publisher in dsns and not attach:
             # as in SQL Server, the distribution database is at the Publisher unless another is given
             dsns.setdefault(distribution, dsns[publisher])
-        self._nodes = Nodes(
+        nodes = Nodes(
             name=self.name,
             kinds=kinds,
             dsns=dsns,
@@ -85,32 +193,25 @@ class TopologyWiring:
             durable=durable,
             distribute=distribute,
         )
-        self.unreachable: Mapping[str, str] = {}
-        """Nodes of an existing topology that cannot be reached, with the reason, if it is to be used without them."""
-        self._connections = AdminConnections()
+        super().__init__(nodes, attached=attach)
         self._brought: set[str] = set()
 
-    @property
-    def nodes(self) -> Mapping[str, Node]:
-        """The nodes by name, the distribution database among them."""
-        return self._nodes.nodes
+    async def at_publisher(self) -> AsyncConnection[Any]:
+        """Return the administrator's connection to the Publisher."""
+        return await self.admin(self.publisher)
 
-    async def open(self) -> None:
-        """Create the nodes and install what they need, or attach to existing nodes."""
-        if self.attached:
-            await self._nodes.attach(self.unreachable)
-        else:
-            await self._nodes.create()
-            await self._install()
+    async def at_distribution(self) -> AsyncConnection[Any]:
+        """Return the administrator's connection to the distribution database."""
+        return await self.admin(self.distribution)
 
     async def admit(self, name: str) -> None:
         """Create the roles that the Publisher's node has at a Subscriber's node, if it lacks them."""
         await self._nodes.admit(name, like=self.publisher)
 
-    async def _install(self) -> None:
+    async def install(self) -> None:
         """Install what Publisher and distribution database need before anything is published."""
         publisher, distribution = self.node(self.publisher), self.node(self.distribution)
-        here = await self.admin(self.publisher)
+        here = await self.at_publisher()
         for node in (publisher, distribution):
             known = await self.execute(node.name, "select to_regnamespace('msrepl') is not null")
             if not known[0][0]:
@@ -127,7 +228,7 @@ class TopologyWiring:
 
     async def install_distribution(self) -> None:
         """Create the distribution database's tables, or upgrade those of an earlier version."""
-        node, log = self.node(self.distribution), await self.admin(self.distribution)
+        node, log = self.node(self.distribution), await self.at_distribution()
         await install_decision_log(log, node.coordinator_role, self.name)
         if self.distribute:
             await install_distribution(log, node.logreader_role, node.agent_role)
@@ -147,13 +248,13 @@ class TopologyWiring:
         Args:
             take_away: removes the topology's objects from databases that it did not create.
         """
-        await self._disconnect()  # connections may be broken and not be marked as closed
+        await self.disconnect()  # connections may be broken and not be marked as closed
         if not self._keep:
             try:
                 await take_away()
             except psycopg.OperationalError as error:
                 _log.warning("a node is down: what was installed there is left", error=str(error))
-        await self._disconnect()
+        await self.disconnect()
         if not self._keep:
             await self._nodes.drop(self._is_ours)
 
@@ -167,13 +268,10 @@ class TopologyWiring:
         """
         self._keep = not self._nodes.has_servers
 
-    async def _disconnect(self) -> None:
-        await self._connections.close()
-
     async def take_away(self) -> None:
         """Remove what this topology installed in existing databases, once nothing is published."""
         if self.publisher in self._brought and not self.node(self.publisher).embedded:
-            await publication.uninstall(await self.admin(self.publisher))
+            await publication.uninstall(await self.at_publisher())
         if self.nodes and not self.node(self.distribution).embedded:
             await self._forget_name()
         for name in sorted(self._brought):
@@ -215,27 +313,3 @@ class TopologyWiring:
     def coordinators(self) -> frozenset[str]:
         """Coordinator names in the gids of this topology's branches: its own name, and those for any client."""
         return frozenset((self.name, *(f"{self.name}.{each}" for each in self.subscribers)))
-
-    def node(self, name: str) -> Node:
-        """Return the node with this name.
-
-        Raises:
-            ConfigurationError: there is no such node.
-        """
-        try:
-            return self.nodes[name]
-        except KeyError:
-            raise ConfigurationError(
-                f"no node {name!r}; nodes are {', '.join(self.nodes)}"
-            ) from None
-
-    async def admin(self, name: str) -> AsyncConnection[Any]:
-        """Return the administrator's connection to a node, which stays open for the topology's lifetime."""
-        return await self._connections.get(self.node(name))
-
-    async def execute(self, node: str, statement: str, params: Any = None) -> list[tuple[Any, ...]]:
-        """Run SQL at a node as its administrator, for setup and inspection."""
-        connection = await self.admin(node)
-        async with connection.cursor() as cursor:
-            await cursor.execute(statement.encode(), params)
-            return await cursor.fetchall() if cursor.description else []

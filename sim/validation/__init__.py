@@ -32,19 +32,18 @@ from twopc.distributed_article import DistributedArticle
 from twopc.errors import SubscriptionError
 from twopc.lsn import lsn_value
 from twopc.names import BranchId, branch_gid, further_branch, node_of
-from twopc.propagation import record_values
 from twopc.publisher import membership
 from twopc.publisher import validation as publisher_end
 from twopc.publisher.distribution import kept
 from twopc.publisher.distribution.update_modes import update_modes
 from twopc.publisher.posted_messages import PostedMessage
-from twopc.sim.validation.rows import buckets, by_key, merged_rows, rows_of
+from twopc.sim.validation.rows import buckets, by_key, merged_rows, rows_of, values_by_key
 from twopc.sql import path
 from twopc.sql.checksum import ChecksumTexts
 from twopc.subscriber import validation as subscriber_end
 from twopc.subscriber.validation import Values, by_column
 from twopc.together import together
-from twopc.validation import ArticleVerdict, Key, RowDifference, Total, parse_key
+from twopc.validation import ArticleVerdict, Key, RowDifference, Total
 
 Connection = AsyncConnection[Any]
 #: Drives the log reader and the agent, if they do not run continuously.
@@ -100,7 +99,7 @@ async def validate(
             return await stack.enter_async_context(connection)
 
         session = _Validation(
-            ends,
+            ends=ends,
             reader=await connect(ends.publisher_dsn),
             poster=await connect(ends.publisher_dsn),
             distribution=await connect(ends.distribution_dsn),
@@ -153,28 +152,16 @@ class _Comparison:
         )
 
 
+@dataclass(kw_only=True)
 class _Validation:
-    """One validation."""
-
-    def __init__(
-        self,
-        ends: ValidationEnds,
-        *,
-        reader: Connection,
-        poster: Connection,
-        distribution: Connection,
-        subscriber: Connection,
-        advance: Advance | None,
-        timeout_s: float,
-    ) -> None:
-        self.ends = ends
-        self.reader = reader
-        self.poster = poster
-        self.distribution = distribution
-        self.subscriber = subscriber
-        self.advance = advance or self._notice
-        self.timeout_s = timeout_s
-        self.read_only = False
+    ends: ValidationEnds
+    reader: Connection
+    poster: Connection
+    distribution: Connection
+    subscriber: Connection
+    advance: Advance | None
+    timeout_s: float
+    read_only: bool = False
 
     async def run(self, tables: Sequence[str], *, repair: bool) -> list[ArticleVerdict]:
         """Compare, compare differing rows again, repair, and record the verdicts in the distribution history."""
@@ -300,7 +287,7 @@ class _Validation:
                     f"waited {self.timeout_s:g} s for {self.ends.subscriber!r} to {what}: see `twopc "
                     "status` whether the log reader and its agent run, and `twopc indoubt`"
                 )
-            await self.advance()
+            await (self.advance or self._notice)()
 
     async def _notice(self) -> None:
         """Wait briefly for a notification that the distribution database has stored transactions."""
@@ -357,13 +344,7 @@ class _Validation:
         article = each.article.article
 
         async def fetch(keys: Sequence[Key]) -> Mapping[Key, tuple[int, Values]]:
-            cursor = await self.poster.execute(
-                each.there.rows_by_key(values=True), by_column(article, keys)
-            )
-            return {
-                parse_key(key): (checksum, _values(row))
-                for key, checksum, row in await cursor.fetchall()
-            }
+            return await values_by_key(self.poster, each.there, by_column(article, keys))
 
         repaired: list[Key] = []
         for at in range(0, len(each.differences), _BLOCK):
@@ -372,7 +353,3 @@ class _Validation:
                 self.subscriber, article, block, fetch, versions=not self.read_only
             )
         return repaired
-
-
-def _values(row: str) -> list[str | None]:
-    return [None if value is None else value.decode() for value in record_values(row.encode())]

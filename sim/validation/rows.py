@@ -10,6 +10,7 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
+from twopc.propagation import record_values
 from twopc.sql.checksum import ChecksumTexts
 from twopc.validation import Key, parse_key
 
@@ -30,6 +31,20 @@ async def by_key(
     """Return the checksums of the rows with the given keys."""
     cursor = await connection.execute(texts.rows_by_key(), parameters)
     return {parse_key(key): checksum for key, checksum in await cursor.fetchall()}
+
+
+async def values_by_key(
+    connection: Connection, texts: ChecksumTexts, parameters: Sequence[Any]
+) -> dict[Key, tuple[int, list[str | None]]]:
+    """Return the checksums and the values of the rows with the given keys."""
+    cursor = await connection.execute(texts.rows_by_key(values=True), parameters)
+    return {
+        parse_key(key): (
+            checksum,
+            [None if value is None else value.decode() for value in record_values(row.encode())],
+        )
+        for key, checksum, row in await cursor.fetchall()
+    }
 
 
 async def rows_of(

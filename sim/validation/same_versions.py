@@ -15,15 +15,14 @@ from psycopg import AsyncConnection, sql
 
 from twopc.articles import Article
 from twopc.names import VERSION_COLUMN
-from twopc.propagation import record_values
 from twopc.publisher import membership
-from twopc.sim.validation.rows import buckets, merged_rows, rows_of
+from twopc.sim.validation.rows import buckets, merged_rows, rows_of, values_by_key
 from twopc.sql import path
 from twopc.sql.checksum import ChecksumTexts
 from twopc.subscriber import validation as subscriber_end
 from twopc.subscriber.validation import by_column
 from twopc.together import together
-from twopc.validation import Key, RowDifference, parse_key
+from twopc.validation import Key, RowDifference
 
 Connection = AsyncConnection[Any]
 Values = list[str | None]
@@ -107,8 +106,10 @@ class ArticleRows:
         keys = await self._keys()
         for at in range(0, len(keys), _BLOCK):
             block = keys[at : at + _BLOCK]
+            own = by_column(self._article, block)
             there, here = await together(
-                self._fetch(block), self._read(self._subscriber, self._here, block)
+                values_by_key(self._publisher, self._there, own),
+                values_by_key(self._subscriber, self._here, own),
             )
             yield there, here
 
@@ -132,19 +133,6 @@ class ArticleRows:
                 if expected is not None and actual is not None and expected != actual
             ]
 
-    async def _fetch(self, keys: Sequence[Key]) -> dict[Key, tuple[int, Values]]:
-        return await self._read(self._publisher, self._there, keys)
-
-    async def _read(
-        self, connection: Connection, texts: ChecksumTexts, keys: Sequence[Key]
-    ) -> dict[Key, tuple[int, Values]]:
-        cursor = await connection.execute(
-            texts.rows_by_key(values=True), by_column(self._article, keys)
-        )
-        return {
-            parse_key(key): (
-                checksum,
-                [None if v is None else v.decode() for v in record_values(row.encode())],
-            )
-            for key, checksum, row in await cursor.fetchall()
-        }
+    async def _fetch(self, keys: Sequence[Key]) -> Rowset:
+        """Return the Publisher's rows with these keys."""
+        return await values_by_key(self._publisher, self._there, by_column(self._article, keys))

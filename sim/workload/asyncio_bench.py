@@ -17,20 +17,7 @@ from twopc.sim.sessions.interface import SyncError
 from twopc.sim.workload.ports import LoadClient
 
 
-class _Gate:
-    """See `twopc.sim.workload.ports.LoadGate`."""
-
-    def __init__(self) -> None:
-        self._event = asyncio.Event()
-
-    def open(self) -> None:
-        self._event.set()
-
-    async def wait(self) -> None:
-        await self._event.wait()
-
-
-class AsyncioBench:
+class AsyncioBench(Asyncio):
     """See `twopc.sim.workload.ports.LoadBench`."""
 
     def __init__(self, stage: Stage, faults: Sequence[Fault]) -> None:
@@ -38,21 +25,12 @@ class AsyncioBench:
         self._faults = {fault.id: fault for fault in faults}
         self._agents = stage.agents()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._clock = Asyncio()
         self._quiet = asyncio.Event()
         self._failure: BaseException | None = None
 
-    def time(self) -> float:
-        """Return the event loop's time in seconds."""
-        return self._clock.time()
-
-    async def sleep(self, seconds: float) -> None:
-        """Sleep while other tasks run."""
-        await self._clock.sleep(seconds)
-
-    def gate(self) -> _Gate:
+    def gate(self) -> asyncio.Event:
         """Return a new closed gate."""
-        return _Gate()
+        return asyncio.Event()
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Run a coroutine as a task of the event loop."""

@@ -7,36 +7,19 @@ code plays a load on servers and in the model.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import simpy
 
 from twopc.drivers.virtual import AwaitableSteps, steps, wait
-from twopc.errors import TransactionError, from_sqlstate
+from twopc.errors import from_sqlstate
+from twopc.sim.model.clients import PublisherClient, SubscriberClient
 from twopc.sim.model.kernel import SimpyKernel
+from twopc.sim.model.system import System
 from twopc.sim.model.values import Cause, Label, RequestLostError, SqlError, Steps
 from twopc.sim.workload.ports import LoadClient
 
 _REST = Label(actor="load", cause=Cause.TIMER, what="a pause of the load's")
-
-
-class ModelClientLike(Protocol):
-    """A client of a model: see `twopc.sim.model.clients`."""
-
-    @property
-    def gid(self) -> str: ...
-    def begin(self, level: Any) -> Steps[None]: ...
-    def execute(self, text: str, params: Mapping[str, Any]) -> Steps[Any]: ...
-    def commit(self) -> Steps[None]: ...
-    def rollback(self) -> Steps[None]: ...
-    def close(self) -> Steps[None]: ...
-
-
-class LoadModel(Protocol):
-    """A model with clients and agents."""
-
-    def session(self, name: str, node: str) -> ModelClientLike: ...
-    def sync(self, subscribers: Sequence[str]) -> Steps[Any]: ...
 
 
 class KernelGate:
@@ -45,7 +28,7 @@ class KernelGate:
     def __init__(self, kernel: SimpyKernel) -> None:
         self._event = kernel.event()
 
-    def open(self) -> None:
+    def set(self) -> None:
         """Let all waiting processes continue."""
         self._event.succeed()
 
@@ -58,7 +41,7 @@ class KernelGate:
 class KernelClient:
     """See `twopc.sim.workload.ports.LoadClient`; raises errors of the model as `TransactionError`."""
 
-    def __init__(self, session: ModelClientLike, node: str) -> None:
+    def __init__(self, session: SubscriberClient | PublisherClient, node: str) -> None:
         self._session = session
         self._node = node
 
@@ -91,15 +74,16 @@ class KernelClient:
         try:
             return await AwaitableSteps(work)
         except SqlError as error:
-            raise self._error(error) from error
+            raise from_sqlstate(
+                error.sqlstate,
+                error.message,
+                detail=error.detail,
+                hint=error.hint,
+                node=self._node,
+                gid=self.gid,
+            ) from error
         except RequestLostError as error:
             raise from_sqlstate("08006", str(error), node=self._node, gid=self.gid) from error
-
-    def _error(self, error: SqlError) -> TransactionError:
-        return from_sqlstate(
-            error.sqlstate, error.message, detail=error.detail, hint=error.hint, node=self._node,
-            gid=self.gid,
-        )  # fmt: skip
 
 
 class KernelBench:
@@ -115,7 +99,7 @@ class KernelBench:
     def __init__(
         self,
         kernel: SimpyKernel,
-        world: LoadModel,
+        world: System,
         *,
         outage: Callable[[str, bool], None],
         arm: Callable[[str], Coroutine[Any, Any, None]],

@@ -6,27 +6,26 @@ Keys are the numbers from 1 on. Lower keys are picked more often, except by `Lat
 from __future__ import annotations
 
 import random
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from itertools import accumulate
-from typing import Protocol
 
 #: Skew with which `Latest` prefers the newest rows: YCSB's constant.
 LATEST_THETA = 0.99
 
 
-class Picker(Protocol):
+class Picker(ABC):
     """A distribution of keys."""
 
+    @abstractmethod
     def pick(self, chance: random.Random) -> int:
         """Return a key, from 1 on."""
-        ...
 
-    def made(self, key: int) -> None:
+    def made(self, key: int) -> None:  # noqa: B027 - most distributions pick only initial rows
         """Note that a row with this key has been inserted."""
-        ...
 
 
-class Uniform:
+class Uniform(Picker):
     """Picks every row with the same probability."""
 
     def __init__(self, count: int) -> None:
@@ -36,11 +35,8 @@ class Uniform:
         """Return any of the keys."""
         return chance.randrange(self._count) + 1
 
-    def made(self, key: int) -> None:
-        """Ignore the new row: only initial rows are picked."""
 
-
-class Zipfian:
+class Zipfian(Picker):
     """Picks the row of rank `n` with a probability proportional to 1/n^theta.
 
     For theta below 1, uses the formula of Gray and others, as YCSB does, which needs no table; from 1 on, uses a
@@ -73,11 +69,8 @@ class Zipfian:
         rank = self._count * (self._eta * drawn - self._eta + 1) ** self._alpha
         return min(int(rank) + 1, self._count)
 
-    def made(self, key: int) -> None:
-        """Ignore the new row: only initial rows are picked."""
 
-
-class Latest:
+class Latest(Picker):
     """Picks the newest rows most often, including rows that the load inserts."""
 
     def __init__(self, count: int) -> None:
@@ -93,7 +86,7 @@ class Latest:
         self._newest = max(self._newest, key)
 
 
-class Hotspot:
+class Hotspot(Picker):
     """Picks a small share of the rows for most of the accesses.
 
     Args:
@@ -111,9 +104,6 @@ class Hotspot:
         if chance.random() < self._accesses or self._hot == self._count:
             return chance.randrange(self._hot) + 1
         return self._hot + chance.randrange(self._count - self._hot) + 1
-
-    def made(self, key: int) -> None:
-        """Ignore the new row: only initial rows are picked."""
 
 
 def picker(how: str, count: int) -> Picker:

@@ -364,7 +364,7 @@ class SyncQueue:
                 requested, gate = [*self._requested], self._next
                 self._requested, self._next = {}, self._bench.gate()
                 await self._once(requested)
-                gate.open()
+                gate.set()
         finally:
             self._works = False
 

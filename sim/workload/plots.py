@@ -37,35 +37,36 @@ def write_plots(records: Sequence[HistoryRecord], directory: Path) -> list[Path]
     written = []
     for number, (name, summary) in enumerate(drawn, start=1):
         path = directory / ("load.png" if number == 1 else f"load-{number}.png")
-        _save(_over_time(name, summary), path)
+        save(_over_time(name, summary), path)
         written.append(path)
     if len(drawn) > 1:
         path = directory / "loads.png"
-        _save(_side_by_side(drawn), path)
+        save(_side_by_side(drawn), path)
         written.append(path)
     return written
 
 
-def _save(figure: Figure, path: Path) -> None:
-    figure.savefig(path, dpi=_DPI, metadata={"Software": None})
+def save(drawn: Figure, path: Path) -> None:
+    """Write a figure; the same figure gives the same bytes."""
+    drawn.savefig(path, dpi=_DPI, metadata={"Software": None})
 
 
-def _figure() -> Figure:
-    """Return an empty figure without a window, drawn by Agg."""
+def figure(size: tuple[float, float] = _SIZE) -> Figure:
+    """Return an empty figure without a window, drawn by Agg; its size is in inches."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=_SIZE, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
+    made = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(made)
+    return made
 
 
 def _over_time(name: str, report: Mapping[str, Any]) -> Figure:
-    figure = _figure()
-    figure.suptitle(name)
+    drawn = figure()
+    drawn.suptitle(name)
     series: Sequence[Mapping[str, float]] = report["series"]
     at = [each["at_s"] for each in series]
-    latency, conflicts, rate = figure.subplots(3, sharex=True)
+    latency, conflicts, rate = drawn.subplots(3, sharex=True)
     for percentile in ("p50", "p99"):
         results = [
             (each["at_s"], each[f"{percentile}_ms"])
@@ -82,7 +83,7 @@ def _over_time(name: str, report: Mapping[str, Any]) -> Figure:
     rate.plot(at, [each["committed_per_s"] for each in series], color=_COLOURS["rate"])
     _label(rate, "committed per second")
     rate.set_xlabel("seconds since the load began")
-    return figure
+    return drawn
 
 
 def _conflict_rate(series: Sequence[Mapping[str, float]]) -> Iterator[float]:
@@ -93,8 +94,8 @@ def _conflict_rate(series: Sequence[Mapping[str, float]]) -> Iterator[float]:
 
 def _side_by_side(loads: Sequence[tuple[str, Mapping[str, Any]]]) -> Figure:
     """Return a figure that compares loads, for example cells of a matrix with uniform and with hot keys."""
-    figure = _figure()
-    latency, conflicts = figure.subplots(2, sharex=True)
+    drawn = figure()
+    latency, conflicts = drawn.subplots(2, sharex=True)
     names = [name for name, _ in loads]
     for percentile, shift in (("p50", -0.2), ("p99", 0.2)):
         heights = [
@@ -111,7 +112,7 @@ def _side_by_side(loads: Sequence[tuple[str, Mapping[str, Any]]]) -> Figure:
     conflicts.bar(range(len(loads)), rates, 0.6, color=_COLOURS["rejected"])
     conflicts.set_xticks(range(len(loads)), names, rotation=15, ha="right")
     _label(conflicts, "rejected (%)")
-    return figure
+    return drawn
 
 
 def _label(axes: Axes, text: str) -> None:

@@ -75,13 +75,13 @@ class LoadClient(Protocol):
 
 
 class LoadGate(Protocol):
-    """A gate that is closed until `open` is called."""
+    """A gate that is closed until `set` is called, such as an `asyncio.Event`."""
 
-    def open(self) -> None:
+    def set(self) -> None:
         """Let all waiting tasks continue, and later ones pass."""
         ...
 
-    async def wait(self) -> None:
+    async def wait(self) -> Any:
         """Wait until the gate is open."""
         ...
 

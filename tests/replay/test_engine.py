@@ -41,7 +41,7 @@ def replayed(*transactions: RecordedTransaction[str]) -> tuple[list[float], list
     done: list[ReplayResult[str, str]] = []
     work = replay(
         transactions,
-        target,
+        target.carry_out,
         clock,
         began_s=100.0,
         record=done.append,

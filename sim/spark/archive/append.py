@@ -128,35 +128,60 @@ def add(archive: Archive, staging: Path, *, upto: int, facts: Facts) -> Archive:
     tables = [table for table in (*TABLES, DECODED) if (staging / table).is_dir()]
     results = {table: files.written(staging / table) for table in tables}
     counted = _counted(archive.name, results, first, upto)
-    check_decoded(archive.name, results)
-    reach("archive.written")
-    below = f"{first:016X}-{upto:016X}"
-    moved = {
-        table: tuple(files.move(paths, archive.folder, f"data/{table}/{below}", key="seqno"))
-        for table, paths in results.items()
-    }
-    reach("archive.moved")
-    segment = Segment(
-        first=first,
-        last=upto,
-        transactions=counted["transactions"],
-        commands=counted["commands"],
-        at=now(),
-        how="append",
-        files=moved,
-        decoded=counted.get(DECODED, 0),
-    )
+    segment = segment_of(
+        archive, results, first, upto, how="append", transactions=counted["transactions"], commands=counted["commands"]
+    )  # fmt: skip
     manifest = archive.manifest.knows(facts)
     manifest = manifest.next(segments=(*manifest.segments, segment))
     # the new manifest is parsed, and so checked, before it becomes durable
     text = manifest.text()
     type(manifest).parse(text, f"{archive.name}, with the new segment")
-    files.replace_manifest(archive.folder, text)
+    commit(archive.folder, text, staging)
+    return Archive(archive.folder, manifest)
+
+
+def segment_of(
+    archive: Archive,
+    results: Mapping[str, list[Path]],
+    first: int,
+    last: int,
+    *,
+    how: str,
+    transactions: int,
+    commands: int,
+) -> Segment:
+    """Move the files of a staging folder into the archive, and return the segment that consists of them.
+
+    Args:
+        results: the files, by table.
+    """
+    check_decoded(archive.name, results)
+    reach("archive.written")
+    below = f"{first:016X}-{last:016X}"
+    moved = {
+        table: tuple(files.move(paths, archive.folder, f"data/{table}/{below}", key="seqno"))
+        for table, paths in results.items()
+    }
+    reach("archive.moved")
+    return Segment(
+        first=first,
+        last=last,
+        transactions=transactions,
+        commands=commands,
+        at=now(),
+        how=how,
+        files=moved,
+        decoded=sum(each.rows for each in moved.get(DECODED, ())),
+    )
+
+
+def commit(folder: Path, text: str, staging: Path) -> None:
+    """Make a manifest with a new segment durable, then remove the staging folder."""
+    files.replace_manifest(folder, text)
     reach("archive.manifest_written")
-    files.commit_manifest(archive.folder)
+    files.commit_manifest(folder)
     reach("archive.manifest_replaced")
     shutil.rmtree(staging, ignore_errors=True)
-    return Archive(archive.folder, manifest)
 
 
 def _counted(name: str, result: dict[str, list[Path]], first: int, upto: int) -> dict[str, int]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import psycopg
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from twopc.lsn import lsn_value
@@ -17,7 +15,7 @@ from twopc.sim.spark import source
 from twopc.sim.spark.archive import Archive, files
 from twopc.sim.spark.archive.manifest import BaseTable
 from twopc.sim.spark.errors import PipelineError
-from twopc.sim.spark.source.facts import connected
+from twopc.sim.spark.source.facts import connected, value_of
 from twopc.sim.spark.source.options import PublishedTable
 
 
@@ -33,93 +31,58 @@ def take_base(
     spark: SparkSession,
     *,
     publisher_dsn: str,
-    articles: Sequence[int] | None = None,
     partitions: int = 1,
 ) -> Archive:
-    """Read published tables at the Publisher, all in one snapshot; only the archive's `writer` may.
+    """Read the tables without a base at the Publisher, all in one snapshot; only the archive's `writer` may.
 
     Args:
-        articles: the numbers of the articles; None: those that have no base in their newest shape.
         partitions: number of tasks that read a table.
 
     Raises:
         PipelineError: the Publisher cannot be reached, or a table's shape differs from its article's.
     """
     requested = missing(archive)
-    if articles is not None:
-        newest = {each["article_id"]: each for each in archive.manifest.articles}
-        requested = [newest[each] for each in articles]
     if not requested:
         return archive
     staging = archive.folder / "staging" / files.fresh_id()
     with connected(publisher_dsn, "the Publisher") as connection:
-        seqno = lsn_value(_one(connection, "select pg_current_wal_lsn()::text"))
+        seqno = lsn_value(value_of(connection, "select pg_current_wal_lsn()::text"))
         with connection.transaction():
             connection.execute("set transaction isolation level repeatable read read only")
-            exported = _one(connection, "select pg_export_snapshot()")
-            reading = _Reading(
-                dsn=publisher_dsn,
-                exported=exported,
-                snapshot=_one(connection, "select pg_current_snapshot()::text"),
-                seqno=seqno,
-                partitions=partitions,
-                staging=staging,
-            )
-            taken = [_taken(archive, spark, article, reading) for article in requested]
+            exported = value_of(connection, "select pg_export_snapshot()")
+            snapshot = value_of(connection, "select pg_current_snapshot()::text")
+            taken = []
+            for article in requested:
+                rows = source.read(
+                    spark,
+                    "rows",
+                    dsn=publisher_dsn,
+                    article=PublishedTable.of(article).text(),
+                    snapshot=exported,
+                    partitions=str(partitions),
+                )
+                where = staging / str(article["article_id"])
+                taken.append(_taken(archive, article, rows, snapshot, seqno, where))
     shutil.rmtree(staging, ignore_errors=True)
-    fresh = {(each.article_id, each.shape) for each in taken}
-    kept = [e for e in archive.manifest.base if (e.article_id, e.shape) not in fresh]
-    return archive.replaced(archive.manifest.next(base=(*kept, *taken)))
-
-
-def _one(connection: psycopg.Connection[Any], query: str) -> str:
-    row = connection.execute(query.encode()).fetchone()
-    assert row is not None
-    return str(row[0])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Reading:
-    """The parameters with which tables are read."""
-
-    dsn: str
-    exported: str
-    """Name of the exported snapshot."""
-    snapshot: str
-    """The snapshot, as ``xmin:xmax:xip,…``."""
-    seqno: int
-    partitions: int
-    staging: Path
+    return archive.replaced(archive.manifest.next(base=(*archive.manifest.base, *taken)))
 
 
 def _taken(
-    archive: Archive, spark: SparkSession, article: Mapping[str, Any], reading: _Reading
+    archive: Archive,
+    article: Mapping[str, Any],
+    rows: DataFrame,
+    snapshot: str,
+    seqno: int,
+    staging: Path,
 ) -> BaseTable:
-    """Take the base of one table and move its files into the archive."""
-    staging = reading.staging / str(article["article_id"])
-    published = PublishedTable(
-        article_id=article["article_id"],
-        source_schema=article["source_schema"],
-        source_object=article["source_object"],
-        columns=tuple(article["columns"]),
-        key=tuple(article["columns"][place] for place in article["key"]),
-        filter_clause=article["filter_clause"],
-    )
-    rows = source.read(
-        spark,
-        "rows",
-        dsn=reading.dsn,
-        article=published.text(),
-        snapshot=reading.exported,
-        partitions=str(reading.partitions),
-    )
+    """Write the rows of one table, which are those of a snapshot, and move their files into the archive."""
     rows = rows.select(
         "article_id",
         "key",
         "values",
         F.lit(article["shape"]).alias("shape"),
-        F.lit(reading.snapshot).alias("snapshot"),
-        F.lit(reading.seqno).cast("bigint").alias("seqno"),
+        F.lit(snapshot).alias("snapshot"),
+        F.lit(seqno).cast("bigint").alias("seqno"),
     )
     rows.write.mode("overwrite").parquet(files.spark_path(staging))
     below = f"data/base/{article['article_id']}-{article['shape']}"
@@ -127,8 +90,8 @@ def _taken(
     return BaseTable(
         article_id=article["article_id"],
         shape=article["shape"],
-        snapshot=reading.snapshot,
-        seqno=reading.seqno,
+        snapshot=snapshot,
+        seqno=seqno,
         rows=sum(each.rows for each in moved),
         files=tuple(moved),
     )

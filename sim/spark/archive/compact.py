@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import shutil
 from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
 from twopc.sim.spark.archive import Archive, files, now
-from twopc.sim.spark.archive.append import check_decoded, reach, write
+from twopc.sim.spark.archive.append import commit, reach, segment_of, write
 from twopc.sim.spark.archive.manifest import DECODED, Segment
 from twopc.sim.spark.errors import ArchiveError
 
@@ -44,7 +43,6 @@ def compact(archive: Archive, spark: SparkSession, *, segment_commands: int = 5_
 
 
 def _one(archive: Archive, spark: SparkSession, begin: int, end: int) -> Archive:
-    """Compact one slice."""
     archive.is_newest()
     manifest = archive.manifest
     old = manifest.segments[begin:end]
@@ -62,23 +60,14 @@ def _one(archive: Archive, spark: SparkSession, begin: int, end: int) -> Archive
     for table, frame in frames.items():
         write(frame(spark, after=first - 1, upto=last), staging / table, table, ordered=False)
     results = {table: files.written(staging / table) for table in frames}
-    check_decoded(archive.name, results)
-    reach("archive.written")
-    below = f"{first:016X}-{last:016X}"
-    moved = {
-        table: tuple(files.move(paths, archive.folder, f"data/{table}/{below}", key="seqno"))
-        for table, paths in results.items()
-    }
-    reach("archive.moved")
-    segment = Segment(
-        first=first,
-        last=last,
+    segment = segment_of(
+        archive,
+        results,
+        first,
+        last,
+        how="compact",
         transactions=sum(each.transactions for each in old),
         commands=sum(each.commands for each in old),
-        at=now(),
-        how="compact",
-        files=moved,
-        decoded=sum(each.rows for each in moved[DECODED]),
     )
     note = {"at": now(), "what": f"compacted {len(old)} segments to 1"}
     manifest = manifest.next(
@@ -90,10 +79,6 @@ def _one(archive: Archive, spark: SparkSession, begin: int, end: int) -> Archive
         type(manifest).parse(text, archive.name)
     except ArchiveError as error:
         raise ArchiveError(f"{error}; nothing was compacted") from error
-    files.replace_manifest(archive.folder, text)
-    reach("archive.manifest_written")
-    files.commit_manifest(archive.folder)
-    reach("archive.manifest_replaced")
-    shutil.rmtree(staging, ignore_errors=True)
+    commit(archive.folder, text, staging)
     files.sweep(archive.folder, {each.path for each in manifest.files()})
     return Archive(archive.folder, manifest)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Literal
@@ -114,20 +115,14 @@ def based(archive: Archive, spark: SparkSession, requested: LoadRequest, note: N
     """Return the archive with current facts, and with bases of the articles that have none in their newest shape."""
     result = requested.facts()
     known = archive.manifest.knows(result)
-    if not known.id:  # made before identifiers were introduced
-        known = dataclasses.replace(known, id=files.fresh_id())
-    if (
-        not known.publisher.identity
-    ):  # made before identities were introduced; `opened` has compared the database
-        known = dataclasses.replace(
-            known,
-            publisher=dataclasses.replace(known.publisher, identity=result.publisher.identity),
-        )
-    if requested.publisher_dsn and not known.publisher.system:
+    publisher = known.publisher
+    # what archives lack that were made before it was introduced; `opened` has compared the database
+    if not publisher.identity:
+        publisher = dataclasses.replace(publisher, identity=result.publisher.identity)
+    if requested.publisher_dsn and not publisher.system:
         system = system_of(requested.publisher_dsn, "the Publisher")
-        known = dataclasses.replace(
-            known, publisher=dataclasses.replace(known.publisher, system=system)
-        )
+        publisher = dataclasses.replace(publisher, system=system)
+    known = dataclasses.replace(known, id=known.id or files.fresh_id(), publisher=publisher)
     if known != archive.manifest:
         archive = archive.replaced(known.next())
     if not (requested.publisher_dsn and requested.base and missing(archive)):
@@ -163,7 +158,7 @@ def accumulate(
         archive = append(
             archive,
             _read(spark, "commands", requested, after, upto),
-            lambda upto, after=after: transactions(spark, requested, after, upto),  # type: ignore[misc]
+            partial(transactions, spark, requested, after),
             upto=upto,
             facts=requested.facts,
             ordered=True,
@@ -249,7 +244,7 @@ def follow(
             held[0] = append(
                 before,
                 batch,
-                lambda upto: transactions(batch.sparkSession, requested, after, upto),
+                partial(transactions, batch.sparkSession, requested, after),
                 facts=requested.facts,
                 ordered=True,
             )
@@ -380,22 +375,23 @@ def progress_line(before: Archive, after: Archive, what: str) -> str:
         taken = [e for e in after.manifest.base if (e.article_id, e.shape) not in had]
         rows = sum(each.rows for each in taken)
         at = lsn_text(max(each.seqno for each in taken))
-        return f"{name}: base of {_count(len(taken), 'table')}, {_count(rows, 'row')}, at {at}"
+        return f"{name}: base of {count(len(taken), 'table')}, {count(rows, 'row')}, at {at}"
     new = after.manifest.segments[len(before.manifest.segments) :]
     return (
-        f"{name}: {_count(sum(e.transactions for e in new), 'transaction')}, "
-        f"{_count(sum(e.commands for e in new), 'command')} · {lsn_text(before.manifest.position)} → "
+        f"{name}: {count(sum(e.transactions for e in new), 'transaction')}, "
+        f"{count(sum(e.commands for e in new), 'command')} · {lsn_text(before.manifest.position)} → "
         f"{lsn_text(after.manifest.position)} · {size(sum(e.bytes for e in new))}"
     )
 
 
-def _count(number: int, what: str) -> str:
+def count(number: int, what: str) -> str:
+    """Return ``1 segment``, ``2 segments``."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def size(count: int) -> str:
+def size(bytes_: int) -> str:
     """Return a number of bytes with a unit."""
-    amount = float(count)
+    amount = float(bytes_)
     for unit in ("bytes", "kB", "MB", "GB"):
         if amount < 1000 or unit == "GB":
             return f"{amount:,.0f} {unit}" if unit == "bytes" else f"{amount:,.1f} {unit}"

@@ -69,15 +69,21 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BaseTable:
-    """The rows of a table as of one snapshot."""
+class ArticleBase:
+    """The base of one article, without its rows."""
 
     article_id: int
     shape: int
     snapshot: str
     """The snapshot at the Publisher as ``xmin:xmax:xip,…``: the base contains the transactions visible in it."""
     seqno: int
-    """A position before the snapshot was taken."""
+    """Position up to which the log had been written before the snapshot was taken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseTable(ArticleBase):
+    """The rows of a table as of one snapshot."""
+
     rows: int
     files: tuple[File, ...]
 
@@ -166,21 +172,15 @@ class Manifest:
         """Return the manifest with a distribution database's current articles, routines, originators and
         subscriptions.
         """
-        articles = {(each["article_id"], each["shape"]): each for each in self.articles}
-        articles |= {(each["article_id"], each["shape"]): each for each in facts.articles}
-        originators = {each["id"]: each for each in self.originators}
-        originators |= {each["id"]: each for each in facts.originators}
         routines = {each["article_id"]: each for each in self.routines}
-        for each in facts.routines:
-            routines[each["article_id"]] = _ever(routines.get(each["article_id"]), each)
-        old = {(e["article_id"], e["subscriber"]): {**e, "status": 0} for e in self.subscriptions}
-        old |= {(e["article_id"], e["subscriber"]): dict(e) for e in facts.subscriptions}
+        declared = [_ever(routines.get(each["article_id"]), each) for each in facts.routines]
+        old = [{**each, "status": 0} for each in self.subscriptions]
         return dataclasses.replace(
             self,
-            articles=tuple(articles[key] for key in sorted(articles)),
-            originators=tuple(originators[key] for key in sorted(originators)),
-            subscriptions=tuple(old[key] for key in sorted(old)),
-            routines=tuple(routines[key] for key in sorted(routines)),
+            articles=_latest("article_id", "shape", of=(*self.articles, *facts.articles)),
+            originators=_latest("id", of=(*self.originators, *facts.originators)),
+            subscriptions=_latest("article_id", "subscriber", of=(*old, *facts.subscriptions)),
+            routines=_latest("article_id", of=(*self.routines, *declared)),
         )
 
     def next(self, **changes: Any) -> Self:
@@ -288,6 +288,12 @@ class Manifest:
                 f"{self.transactions} transactions, {self.commands} commands up to {lsn_text(end)}: the "
                 "manifest was edited"
             )
+
+
+def _latest(*key: str, of: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+    """Return the last row of each key, in the order of keys."""
+    rows = {tuple(each[name] for name in key): each for each in of}
+    return tuple(rows[key] for key in sorted(rows))
 
 
 def _ever(known: Mapping[str, Any] | None, now: Mapping[str, Any]) -> Mapping[str, Any]:

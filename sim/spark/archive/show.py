@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from twopc.lsn import lsn_text
 from twopc.propagation import CommandType
 from twopc.sim.spark.archive import Archive, files
-from twopc.sim.spark.archive.load import size
+from twopc.sim.spark.archive.load import count, size
 
 _OPERATIONS = {
     CommandType.INSERT: "inserts",
@@ -35,8 +35,8 @@ def lines(archive: Archive, *, segments: bool = False) -> Iterator[str]:
     if manifest.segments:
         yield (
             f"  {lsn_text(manifest.first)} → {lsn_text(manifest.position)} without a gap: "
-            f"{_count(manifest.transactions, 'transaction')}, {_count(manifest.commands, 'command')}, "
-            f"{_count(len(manifest.segments), 'segment')}, {_count(result['files'], 'file')}, "
+            f"{count(manifest.transactions, 'transaction')}, {count(manifest.commands, 'command')}, "
+            f"{count(len(manifest.segments), 'segment')}, {count(result['files'], 'file')}, "
             f"{size(result['bytes'])}"
         )
     else:
@@ -48,32 +48,28 @@ def lines(archive: Archive, *, segments: bool = False) -> Iterator[str]:
     if manifest.segments:
         yield f"  articles: {operations} · originators: {origins or 'none'}"
     for each in manifest.histories:
-        yield f"  history: {each.run} ({_count(each.records, 'record')})"
+        yield f"  history: {each.run} ({count(each.records, 'record')})"
     if segments:
         for number, segment in enumerate(manifest.segments, 1):
             yield (
-                f"  segment {number}: {segment}, {_count(segment.transactions, 'transaction')}, "
-                f"{_count(segment.commands, 'command')}, {size(segment.bytes)}, {segment.how} {segment.at}"
+                f"  segment {number}: {segment}, {count(segment.transactions, 'transaction')}, "
+                f"{count(segment.commands, 'command')}, {size(segment.bytes)}, {segment.how} {segment.at}"
             )
     strays = result["strays"]
     if strays:
-        text = f"  {_count(len(strays), 'file')} {'is' if len(strays) == 1 else 'are'} not in the manifest"
+        text = f"  {count(len(strays), 'file')} {'is' if len(strays) == 1 else 'are'} not in the manifest"
         yield f"{text} and not read: {', '.join(strays[:3])}{' …' if len(strays) > 3 else ''}"
     for note in manifest.notes[-3:]:
         yield f"  {note['at']}: {note['what']}"
 
 
 def _article(article: dict[str, Any]) -> str:
-    based = f"base of {_count(article['base_rows'], 'row')} at {article['base_at']}"
+    based = f"base of {count(article['base_rows'], 'row')} at {article['base_at']}"
     return (
-        f"article {article['article_id']} {article['table']}   {_count(article['shapes'], 'shape')}   "
+        f"article {article['article_id']} {article['table']}   {count(article['shapes'], 'shape')}   "
         f"columns {' '.join(article['columns'])}   key {' '.join(article['key'])}   "
         f"{based if article['base_at'] else 'no base'}"
     )
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def document(archive: Archive) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the usual alias
 
 from twopc.sim.spark.audit.delivery import stretches
-from twopc.sim.spark.audit.frames import Frames, Names, findings, lsn
+from twopc.sim.spark.audit.frames import Frames, Names, came, findings, lsn
 
 _CALL = ("subscriber", "article_id", "digest")
 #: Name of the function through which an agent makes calls; the number is the routine's.
@@ -23,21 +23,9 @@ def delivered(frames: Frames, names: Names) -> DataFrame:
     frame = due.join(done, on=[*_CALL], how="full").where(
         F.coalesce("due", F.lit(0)) != F.coalesce("done", F.lit(0))
     )
-    lines = (
-        F.when(F.col("done").isNull(), F.lit("missing: call"))
-        .when(F.col("due").isNull(), F.lit("strange: call"))
-        .otherwise(
-            F.concat(
-                F.lit("call came "), F.col("done"), F.lit(" times, and was sent "), F.col("due"), F.lit(" times"),
-            )
-        )
-    )  # fmt: skip
-    at = F.when(
-        F.col("seqno").isNotNull(), F.concat(F.lit(", command "), lsn(F.col("seqno")))
-    ).otherwise("")
     return findings(
         _named(frames, frame), "delivered", names, node=F.col("subscriber"), seqno=F.col("seqno"),
-        detail=F.concat(lines, at),
+        detail=came(F.lit("call")),
     )  # fmt: skip
 
 

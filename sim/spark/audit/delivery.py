@@ -9,7 +9,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the usual alias
 
-from twopc.sim.spark.audit.frames import Frames, Names, article_name, findings, lsn, newest_articles
+from twopc.sim.spark import shapes
+from twopc.sim.spark.audit.frames import Frames, Names, came, findings, lsn, newest_articles
 
 _CHANGE = ("subscriber", "article_id", "key", "operation", "version")
 
@@ -69,22 +70,9 @@ def delivered(frames: Frames, names: Names) -> DataFrame:
         .join(_own(frames), on=["subscriber", "article_id", "version"], how="left_anti")
         .join(F.broadcast(articles), on="article_id", how="left")
     )
-    lines = (
-        F.when(F.col("done").isNull(), F.concat(F.lit("missing: "), _word(F.col("operation"))))
-        .when(F.col("due").isNull(), F.concat(F.lit("strange: "), _word(F.col("operation"))))
-        .otherwise(
-            F.concat(
-                _word(F.col("operation")), F.lit(" came "), F.col("done"), F.lit(" times, and was sent "),
-                F.col("due"), F.lit(" times"),
-            )
-        )
-    )  # fmt: skip
-    at = F.when(
-        F.col("seqno").isNotNull(), F.concat(F.lit(", command "), lsn(F.col("seqno")))
-    ).otherwise("")
     return findings(
         frame, "delivered", names, node=F.col("subscriber"), seqno=F.col("seqno"), gid=F.col("gid"),
-        detail=F.concat(lines, at),
+        detail=came(_word(F.col("operation"))),
     )  # fmt: skip
 
 
@@ -122,7 +110,7 @@ def witnessed(frames: Frames) -> DataFrame:
         .agg(F.max("shape").alias("shape"))
         .select(
             "article_id", "source_schema", "source_object",
-            article_name(F.col("source_schema"), F.col("source_object")),
+            shapes.article_name(),
         )
     )  # fmt: skip
     deed = F.when(F.col("operation") != "del", F.col("version"))

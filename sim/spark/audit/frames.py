@@ -134,13 +134,6 @@ def newest_articles(articles: DataFrame) -> DataFrame:
     )
 
 
-def article_name(schema: Column, table: Column) -> Column:
-    """Return an article's name as messages write it: without ``public.``."""
-    return (
-        F.when(schema == "public", table).otherwise(F.concat_ws(".", schema, table))
-    ).alias("article")  # fmt: skip
-
-
 def lsn(seqno: Column) -> Column:
     """Return a sequence number as PostgreSQL writes an LSN."""
     return F.concat(
@@ -157,6 +150,21 @@ def by_whom(last: str) -> Column:
             F.lit(" of "), F.coalesce(F.col(f"{last}.origin"), F.lit("the Publisher")), F.lit(")"),
         ),
     ).otherwise("")  # fmt: skip
+
+
+def came(what: Column) -> Column:
+    """Return ``missing: insert``, ``strange: …`` or ``insert came 2 times, …``, from `due`, `done` and `seqno`."""
+    lines = (
+        F.when(F.col("done").isNull(), F.concat(F.lit("missing: "), what))
+        .when(F.col("due").isNull(), F.concat(F.lit("strange: "), what))
+        .otherwise(
+            F.concat(
+                what, F.lit(" came "), F.col("done"), F.lit(" times, and was sent "), F.col("due"), F.lit(" times"),
+            )
+        )
+    )  # fmt: skip
+    at = F.concat(F.lit(", command "), lsn(F.col("seqno")))
+    return F.concat(lines, F.when(F.col("seqno").isNotNull(), at).otherwise(""))
 
 
 def findings(

@@ -38,9 +38,8 @@ from twopc.sim.spark.routines import (
     written_by,
 )
 from twopc.sim.spark.session import translated
-from twopc.sim.spark.source import read
+from twopc.sim.spark.source import live_rows, read
 from twopc.sim.spark.source.facts import Facts, connected, facts
-from twopc.sim.spark.source.live import live_rows
 
 _KIND = """
 select to_regclass('msrepl.sysarticles') is not null, to_regclass('msrepl.coordinator_epoch') is not null
@@ -149,22 +148,18 @@ class AuditInput:
         self._work = work
         self._number = known.publisher.number
         newest = {row["article_id"]: row for row in known.articles}
-        subscribed = {row["article_id"] for row in known.subscriptions if row["status"] == 2}
-        self._articles = {number: newest[number] for number in sorted(subscribed & set(newest))}
         self._subscribed = {
             (row["subscriber"], row["article_id"]) for row in known.subscriptions if row["status"] == 2
         }  # fmt: skip
+        subscribed = {number for _, number in self._subscribed}
+        self._articles = {number: newest[number] for number in sorted(subscribed & set(newest))}
         self.untold: dict[int, str] = {}
         """By article that calls have changed without their rows being stored: a text about the first call."""
         self.own_versions = frozenset[tuple[str, int]]()
         self._decoded: DataFrame | None = None
         self._state: DataFrame | None = None
         numbers = {row["article_id"] for row in known.routines}
-        self._takes = {
-            (row["subscriber"], row["article_id"])
-            for row in known.subscriptions
-            if row["status"] == 2 and row["article_id"] in numbers
-        }
+        self._takes = {pair for pair in self._subscribed if pair[1] in numbers}
         self._rows = self._read_rows()
         self._witnessed, self._watched = self._read_witnesses(known)
         self._note_prepared()

@@ -18,10 +18,8 @@ from twopc.sim.spark.audit import witness_calls
 from twopc.sim.spark.source.facts import Facts, connected
 from twopc.sql.render import render
 
-TABLE = "msrepl.delivery_witness"
 #: Sorts after the names of other triggers.
 _TRIGGER = "~~delivery_witness"
-_THERE = "select to_regclass(%(table)s) is not null"
 _MARK = """
 insert into msrepl.delivery_witness (source_schema, source_object, operation, key)
 select %(schema)s, %(table)s, 'since', array[coalesce(min(transaction_timestamp), '0/0')::text]
@@ -138,7 +136,7 @@ def remove(subscribers: Mapping[str, str]) -> list[str]:
     done = []
     for subscriber, dsn in subscribers.items():
         with connected(dsn, subscriber) as connection:
-            if not _is_there(connection):
+            if not witness_calls.is_there(connection, "delivery_witness"):
                 continue
             witness_calls.put_back(connection, subscriber)
             _forget(connection)
@@ -156,11 +154,6 @@ def _forget(connection: Connection) -> None:
         connection.execute("drop table msrepl.delivery_witness")
 
 
-def _is_there(connection: Connection) -> bool:
-    row = connection.execute(_THERE, {"table": TABLE}).fetchone()
-    return row is not None and bool(row[0])
-
-
 def read(
     subscriber: str, dsn: str, facts: Facts
 ) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
@@ -171,7 +164,7 @@ def read(
     """
     with connected(dsn, subscriber) as connection, connection.transaction():
         connection.execute("set transaction isolation level repeatable read read only")
-        if not _is_there(connection):
+        if not witness_calls.is_there(connection, "delivery_witness"):
             return [], []
         position = connection.execute(_POSITION).fetchone()
         upto = lsn_value(position[0]) if position is not None and position[0] else 0

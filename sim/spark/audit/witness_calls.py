@@ -79,7 +79,7 @@ def install(connection: Connection, subscriber: str) -> None:
     Raises:
         PipelineError: an earlier transaction does not end in time.
     """
-    if not _is_there(connection, "msreplication_proc_articles"):
+    if not is_there(connection, "msreplication_proc_articles"):
         return
     with connection.transaction():
         rows = connection.execute(_TAKERS, {"comment": _COMMENT}).fetchall()
@@ -100,9 +100,8 @@ def install(connection: Connection, subscriber: str) -> None:
 
 def _await_transactions(connection: Connection, subscriber: str) -> None:
     """Wait until every transaction now in progress has ended, as it may use the previous functions."""
-    row = connection.execute("select clock_timestamp()").fetchone()
-    assert row is not None
-    since = {"since": row[0]}
+    [(now,)] = connection.execute("select clock_timestamp()").fetchall()
+    since = {"since": now}
     try:
         wait_for(
             lambda: connection.execute(_OLDER, since).fetchone() == (0,),
@@ -147,7 +146,8 @@ def takers(connection: Connection) -> set[str]:
     return {str(row[0]) for row in connection.execute(_WITNESSED, {"comment": _COMMENT})}
 
 
-def _is_there(connection: Connection, table: str) -> bool:
+def is_there(connection: Connection, table: str) -> bool:
+    """Return whether a Subscriber has a table of ours."""
     row = connection.execute(
         "select to_regclass(%s) is not null", (f"{SCHEMA}.{table}",)
     ).fetchone()

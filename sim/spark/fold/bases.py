@@ -1,8 +1,7 @@
 """Selection of the commands that a base already contains.
 
 A base is the content of one snapshot. It contains a command if the command's transaction is visible in that
-snapshot,
-whatever the order of the log: a transaction is in the log before other sessions can see it.
+snapshot, whatever the order of the log: a transaction is in the log before other sessions can see it.
 """
 
 from __future__ import annotations
@@ -16,18 +15,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from twopc.lsn import lsn_text
+from twopc.sim.spark.archive.manifest import ArticleBase
 from twopc.sim.spark.errors import ArchiveError
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArticleBase:
-    """The base of one article, without its rows."""
-
-    article_id: int
-    shape: int
-    snapshot: str
-    seqno: int
-    """Position up to which the log had been written before the snapshot was taken."""
 
 
 def bases_of(base: DataFrame) -> list[ArticleBase]:

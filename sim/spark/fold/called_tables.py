@@ -13,7 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from twopc.lsn import lsn_text
 from twopc.names import article_name
-from twopc.sim.spark.fold.bases import ArticleBase, visible
+from twopc.sim.spark.archive.manifest import ArticleBase
+from twopc.sim.spark.fold.bases import visible
 from twopc.sim.spark.routines import routine_calls, routine_name, silent, written_by
 
 

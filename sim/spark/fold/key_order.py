@@ -8,17 +8,9 @@ from typing import Any
 
 import pyarrow
 
-_STATE = pyarrow.schema(
-    [
-        ("article_id", pyarrow.int32()),
-        ("key", pyarrow.list_(pyarrow.string())),
-        ("values", pyarrow.list_(pyarrow.string())),
-        ("seqno", pyarrow.int64()),
-        ("command_id", pyarrow.int32()),
-        ("commands", pyarrow.int64()),
-        ("complete", pyarrow.bool_()),
-    ]
-)
+from twopc.sim.spark import shapes
+
+_STATE = shapes.arrow_schema(shapes.STATE)
 #: Number of rows in a batch.
 _BATCH = 10_000
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from twopc.names import article_name
 from twopc.sim.spark import shapes
-from twopc.sim.spark.fold.bases import ArticleBase
+from twopc.sim.spark.archive.manifest import ArticleBase
 
 #: Formats that carry no values: statements, or nothing.
 _WITHOUT_VALUES = ("SQL", "NONE")

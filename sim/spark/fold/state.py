@@ -14,9 +14,10 @@ from pyspark.storagelevel import StorageLevel
 
 from twopc.lsn import lsn_text
 from twopc.sim.spark import shapes
+from twopc.sim.spark.archive.manifest import ArticleBase
 from twopc.sim.spark.decode import decoded
 from twopc.sim.spark.errors import ArchiveError
-from twopc.sim.spark.fold.bases import ArticleBase, bases_of, chosen, ends_of, remaining, rows_of
+from twopc.sim.spark.fold.bases import bases_of, chosen, ends_of, remaining, rows_of
 from twopc.sim.spark.fold.called_tables import called
 from twopc.sim.spark.fold.key_order import fold_in_order
 from twopc.sim.spark.fold.shape_plan import checked, newest, placed, rekeyed, unfoldable
@@ -96,15 +97,9 @@ def state_of(
             f"the archive has {lsn_text(manifest.first)} to {lsn_text(manifest.position)}, and {lsn_text(upto)} "
             "was asked for"
         )
-    bases = [
-        ArticleBase(
-            article_id=each.article_id, shape=each.shape, snapshot=each.snapshot, seqno=each.seqno
-        )
-        for each in manifest.base
-    ]
     # later transactions too: they show which bases contain later changes
     given = _FoldInput(
-        archive.base(spark), bases, archive.commands(spark, upto=upto), archive.decoded(spark, upto=upto),
+        archive.base(spark), manifest.base, archive.commands(spark, upto=upto), archive.decoded(spark, upto=upto),
         archive.transactions(spark), archive.articles(spark).collect(), manifest.routines, manifest.first,
     )  # fmt: skip
     return _folded(given, upto, until, left_out)

@@ -26,7 +26,7 @@ from twopc.sim.spark.archive import Archive
 from twopc.sim.spark.archive.files import fresh_id
 from twopc.sim.spark.errors import PipelineError
 from twopc.sim.spark.fold import unfoldable
-from twopc.sim.spark.fold.bases import ArticleBase, ends_of
+from twopc.sim.spark.fold.bases import ends_of
 from twopc.sim.spark.fold.shape_plan import checked
 from twopc.sim.spark.replay.report import ReplayReport, counted, frame_of
 from twopc.sim.spark.replay.rows import NothingError
@@ -154,11 +154,7 @@ class _Replay:
     def _begin(self) -> int:
         """Return the position after everything that any base includes, at which every article exists."""
         manifest = self._archive.manifest
-        bases = [
-            ArticleBase(article_id=e.article_id, shape=e.shape, snapshot=e.snapshot, seqno=e.seqno)
-            for e in manifest.base
-        ]
-        ends = ends_of(self._archive.transactions(self._spark), bases).values()
+        ends = ends_of(self._archive.transactions(self._spark), manifest.base).values()
         there = [int(each["first_seqno"]) for each in manifest.articles if each["shape"] == 1]
         return max([manifest.first, *there, *(end.last_seen or 0 for end in ends)])
 

@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from twopc.lsn import lsn_text
 from twopc.sim.replay.divergence import CLASSES, Divergence
@@ -62,7 +61,7 @@ class ReplayReport:
             self.divergences.write.mode("overwrite").parquet(spark_path(folder.absolute()))
             return
         folder.mkdir(parents=True, exist_ok=True)
-        schema = to_arrow_schema(shapes.DIVERGENCES)
+        schema = shapes.arrow_schema(shapes.DIVERGENCES)
         made = pyarrow.Table.from_pylist(
             [each.as_row() for each in self.divergences], schema=schema
         )

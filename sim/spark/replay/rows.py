@@ -20,7 +20,7 @@ from twopc.sim.spark.errors import PipelineError
 from twopc.sim.spark.fold import newest, state_of, unfoldable
 from twopc.sim.spark.replay.report import ReplayReport, counted
 from twopc.sim.spark.routines import takers
-from twopc.sim.spark.source.live import live_rows
+from twopc.sim.spark.source import live_rows
 
 #: Status of a removed subscription.
 _GONE = 0
@@ -207,7 +207,7 @@ def compare_states(
         `shapes.DIVERGENCES` of class ``state``.
     """
     named = articles.select(
-        "article_id", _article().alias("article"), F.col("columns").alias("names"), "version"
+        "article_id", shapes.article_name(), F.col("columns").alias("names"), "version"
     )
     one = _side(expected).withColumnRenamed("values", "expected_values")
     other = _side(actual).select("article_id", "key", F.col("values").alias("actual_values"))
@@ -234,13 +234,6 @@ def compare_states(
         .alias("expected"),
         F.concat(_text_of(F.col("actual_values"), F.col("expected_values")), at).alias("actual"),
     ).select(*shapes.DIVERGENCES.names)  # fmt: skip
-
-
-def _article() -> Column:
-    """Return ``table``, or ``schema.table`` outside ``public``."""
-    return F.when(F.col("source_schema") == "public", F.col("source_object")).otherwise(
-        F.concat_ws(".", "source_schema", "source_object")
-    )
 
 
 def _without(values: str, place: str) -> Column:

@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual alias
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, StructField, StructType
 
 from twopc.errors import ConfigurationError
@@ -167,7 +166,7 @@ def _played(
         else:
             row |= {name: getattr(done, name) for name in _FIELDS}
             row["divergences"] = [each.as_row() for each in done.divergences]
-    return pyarrow.Table.from_pylist([row], schema=to_arrow_schema(_ORDER_REPLAY))
+    return pyarrow.Table.from_pylist([row], schema=shapes.arrow_schema(_ORDER_REPLAY))
 
 
 def _report(options: RunReplay, replays: Sequence[OrderReplay], seconds: float) -> ReplayReport:

@@ -16,7 +16,6 @@ from typing import Any, Self
 import pyarrow
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual alias
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
 from twopc.sim.replay import loads
@@ -33,7 +32,7 @@ from twopc.sim.spark.replay.rows import NothingError
 from twopc.sim.spark.session import translated
 from twopc.sim.spark.source.histories import record_of
 from twopc.sim.spark.sweep.grid import Point, with_settings
-from twopc.sim.spark.sweep.summary import PointSummary
+from twopc.sim.spark.sweep.summary import PointSummary, aligned
 from twopc.sim.spark.sweep.trial import figures, simulated
 from twopc.sim.workload.ports import COMMITTED
 
@@ -221,15 +220,11 @@ def _played(
         "transactions": len(rows),
         "divergences": [each.as_row() for each in result],
     }
-    return pyarrow.Table.from_pylist([report], schema=to_arrow_schema(_TRIAL))
+    return pyarrow.Table.from_pylist([report], schema=shapes.arrow_schema(_TRIAL))
 
 
 def _lines(was: PointSummary, then: PointSummary) -> list[str]:
     """Return the figures of recording and simulation, in columns."""
-
-    def ms(value: float | None) -> str:
-        return "–" if value is None else f"{value:.3g} ms"
-
     heads = ["", "trials", "committed", "refused", "errors", "in doubt", "commit p50", "p99", "committed/s"]  # fmt: skip
     table = [heads]
     for name, each in (("recorded", was), ("simulated", then)):
@@ -237,16 +232,10 @@ def _lines(was: PointSummary, then: PointSummary) -> list[str]:
             [
                 name, str(each.trials), f"{each.counts['committed']:,}", f"{each.counts['rejected']:,}",
                 f"{each.counts['errors']:,}", f"{each.counts['in_doubt']:,}",
-                ms(each.latency_ms("commit", 50)), ms(each.latency_ms("commit", 99)),
-                "–" if each.committed_per_s is None else f"{each.committed_per_s:,.0f}",
+                each.shown_ms("commit", 50), each.shown_ms("commit", 99), each.shown_rate(),
             ]
         )  # fmt: skip
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return [
-        "  "
-        + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in table
-    ]
+    return [f"  {line}" for line in aligned(table)]
 
 
 # -- one trial -------------------------------------------------------------------------------------

@@ -16,8 +16,8 @@ from twopc.sim.spark.archive import Archive
 from twopc.sim.spark.errors import PipelineError
 from twopc.sim.spark.fold import newest, state_of
 from twopc.sim.spark.replay.rows import as_frame, compare_states, of_node
-from twopc.sim.spark.source.facts import connected, system_of
-from twopc.sim.spark.source.live import live_rows
+from twopc.sim.spark.source import live_rows
+from twopc.sim.spark.source.facts import connected, system_of, value_of
 from twopc.sim.topology import Topology
 
 _IDENTITY = "select identity::text from msrepl.mspublisher_databases where publisher = %s"
@@ -89,11 +89,10 @@ class ReplayTopology:
         dsn = self._nodes[self.publisher]
         with connected(dsn, self.publisher) as connection:
             database = connection.info.dbname
-            row = connection.execute(_LOG_ENDS).fetchone()
-        assert row is not None
+            end = int(value_of(connection, _LOG_ENDS))
         same = (recorded.system, recorded.database) == (system_of(dsn, self.publisher), database)
         # a copy of a server has the same system identifier, but another log
-        if same and row[0] >= self._archive.manifest.position:
+        if same and end >= self._archive.manifest.position:
             raise PipelineError(
                 f"{self._archive.name} has no identity, for it is of an earlier version, and {self.publisher} "
                 "may be the Publisher that was recorded, or on a copy of its server: give the archive an "

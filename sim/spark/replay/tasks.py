@@ -24,6 +24,7 @@ from twopc.sim.replay.topology import (
     TopologyTarget,
     TransactionOutcome,
 )
+from twopc.sim.spark import shapes
 
 #: The task ended at this transaction, as its node or topology is not available.
 STOPPED = "stopped"
@@ -31,36 +32,19 @@ STOPPED = "stopped"
 HELD = "held"
 #: A command did not meet exactly one row.
 COUNT = "count"
-#: `RESULTS` as an Arrow schema.
-_RESULTS = pyarrow.schema(
-    [
-        ("seqno", pyarrow.int64()),
-        ("node", pyarrow.string()),
-        ("outcome", pyarrow.string()),
-        ("message", pyarrow.string()),
-        ("article", pyarrow.string()),
-        ("key", pyarrow.list_(pyarrow.string())),
-        ("count", pyarrow.int64()),
-        ("lag_s", pyarrow.float64()),
-    ]
-)
 #: A row for each transaction, and one for each command that did not meet exactly one row.
-RESULTS = (
+RESULTS = shapes.shape(
     "seqno bigint, node string, outcome string, message string, article string, key array<string>,"
     " count bigint, lag_s double"
 )
 
 
-class WallClock:
+class WallClock(Asyncio):
     """Wall-clock time, which the machines of a cluster share."""
 
     def time(self) -> float:
         """Return the seconds since the epoch."""
         return time.time()
-
-    async def sleep(self, seconds: float) -> None:
-        """Suspend this task while other tasks of the event loop run."""
-        await Asyncio().sleep(seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +70,7 @@ def carry_out(
         batches: decoded commands with `node`, `due_s` and `unit`; those of a transaction are consecutive.
     """
     rows = asyncio.run(_carried_out(_transactions(batches), task))
-    yield pyarrow.RecordBatch.from_pylist(rows, schema=_RESULTS)
+    yield pyarrow.RecordBatch.from_pylist(rows, schema=shapes.arrow_schema(RESULTS))
 
 
 def _transactions(
@@ -117,11 +101,12 @@ async def _carried_out(
 
     try:
         async with await task.address.attach() as topology:
+            target = TopologyTarget(
+                topology, replay=task.replay, articles=task.articles, fresh=task.fresh
+            )
             await replay(
                 lane(),
-                TopologyTarget(
-                    topology, replay=task.replay, articles=task.articles, fresh=task.fresh
-                ),
+                target.carry_out,
                 WallClock(),
                 began_s=task.began_s,
                 record=lambda each: rows.extend(_rows(each)),

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, SparkSession
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
+from twopc.sim.spark import shapes
 from twopc.sim.spark.errors import PipelineError
 from twopc.sim.spark.source import queries
 from twopc.sim.spark.source.histories import HistoryReader
-from twopc.sim.spark.source.options import TABLES, SourceOptions
+from twopc.sim.spark.source.options import TABLES, PublishedTable, SourceOptions
 from twopc.sim.spark.source.reader import PushingLogReader, RowsReader, SmallReader, SparkLogReader
 from twopc.sim.spark.source.stream import LogStreamReader
 
-__all__ = ["TABLES", "TwopcDataSource", "read", "register"]
+__all__ = ["TABLES", "TwopcDataSource", "live_rows", "read", "register"]
 
 
 class TwopcDataSource(DataSource):
@@ -64,3 +69,17 @@ def read(spark: SparkSession, table: str, **options: str) -> DataFrame:
     pushed = spark.conf.get("spark.sql.python.filterPushdown.enabled", "false")
     reader = spark.read.format("twopc").options(table=table, pushdown=str(pushed), **options)
     return reader.load()
+
+
+def live_rows(
+    spark: SparkSession,
+    dsn: str,
+    articles: Iterable[Mapping[str, Any] | Row],
+    *,
+    is_publisher: bool,
+) -> DataFrame:
+    """Return `shapes.ROWS` of a node's tables; at the Publisher, only rows that satisfy the article's row filter."""
+    tables = [PublishedTable.of(each, filtered=is_publisher) for each in articles]
+    frames = [read(spark, "rows", dsn=dsn, article=each.text()) for each in tables]
+    nothing = shapes.frame(spark, [], shapes.ROWS)
+    return reduce(DataFrame.unionByName, frames, nothing)

@@ -242,8 +242,10 @@ def _article(row: Row) -> dict[str, Any]:
 def system_of(dsn: str, what: str) -> str:
     """Return a server's system identifier."""
     with connected(dsn, what) as connection:
-        row = connection.execute(
-            "select system_identifier::text from pg_control_system()"
-        ).fetchone()
-        assert row is not None
-        return str(row[0])
+        return value_of(connection, "select system_identifier from pg_control_system()")
+
+
+def value_of(connection: psycopg.Connection[Any], query: str) -> str:
+    """Return the only value that a query gives, as text."""
+    [(value,)] = connection.execute(query.encode()).fetchall()
+    return str(value)

@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from twopc.errors import ConfigurationError
 from twopc.sim.report.history import SCHEMA, HistoryRecord
@@ -24,18 +23,17 @@ RANGE_BYTES = 64 << 20
 _BATCH = 5000
 _JSON = ("params", "rows", "conflict", "data")
 #: Fields whose value is always kept; empty values of other fields become null.
-_FILLED = {"seq", "t_us", "kind"}
+_FILLED = {"seq", "t_us", "kind", "rowcount"}
 
 
+@dataclass
 class HistoryRange(InputPartition):
     """A range of bytes of a file; it has the lines that begin in it."""
 
-    def __init__(self, path: str, run: str, begin: int, end: int) -> None:
-        super().__init__((path, run, begin, end))
-        self.path = path
-        self.run = run
-        self.begin = begin
-        self.end = end
+    path: str
+    run: str
+    begin: int
+    end: int
 
 
 def files(path: str) -> list[Path]:
@@ -104,7 +102,7 @@ class HistoryReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of the lines that begin in the range."""
         assert isinstance(partition, HistoryRange)
-        schema = to_arrow_schema(shapes.HISTORY, timezone="UTC")
+        schema = shapes.arrow_schema(shapes.HISTORY)
         rows: list[dict[str, Any]] = []
         for line in _lines(partition):
             rows.append(row_of(partition.run, _record(partition.path, line)))
@@ -147,9 +145,7 @@ def row_of(run: str, record: HistoryRecord) -> dict[str, Any]:
                 None if value is None else json.dumps(value, ensure_ascii=False, default=str)
             )
         else:
-            row[name] = (
-                value if name in _FILLED or value not in ("", 0) or name == "rowcount" else None
-            )
+            row[name] = value if name in _FILLED or value not in ("", 0) else None
     return row
 
 

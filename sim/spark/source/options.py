@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
+from pyspark.sql import Row
 from pyspark.sql.types import StructType
 
 from twopc.sim.spark import shapes
@@ -25,21 +27,6 @@ TABLES: dict[str, StructType] = {
     "rows": shapes.ROWS,
     "history": shapes.HISTORY,
 }
-_KNOWN = {
-    "table",
-    "dsn",
-    "publisher",
-    "after",
-    "upto",
-    "partitions",
-    "partition_rows",
-    "path",
-    "article",
-    "snapshot",
-    "pushdown",
-    "batch_bytes",
-    "segment",
-}
 PARTITION_ROWS = 500_000
 BATCH_BYTES = 4 << 20
 
@@ -56,17 +43,24 @@ class PublishedTable:
     filter_clause: str | None = None
 
     @classmethod
+    def of(cls, article: Mapping[str, Any] | Row, *, filtered: bool = True) -> PublishedTable:
+        """Return the table of a row of `shapes.ARTICLES`; `filtered`: only rows that fulfil its row filter."""
+        columns = article["columns"]
+        return cls(
+            article_id=article["article_id"],
+            source_schema=article["source_schema"],
+            source_object=article["source_object"],
+            columns=tuple(columns),
+            key=tuple(columns[place] for place in article["key"]),
+            filter_clause=article["filter_clause"] if filtered else None,
+        )
+
+    @classmethod
     def parse(cls, text: str) -> PublishedTable:
         """Parse the JSON text that `text` returns."""
         result = json.loads(text)
-        return cls(
-            article_id=int(result["article_id"]),
-            source_schema=str(result["source_schema"]),
-            source_object=str(result["source_object"]),
-            columns=tuple(result["columns"]),
-            key=tuple(result["key"]),
-            filter_clause=result.get("filter_clause"),
-        )
+        result |= {name: tuple(result[name]) for name in ("columns", "key")}
+        return cls(**result)
 
     def text(self) -> str:
         """Return the table as JSON text for `parse`."""
@@ -135,6 +129,10 @@ class SourceOptions:
             segment=_number(results, "segment", least=1),
             columns=TABLES[table],
         )
+
+
+#: All options; `TwopcDataSource` reads ``pushdown`` itself.
+_KNOWN = {each.name for each in fields(SourceOptions)} - {"columns"} | {"pushdown"}
 
 
 def _number(result: Mapping[str, str], name: str, *, least: int = 0) -> int | None:

@@ -11,22 +11,18 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from twopc.sim.spark.shapes import arrow_schema
 from twopc.sim.spark.source import queries
-from twopc.sim.spark.source.facts import Facts, connected, facts
+from twopc.sim.spark.source.facts import connected, facts
 from twopc.sim.spark.source.filters import PushedFilters, push
 from twopc.sim.spark.source.options import SourceOptions
 from twopc.sql.checksum import PINNED
 
 
+@dataclass
 class Range(InputPartition):
     """A range of sequence numbers without `after`, or of a table's pages without `upto`."""
 
-    def __init__(self, after: int, upto: int) -> None:
-        super().__init__((after, upto))
-        self.after = after
-        self.upto = upto
-
-    def __repr__(self) -> str:
-        return f"Range({self.after}, {self.upto})"
+    after: int
+    upto: int
 
 
 def batches(
@@ -79,7 +75,11 @@ class SparkLogReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Return ranges with about equal numbers of commands. Raises `GapError` if some have been removed."""
         result = facts(self.options.dsn, self.options.publisher)
-        after, upto = asked(self.options, result)
+        after, upto = self.options.after, self.options.upto
+        if upto is None:
+            upto = result.read_to
+        if upto > after:
+            result.holds(after=after, upto=upto, where="the distribution database")
         if self.pushed is not None:
             after, upto = max(after, self.pushed.after), min(upto, self.pushed.upto)
         return ranges(self.options, result.publisher.number, after, upto)
@@ -98,19 +98,6 @@ class PushingLogReader(SparkLogReader):
         """Accept the filters that compare integers; return the others."""
         self.pushed, left = push(self.options.table, filters, after=0, upto=(1 << 63) - 1)
         return left
-
-
-def asked(options: SourceOptions, result: Facts) -> tuple[int, int]:
-    """Return the requested range.
-
-    Raises:
-        GapError: part of the range is not stored.
-    """
-    upto = result.read_to if options.upto is None else options.upto
-    after = options.after
-    if upto > after:
-        result.holds(after=after, upto=upto, where="the distribution database")
-    return after, upto
 
 
 def ranges(options: SourceOptions, number: int, after: int, upto: int) -> list[InputPartition]:

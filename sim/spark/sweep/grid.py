@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from twopc.errors import ScenarioError
-from twopc.sim.scenario import check, matrix, sources, text
+from twopc.sim.scenario import check, matrix, text
 from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.text import Document, Map, Mark, Number
 
@@ -108,26 +108,15 @@ def whole(document: Document) -> Document:
     return dataclasses.replace(document, root=root, problems=[])
 
 
-def apply_settings(
-    document_text: str, path: str, settings: Iterable[tuple[str, str]]
-) -> LoadedScenario:  # fmt: skip
-    """Return the scenario of a text with other values.
+def with_settings(document: Document, settings: Iterable[tuple[str, str]]) -> LoadedScenario:
+    """Return the scenario of a whole document with other values.
 
     Args:
-        path: path of the scenario's file; included files are resolved relative to it.
         settings: dotted key and value, as in a scenario's `matrix`; a number is a place in a list.
 
     Raises:
         ScenarioError: the result cannot be played; the message lists every mistake with its place.
     """
-    document = text.parse(document_text, path)
-    sources.resolve(document)
-    document.raise_errors()
-    return with_settings(whole(document), settings)
-
-
-def with_settings(document: Document, settings: Iterable[tuple[str, str]]) -> LoadedScenario:
-    """Return the scenario of a whole document with other values; see `apply_settings`."""
     assert document.root is not None, "the file was checked before"
     lines = [f"{key}: {value}" for key, value in settings]
     given = text.parse("\n".join(lines), GIVEN, foreign=True) if lines else None

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 
 from twopc.sim.spark.sweep.results import SweepRequest
 from twopc.sim.spark.sweep.summary import PointSummary, Summary, table
+from twopc.sim.workload.plots import figure, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_WIDTH, _HEIGHT, _DPI = 6.0, 4.0, 110
+_WIDTH, _HEIGHT = 6.0, 4.0
 _COLOURS = ("#2b6cb0", "#c05621", "#2f855a", "#805ad5", "#c53030", "#4a5568", "#b7791f", "#0987a0")
 _MARKS = {50.0: "o-", 99.0: "s--", 99.9: "^:"}
 #: Points of one plot by line; the keys after the first define the lines.
@@ -45,13 +46,9 @@ def write_plots(summary: Summary, folder: Path) -> list[Path]:
 def _draw(
     summary: Summary, label: str, draw: Callable[[Axes, str, str, Sequence[PointSummary]], None], path: Path
 ) -> None:  # fmt: skip
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     pictures = _pictures(summary.points)
-    figure = Figure(figsize=(_WIDTH * len(pictures), _HEIGHT), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots(1, len(pictures), sharey=True, squeeze=False)[0]
+    drawn = figure((_WIDTH * len(pictures), _HEIGHT))
+    axes = drawn.subplots(1, len(pictures), sharey=True, squeeze=False)[0]
     keys = [key for key, _ in summary.points[0].point.settings]
     for each, (title, lines) in zip(axes, pictures.items(), strict=True):
         for colour, (line, points) in zip(itertools.cycle(_COLOURS), lines.items(), strict=False):
@@ -63,7 +60,7 @@ def _draw(
         each.grid(alpha=0.3)
         if each.get_legend_handles_labels()[0]:
             each.legend(fontsize=8)
-    figure.savefig(path, dpi=_DPI, metadata={"Software": None})
+    save(drawn, path)
 
 
 def _pictures(points: Sequence[PointSummary]) -> dict[str, dict[str, list[PointSummary]]]:

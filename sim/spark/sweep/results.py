@@ -96,7 +96,6 @@ class Results:
         self._write()
 
     def _read(self) -> dict[str, Any]:
-        """Return the content of the existing file."""
         try:
             text: dict[str, Any] = json.loads((self.path / NAME).read_text(encoding="utf-8"))
             known, _ = text["twopc_sweep"], text["waves"]

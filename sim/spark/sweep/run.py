@@ -17,7 +17,7 @@ from twopc.sim.scenario.text import Document
 from twopc.sim.scenario.theatres import TheatreOptions, theatre
 from twopc.sim.spark.cores import cores as cores_of
 from twopc.sim.spark.session import translated
-from twopc.sim.spark.shapes import TRIALS
+from twopc.sim.spark.shapes import TRIALS, arrow_schema
 from twopc.sim.spark.sweep.grid import Point, extending, with_settings
 from twopc.sim.spark.sweep.planning import TrialBatch, wave
 from twopc.sim.spark.sweep.results import Results
@@ -110,9 +110,8 @@ def _played(
 ) -> Iterator[pyarrow.RecordBatch]:
     """Play the batches with these numbers, in a task. The scenario is built once per batch."""
     import pyarrow
-    from pyspark.sql.pandas.types import to_arrow_schema
 
-    schema = to_arrow_schema(TRIALS)
+    schema = arrow_schema(TRIALS)
     for each in numbers:
         for number in each.column(0).to_pylist():
             point, seeds = plan[number]

@@ -61,6 +61,15 @@ class PointSummary:
             return None
         return float(histogram.get_value_at_percentile(percentile)) / 1000
 
+    def shown_ms(self, what: str, percentile: float) -> str:
+        """Return a percentile of the latencies as text."""
+        value = self.latency_ms(what, percentile)
+        return "–" if value is None else f"{value:.3g} ms"
+
+    def shown_rate(self) -> str:
+        """Return the committed transactions per second as text."""
+        return "–" if self.committed_per_s is None else f"{self.committed_per_s:,.0f}"
+
     def as_json(self) -> dict[str, Any]:
         """Return the totals as JSON for tools."""
         return {
@@ -144,19 +153,20 @@ def table(summary: Summary) -> list[str]:
             f"{each.trials:,}",
             f"{each.verdicts['pass']:,}",
             "–" if each.conflict_rate is None else f"{100 * each.conflict_rate:.1f} %",
-            _ms(each.latency_ms("commit", 50)),
-            _ms(each.latency_ms("commit", 99)),
-            _ms(each.latency_ms("in_doubt", 99)),
-            "–" if each.committed_per_s is None else f"{each.committed_per_s:,.0f}",
+            each.shown_ms("commit", 50),
+            each.shown_ms("commit", 99),
+            each.shown_ms("in_doubt", 99),
+            each.shown_rate(),
         ]
         for each in summary.points
     ]
-    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    return aligned([heads, *rows])
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows as lines of text, with their cells in columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in (heads, *rows)
+        for row in rows
     ]
-
-
-def _ms(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3g} ms"
