@@ -132,7 +132,7 @@ def _conflict(conflict: ConflictNote) -> Markup:
 
 def _postgres(kind: str) -> str:
     """Return PostgreSQL's name for the same conflict in logical replication; empty if it has none."""
-    return " or ".join(KINDS_TABLE[kind].postgres) if kind in KINDS_TABLE else ""
+    return " or ".join(KINDS_TABLE[kind][0]) if kind in KINDS_TABLE else ""
 
 
 def _refusal(refused: StepRefusal) -> Markup:
