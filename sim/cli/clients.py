@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from typing import Annotated
 
 import typer
 
@@ -14,6 +12,8 @@ from twopc.sim.cli.place import (
     Folder,
     NamedNodes,
     Nodes,
+    Subscribers,
+    say_running,
     with_topology,
 )
 
@@ -22,9 +22,6 @@ any_client = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-Subscribers = Annotated[
-    list[str] | None, typer.Argument(metavar="[SUBSCRIBER]...", help="Default: all.")
-]
 
 
 @any_client.command("on")
@@ -64,11 +61,7 @@ def resolver(nodes: NamedNodes, coordinator: CoordinatorName = None) -> None:
     from twopc.sim.agent_processes import resolve
 
     def running(subscribers: list[str]) -> None:
-        print(
-            f"resolver of {', '.join(subscribers)}: runs until Ctrl-C or SIGTERM",
-            file=sys.stderr,
-            flush=True,
-        )
+        say_running(f"resolver of {', '.join(subscribers)}")
 
     finished = asyncio.run(resolve(parse_nodes(nodes), coordinator=coordinator, running=running))
     print(f"{finished} branches finished at once")

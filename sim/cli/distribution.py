@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +14,8 @@ from twopc.sim.cli.place import (
     Folder,
     Json,
     Nodes,
+    Subscribers,
+    print_json,
     tell_left_out,
     tell_unreachable,
     with_topology,
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from twopc.sim.topology import Topology
     from twopc.sim.topology.inspection import DistributionStatus
 
-Subscribers = Annotated[
-    list[str] | None, typer.Argument(metavar="[SUBSCRIBER]...", help="Default: all.")
-]
 Lines = Annotated[bool, typer.Option("--json", help="Print each as one line of JSON.")]
 
 tracer = typer.Typer(
@@ -62,12 +60,7 @@ def status(
     idle = IdleProcesses() if nodes else idle_processes(folder)
     result = replace(result, agents=as_stopped(result.agents, idle.stopped))
     if as_json:
-        print(
-            json.dumps(
-                {**_plain(result), "not_running": idle.missing, "stopped": _plain(idle)["stopped"]},
-                default=str,
-            )
-        )
+        print_json({**asdict(result), "not_running": idle.missing, "stopped": idle.stopped})
     else:
         tell_unreachable(result.unreachable)
         tell_idle(idle)
@@ -179,7 +172,7 @@ def browse(
     last = ""
     for each in with_topology(nodes, coordinator, look, folder=folder):
         if as_json:
-            print(json.dumps(_plain(each), default=str))
+            print_json(each)
             continue
         if each.xact_seqno != last:
             origin = each.originator or "the Publisher"
@@ -262,10 +255,3 @@ def tracer_history(
         nodes, coordinator, lambda t: t.tracer_history(tracer_id=token), folder=folder
     ):
         print(each)
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as a type that JSON supports."""
-    from dataclasses import asdict
-
-    return asdict(value)

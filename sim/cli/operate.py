@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +17,8 @@ from twopc.sim.cli.place import (
     Nodes,
     Scripts,
     pairs,
+    print_json,
+    shown,
     table_of,
     tell_unreachable,
     texts_by_table,
@@ -117,7 +118,7 @@ def recover(
 
     settled, left = with_topology(nodes, coordinator, work, folder=folder, partly=True)
     if as_json:
-        _print_json(settled=settled, left=left, unreachable=unreachable)
+        print_json({"settled": settled, "left": left, "unreachable": unreachable})
     else:
         for one in settled:
             print(f"{one.gid} at {one.node}: {one.outcome} ({one.reason})")
@@ -126,16 +127,6 @@ def recover(
         tell_unreachable(unreachable)
         print(f"{len(settled)} branches settled, {len(left)} left in doubt")
     raise typer.Exit(UNKNOWN if left or unreachable else PASS)
-
-
-def _print_json(**parts: Any) -> None:
-    """Print dataclasses, lists of dataclasses and plain values as one JSON document."""
-    from dataclasses import asdict
-
-    def plain(value: Any) -> Any:
-        return [asdict(one) for one in value] if isinstance(value, list) else value
-
-    print(json.dumps({name: plain(value) for name, value in parts.items()}, default=str))
 
 
 def indoubt(
@@ -174,7 +165,7 @@ def indoubt(
         nodes, coordinator, lambda t: operate.look(t, unreachable), folder=folder, partly=True
     )
     if as_json:
-        _print_json(branches=branches, unreachable=unreachable)
+        print_json({"branches": branches, "unreachable": unreachable})
     else:
         for branch in branches:
             _show(branch)
@@ -189,8 +180,7 @@ def _show(branch: InDoubtBranch) -> None:
     from twopc.drivers.age import duration, size
 
     rows = "rows not counted" if branch.rows_locked is None else f"{branch.rows_locked} rows locked"
-    shown = (one if one.isprintable() else repr(one)[1:-1] for one in branch.gid)
-    print("".join(shown))  # a gid is user data, and may contain terminal sequences
+    print(shown(branch.gid))
     age = branch.age
     print(f"  at {branch.node}, prepared {duration(branch.age_s)} ago by {branch.owner}")
     kept = f", slot {age.slot} keeps {size(age.log_bytes)} of log" if age.slot else ""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -53,6 +56,9 @@ CoordinatorName = Annotated[
     typer.Option("--coordinator", help="The coordinator, if the decision log holds several."),
 ]
 
+Subscribers = Annotated[
+    list[str] | None, typer.Argument(metavar="[SUBSCRIBER]...", help="Default: all.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 __all__ = [
@@ -63,7 +69,11 @@ __all__ = [
     "NamedNodes",
     "Nodes",
     "Scripts",
+    "Subscribers",
     "pairs",
+    "print_json",
+    "say_running",
+    "shown",
     "table_of",
     "tell_left_out",
     "tell_unreachable",
@@ -144,6 +154,26 @@ def pairs(given: list[str] | None, option: str) -> dict[str, str]:
             raise typer.BadParameter(f"table {table.strip()} is given twice", param_hint=option)
         results[table.strip()] = text.strip()
     return results
+
+
+def shown(text: str) -> str:
+    """Return a text with control characters escaped, as values and names may contain terminal sequences."""
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+
+
+def print_json(value: Any, *, indent: int | None = None) -> None:
+    """Print dataclasses, lists and plain values as one JSON document."""
+    print(json.dumps(value, default=_plain, indent=indent))
+
+
+def _plain(value: Any) -> Any:
+    is_record = is_dataclass(value) and not isinstance(value, type)
+    return asdict(value) if is_record else str(value)
+
+
+def say_running(who: str) -> None:
+    """Report on standard error that a process runs, and from now on handles signals."""
+    print(f"{who}: runs until Ctrl-C or SIGTERM", file=sys.stderr, flush=True)
 
 
 def tell_unreachable(unreachable: Mapping[str, str]) -> None:

@@ -13,6 +13,7 @@ from twopc.sim.cli.place import (
     Folder,
     Nodes,
     Scripts,
+    Subscribers,
     pairs,
     tell_left_out,
     texts_by_table,
@@ -118,9 +119,7 @@ def reinitialise(
 
 def refresh(
     nodes: Nodes = None,
-    subscribers: Annotated[
-        list[str] | None, typer.Argument(metavar="[SUBSCRIBER]...", help="Default: all.")
-    ] = None,
+    subscribers: Subscribers = None,
     coordinator: CoordinatorName = None,
     folder: Folder = None,
 ) -> None:
