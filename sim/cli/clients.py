@@ -6,15 +6,14 @@ import asyncio
 
 import typer
 
+from twopc.sim.cli.command import command
 from twopc.sim.cli.connection_strings import parse_nodes
 from twopc.sim.cli.place import (
     CoordinatorName,
-    Folder,
     NamedNodes,
-    Nodes,
     Subscribers,
+    TopologyPlace,
     say_running,
-    with_topology,
 )
 
 any_client = typer.Typer(
@@ -25,30 +24,20 @@ any_client = typer.Typer(
 
 
 @any_client.command("on")
-def on(
-    nodes: Nodes = None,
-    subscribers: Subscribers = None,
-    coordinator: CoordinatorName = None,
-    folder: Folder = None,
-) -> None:
+@command
+def on(at: TopologyPlace, subscribers: Subscribers = None) -> None:
     """Allow changes by any client. Requires a running resolver: `twopc resolver`."""
     names = tuple(subscribers or ())
-    with_topology(
-        nodes, coordinator, lambda t: t.allow_any_client(*names, resolve=False), folder=folder
-    )
+    at.run(lambda t: t.allow_any_client(*names, resolve=False))
     print("any client may change subscribed tables; let `twopc resolver` run")
 
 
 @any_client.command("off")
-def off(
-    nodes: Nodes = None,
-    subscribers: Subscribers = None,
-    coordinator: CoordinatorName = None,
-    folder: Folder = None,
-) -> None:
+@command
+def off(at: TopologyPlace, subscribers: Subscribers = None) -> None:
     """Allow only transactions of a coordinator. Pending decisions are finished first."""
     names = tuple(subscribers or ())
-    with_topology(nodes, coordinator, lambda t: t.forbid_any_client(*names), folder=folder)
+    at.run(lambda t: t.forbid_any_client(*names))
     print("only coordinators' transactions may change subscribed tables")
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from twopc.sim.cli.command import command
 from twopc.sim.cli.connection_strings import checked_server, node_dsns
 from twopc.sim.cli.exits import ENVIRONMENT, PASS, UNKNOWN
 from twopc.sim.cli.place import (
@@ -16,13 +17,13 @@ from twopc.sim.cli.place import (
     Json,
     Nodes,
     Scripts,
+    TopologyPlace,
     pairs,
     print_json,
     shown,
     table_of,
     tell_unreachable,
     texts_by_table,
-    with_topology,
 )
 
 if TYPE_CHECKING:
@@ -94,12 +95,8 @@ def _roles_of(name: str, dsn: str) -> list[RoleOfNode]:
     return [role for role in ROLES if role in result]
 
 
-def recover(
-    nodes: Nodes = None,
-    coordinator: CoordinatorName = None,
-    folder: Folder = None,
-    as_json: Json = False,
-) -> None:
+@command
+def recover(at: TopologyPlace, as_json: Json = False) -> None:
     """Finish transactions of coordinators that have ended, in one pass. Can be run at any time.
 
     Nodes that cannot be reached are reported and skipped. Exit code 3: a branch is still in doubt, or may be
@@ -116,7 +113,7 @@ def recover(
         left = [b for b in after if b.ours and not b.is_under_way and b.gid in before]
         return settled, left
 
-    settled, left = with_topology(nodes, coordinator, work, folder=folder, partly=True)
+    settled, left = at.run(work, partly=True)
     if as_json:
         print_json({"settled": settled, "left": left, "unreachable": unreachable})
     else:
@@ -129,10 +126,9 @@ def recover(
     raise typer.Exit(UNKNOWN if left or unreachable else PASS)
 
 
+@command
 def indoubt(
-    nodes: Nodes = None,
-    coordinator: CoordinatorName = None,
-    folder: Folder = None,
+    at: TopologyPlace,
     force: Annotated[
         str | None,
         typer.Option(help="commit or abort a branch by hand; recorded as a heuristic decision."),
@@ -155,15 +151,11 @@ def indoubt(
         if not reason:
             raise typer.BadParameter("--reason is missing: it is recorded with the decision")
         outcome = Outcome.COMMITTED if force == "commit" else Outcome.ABORTED
-        ended = with_topology(
-            nodes, coordinator, lambda t: operate.force(t, gid, outcome, reason), folder=folder
-        )
+        ended = at.run(lambda t: operate.force(t, gid, outcome, reason))
         print(f"{gid}: {ended}, recorded as heuristic")
         raise typer.Exit(PASS)
     unreachable: dict[str, str] = {}
-    branches: list[InDoubtBranch] = with_topology(
-        nodes, coordinator, lambda t: operate.look(t, unreachable), folder=folder, partly=True
-    )
+    branches: list[InDoubtBranch] = at.run(lambda t: operate.look(t, unreachable), partly=True)
     if as_json:
         print_json({"branches": branches, "unreachable": unreachable})
     else:
@@ -208,23 +200,18 @@ def regenerate(
 ) -> None:
     """Recreate the procedures and triggers of a published table after an ALTER TABLE."""
     schema, name = table_of(table)
-    with_topology(
-        nodes,
-        coordinator,
-        lambda t: t.regenerate(name, schema=schema, repair=repair),
-        folder=folder,
+    TopologyPlace(nodes=nodes, coordinator=coordinator, folder=folder).run(
+        lambda t: t.regenerate(name, schema=schema, repair=repair)
     )
     print(f"{schema}.{name}: procedures and triggers are new")
 
 
+@command
 def activate(
-    subscriber: Annotated[str, typer.Argument(help="Name of the Subscriber.")],
-    nodes: Nodes = None,
-    coordinator: CoordinatorName = None,
-    folder: Folder = None,
+    subscriber: Annotated[str, typer.Argument(help="Name of the Subscriber.")], at: TopologyPlace
 ) -> None:
     """Activate a subscription again after the cause of its failure was removed."""
-    with_topology(nodes, coordinator, lambda t: t.activate(subscriber), folder=folder)
+    at.run(lambda t: t.activate(subscriber))
     print(f"{subscriber}: active")
 
 
@@ -246,12 +233,8 @@ def script(
     Publisher; run `twopc unsubscribe` if the script is not used.
     """
     conditions, texts = pairs(filters, "--filter"), texts_by_table(scripts)
-    made = with_topology(
-        nodes,
-        coordinator,
-        lambda t: t.script(subscriber, role=role, filters=conditions, scripts=texts),
-        folder=folder,
-        blank=True,
+    made = TopologyPlace(nodes=nodes, coordinator=coordinator, folder=folder).run(
+        lambda t: t.script(subscriber, role=role, filters=conditions, scripts=texts), blank=True
     )
     print(made.text, end="")
     print(

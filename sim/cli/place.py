@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -70,6 +70,7 @@ __all__ = [
     "Nodes",
     "Scripts",
     "Subscribers",
+    "TopologyPlace",
     "pairs",
     "print_json",
     "say_running",
@@ -79,58 +80,64 @@ __all__ = [
     "tell_unreachable",
     "texts_by_table",
     "texts_of",
-    "with_topology",
 ]
 
 
-def with_topology(
-    nodes: list[str] | None,
-    coordinator: str | None,
-    work: Callable[[Topology], Awaitable[Any]],
-    *,
-    folder: Path | None = None,
-    blank: bool = False,
-    partly: bool = False,
-) -> Any:
-    """Run `work` with the selected topology, and return its result.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyPlace:
+    """Options that select the topology on which a command works."""
 
-    Args:
-        folder: folder of `twopc up`, used if no nodes are named; None: the default one.
-        blank: whether nodes may lack objects of twopc, as they do not subscribe yet.
-        partly: whether nodes may be down: see `twopc.sim.operate.attach`.
+    nodes: Nodes = None
+    coordinator: CoordinatorName = None
+    folder: Folder = None
+    """Folder of `twopc up`, used if no nodes are named; None: the default one."""
 
-    Raises:
-        ServerError: a server reports an error.
-    """
-    import psycopg
+    def run(
+        self,
+        work: Callable[[Topology], Awaitable[Any]],
+        *,
+        blank: bool = False,
+        partly: bool = False,
+    ) -> Any:
+        """Run `work` with the selected topology, and return its result.
 
-    from twopc.errors import ConfigurationError, ServerError
-    from twopc.sim.operate import attach
-    from twopc.sim.up import load
+        Args:
+            blank: whether nodes may lack objects of twopc, as they do not subscribe yet.
+            partly: whether nodes may be down: see `twopc.sim.operate.attach`.
 
-    if nodes:
-        dsns = parse_nodes(nodes)
-        newcomers: Collection[str] = dsns if blank else ()
-    else:
-        state = load(folder_of(folder))
-        if state.merges:
-            raise ConfigurationError(
-                f"the nodes of {state.folder} merge: see `twopc merge --help` for what can be done with them"
-            )
-        dsns, coordinator, newcomers = state.dsns, coordinator or state.name, state.subscribers
+        Raises:
+            ServerError: a server reports an error.
+        """
+        import psycopg
 
-    async def go() -> Any:
-        async with await attach(
-            dsns, coordinator=coordinator, newcomers=newcomers, partly=partly
-        ) as topology:
-            return await work(topology)
+        from twopc.errors import ConfigurationError, ServerError
+        from twopc.sim.operate import attach
+        from twopc.sim.up import load
 
-    try:
-        return asyncio.run(go())
-    except psycopg.Error as error:
-        text = error.diag.message_primary or str(error).strip()
-        hint = f" ({error.diag.message_hint})" if error.diag.message_hint else ""
-        raise ServerError(f"PostgreSQL says: {text}{hint} [{error.sqlstate}]") from error
+        coordinator = self.coordinator
+        if self.nodes:
+            dsns = parse_nodes(self.nodes)
+            newcomers: Collection[str] = dsns if blank else ()
+        else:
+            state = load(folder_of(self.folder))
+            if state.merges:
+                raise ConfigurationError(
+                    f"the nodes of {state.folder} merge: see `twopc merge --help` for what can be done with them"
+                )
+            dsns, coordinator, newcomers = state.dsns, coordinator or state.name, state.subscribers
+
+        async def go() -> Any:
+            async with await attach(
+                dsns, coordinator=coordinator, newcomers=newcomers, partly=partly
+            ) as topology:
+                return await work(topology)
+
+        try:
+            return asyncio.run(go())
+        except psycopg.Error as error:
+            text = error.diag.message_primary or str(error).strip()
+            hint = f" ({error.diag.message_hint})" if error.diag.message_hint else ""
+            raise ServerError(f"PostgreSQL says: {text}{hint} [{error.sqlstate}]") from error
 
 
 def table_of(text: str) -> tuple[str, str]:
