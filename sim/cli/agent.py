@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from twopc.sim.cli.connection_strings import parse_nodes
-from twopc.sim.cli.place import NamedNodes, say_running
+from twopc.sim.cli.place import NamedNodes, SubscriberName, say_running
 from twopc.sim.cli.up import MAX_HOURS
 
 agent = typer.Typer(
@@ -142,7 +142,7 @@ def clean_up(
 
 @agent.command("distribution")
 def distribution(
-    subscriber: Annotated[str, typer.Argument(help="Name of the Subscriber.")],
+    subscriber: SubscriberName,
     nodes: NamedNodes,
     publisher: Annotated[
         str | None, typer.Option(help="The Publisher, if there are several.")

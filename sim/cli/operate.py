@@ -17,6 +17,7 @@ from twopc.sim.cli.place import (
     Json,
     Nodes,
     Scripts,
+    SubscriberName,
     TopologyPlace,
     pairs,
     print_json,
@@ -207,16 +208,14 @@ def regenerate(
 
 
 @command
-def activate(
-    subscriber: Annotated[str, typer.Argument(help="Name of the Subscriber.")], at: TopologyPlace
-) -> None:
+def activate(subscriber: SubscriberName, at: TopologyPlace) -> None:
     """Activate a subscription again after the cause of its failure was removed."""
     at.run(lambda t: t.activate(subscriber))
     print(f"{subscriber}: active")
 
 
 def script(
-    subscriber: Annotated[str, typer.Argument(help="Name of the Subscriber.")],
+    subscriber: SubscriberName,
     nodes: Nodes = None,
     role: Annotated[
         str | None,

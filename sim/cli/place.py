@@ -56,6 +56,7 @@ CoordinatorName = Annotated[
     typer.Option("--coordinator", help="The coordinator, if the decision log holds several."),
 ]
 
+SubscriberName = Annotated[str, typer.Argument(help="Name of the Subscriber.")]
 Subscribers = Annotated[
     list[str] | None, typer.Argument(metavar="[SUBSCRIBER]...", help="Default: all.")
 ]
@@ -69,6 +70,7 @@ __all__ = [
     "NamedNodes",
     "Nodes",
     "Scripts",
+    "SubscriberName",
     "Subscribers",
     "TopologyPlace",
     "pairs",

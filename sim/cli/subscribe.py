@@ -77,15 +77,10 @@ def subscribe(
         )
 
     TopologyPlace(nodes=nodes, coordinator=coordinator, folder=folder).run(work, blank=True)
-    print(f"{subscriber}: subscribes{', read only' if read_only else ''}; {_next(nodes)}")
-
-
-def _next(nodes: list[str] | None) -> str:
-    return (
-        "its agent: twopc agent distribution, or twopc sync"
-        if nodes
-        else "its agent: twopc up; its clients: twopc any-client on"
-    )
+    further = "twopc up; its clients: twopc any-client on"
+    if nodes:
+        further = "twopc agent distribution, or twopc sync"
+    print(f"{subscriber}: subscribes{', read only' if read_only else ''}; its agent: {further}")
 
 
 @command

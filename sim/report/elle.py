@@ -126,7 +126,9 @@ class ElleOrder:
             number = self._number(name, version)
             if before.get(name) != number:
                 before[name] = number
-                self._see(look, name, number)
+                process = self._process(f"copies at {look.node}")
+                seen = Operation(process, look.seq, look.seq, "ok", reads={name: number})
+                self.operations.append(seen)
         for name in gone if is_all else ():
             del before[name]
 
@@ -166,11 +168,6 @@ class ElleOrder:
             result = sum(1 for other, _ in self._numbers if other == name) + 1
             self._numbers[name, version] = result
         return result
-
-    def _see(self, look: TableLook, name: str, number: int) -> None:
-        process = self._process(f"copies at {look.node}")
-        made = Operation(process, look.seq, look.seq, "ok", reads={name: number})
-        self.operations.append(made)
 
 
 def operations(

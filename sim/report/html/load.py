@@ -75,7 +75,8 @@ def _chart(title: str, lines: Mapping[str, _Points]) -> Markup:
         )
         for name, points in lines.items()
     ]
-    caption = tag("figcaption", title, *(_key(name) for name in lines if len(lines) > 1))
+    keys = [tag("span", name, class_=f"key {name}") for name in lines if len(lines) > 1]
+    caption = tag("figcaption", title, *keys)
     svg = tag(
         "svg",
         *_axes(first, last, top),
@@ -85,10 +86,6 @@ def _chart(title: str, lines: Mapping[str, _Points]) -> Markup:
         aria_label=f"{title} over time: {words}",
     )
     return tag("figure", caption, svg)
-
-
-def _key(name: str) -> Markup:
-    return tag("span", name, class_=f"key {name}")
 
 
 def _places(points: _Points, span: tuple[float, float], top: float) -> Iterator[str]:
