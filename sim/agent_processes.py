@@ -25,7 +25,6 @@ from twopc.subscriber.distribution_agent import Config, Profile
 
 _KINDS = """
 select to_regclass('msrepl.mspublisher_databases') is not null,
-       to_regclass('msrepl.sysarticles') is not null,
        to_regclass('msrepl.msreplication_subscriptions') is not null
 """
 _PROFILE = """
@@ -74,7 +73,7 @@ async def _look(nodes: Mapping[str, str]) -> _NodeFacts:
                 distribution = dsn
                 cursor = await connection.execute(_PUBLISHERS)
                 slots = dict(await cursor.fetchall())
-            if row[2]:
+            if row[1]:
                 subscribers.append(name)
     if not distribution:
         raise ConfigurationError(

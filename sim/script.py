@@ -80,9 +80,4 @@ def script_synctran_commands(
         role=link.role,
         mapping=mapping,
     )
-    return head + "".join(_ended(command) for command in commands)
-
-
-def _ended(command: str) -> str:
-    text = command.strip()
-    return f"\n{text}\n" if text.endswith(";") else f"\n{text};\n"
+    return head + "".join(f"\n{each.strip().removesuffix(';')};\n" for each in commands)

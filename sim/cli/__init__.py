@@ -12,11 +12,10 @@ import sys
 from typing import Annotated, Any, Literal
 
 import typer
-from typer.core import TyperGroup
 
 from twopc.sim.cli.connection_strings import without_passwords
 from twopc.sim.cli.exits import EXIT_HELP, INTERRUPTED, UNREAD, exit_code
-from twopc.sim.cli.lazy import LazyCommands
+from twopc.sim.cli.lazy import LazyGroup
 
 _UsageError: Any = typer.BadParameter.__base__  # Typer does not export the class itself
 
@@ -84,12 +83,10 @@ _TABLE = {
 }
 
 
-class _Commands(TyperGroup):
+class _Commands(LazyGroup):
     """The group of all commands; it exits quietly on Ctrl-C and on a closed pipe, as in ``twopc run … | head``."""
 
-    def __init__(self, **attributes: Any) -> None:
-        super().__init__(**attributes)
-        self.commands = LazyCommands(_TABLE)  # type: ignore[assignment] # no command is added later
+    table = _TABLE
 
     def invoke(self, ctx: Any) -> Any:
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from datetime import timedelta
 from functools import partial
 from typing import Annotated, Any
@@ -11,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from twopc.sim.cli.connection_strings import parse_nodes
-from twopc.sim.cli.place import NamedNodes
+from twopc.sim.cli.place import NamedNodes, SubscriberName, say_running
 from twopc.sim.cli.up import MAX_HOURS
 
 agent = typer.Typer(
@@ -69,11 +68,6 @@ def profile_of(
     return {name: value for name, value in lines.items() if value is not None}
 
 
-def _say(who: str) -> None:
-    """Report on standard error that the agent runs, and from now on handles signals."""
-    print(f"{who}: runs until Ctrl-C or SIGTERM", file=sys.stderr, flush=True)
-
-
 @agent.command("log-reader")
 def log_reader(nodes: NamedNodes, once: Once = False) -> None:
     """Read the Publisher's log into the distribution database.
@@ -83,7 +77,7 @@ def log_reader(nodes: NamedNodes, once: Once = False) -> None:
     """
     from twopc.sim.agent_processes import read_log
 
-    running = partial(_say, "log reader")
+    running = partial(say_running, "log reader")
     read = asyncio.run(read_log(parse_nodes(nodes), once=once, running=running))
     if read is not None:
         print(f"{read.transactions} transactions, {read.commands} commands, up to {read.position}")
@@ -129,7 +123,7 @@ def clean_up(
             parse_nodes(nodes),
             every_s=every_s,
             once=once,
-            running=partial(_say, "clean-up"),
+            running=partial(say_running, "clean-up"),
             min_retention=timedelta(hours=min_hours),
             max_retention=timedelta(hours=max_hours),
             history_retention=timedelta(hours=history_hours),
@@ -148,7 +142,7 @@ def clean_up(
 
 @agent.command("distribution")
 def distribution(
-    subscriber: Annotated[str, typer.Argument(help="Name of the Subscriber.")],
+    subscriber: SubscriberName,
     nodes: NamedNodes,
     publisher: Annotated[
         str | None, typer.Option(help="The Publisher, if there are several.")
@@ -177,7 +171,7 @@ def distribution(
             once=once,
         )
     )
-    done = main(config, running=partial(_say, f"agent of {subscriber}"))
+    done = main(config, running=partial(say_running, f"agent of {subscriber}"))
     skipped = f", {done.skipped} left out" if done.skipped else ""
     print(
         f"{done.transactions} transactions, {done.commands} commands in {done.batches} commits{skipped}, "

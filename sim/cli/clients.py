@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from typing import Annotated
 
 import typer
 
+from twopc.sim.cli.command import command
 from twopc.sim.cli.connection_strings import parse_nodes
 from twopc.sim.cli.place import (
     CoordinatorName,
-    Folder,
     NamedNodes,
-    Nodes,
-    with_topology,
+    Subscribers,
+    TopologyPlace,
+    say_running,
 )
 
 any_client = typer.Typer(
@@ -22,36 +21,23 @@ any_client = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-Subscribers = Annotated[
-    list[str] | None, typer.Argument(metavar="[SUBSCRIBER]...", help="Default: all.")
-]
 
 
 @any_client.command("on")
-def on(
-    nodes: Nodes = None,
-    subscribers: Subscribers = None,
-    coordinator: CoordinatorName = None,
-    folder: Folder = None,
-) -> None:
+@command
+def on(at: TopologyPlace, subscribers: Subscribers = None) -> None:
     """Allow changes by any client. Requires a running resolver: `twopc resolver`."""
     names = tuple(subscribers or ())
-    with_topology(
-        nodes, coordinator, lambda t: t.allow_any_client(*names, resolve=False), folder=folder
-    )
+    at.run(lambda t: t.allow_any_client(*names, resolve=False))
     print("any client may change subscribed tables; let `twopc resolver` run")
 
 
 @any_client.command("off")
-def off(
-    nodes: Nodes = None,
-    subscribers: Subscribers = None,
-    coordinator: CoordinatorName = None,
-    folder: Folder = None,
-) -> None:
+@command
+def off(at: TopologyPlace, subscribers: Subscribers = None) -> None:
     """Allow only transactions of a coordinator. Pending decisions are finished first."""
     names = tuple(subscribers or ())
-    with_topology(nodes, coordinator, lambda t: t.forbid_any_client(*names), folder=folder)
+    at.run(lambda t: t.forbid_any_client(*names))
     print("only coordinators' transactions may change subscribed tables")
 
 
@@ -64,11 +50,7 @@ def resolver(nodes: NamedNodes, coordinator: CoordinatorName = None) -> None:
     from twopc.sim.agent_processes import resolve
 
     def running(subscribers: list[str]) -> None:
-        print(
-            f"resolver of {', '.join(subscribers)}: runs until Ctrl-C or SIGTERM",
-            file=sys.stderr,
-            flush=True,
-        )
+        say_running(f"resolver of {', '.join(subscribers)}")
 
     finished = asyncio.run(resolve(parse_nodes(nodes), coordinator=coordinator, running=running))
     print(f"{finished} branches finished at once")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from twopc.sim.cli.command import command
 from twopc.sim.cli.exits import LIVENESS, PASS, SAFETY
 from twopc.sim.cli.merge_status import status as merge_status
 from twopc.sim.cli.place import (
@@ -15,9 +15,11 @@ from twopc.sim.cli.place import (
     Folder,
     Json,
     Nodes,
+    Subscribers,
+    TopologyPlace,
+    print_json,
     tell_left_out,
     tell_unreachable,
-    with_topology,
 )
 from twopc.sim.cli.up import folder_of, idle_processes, tell_idle
 
@@ -27,9 +29,6 @@ if TYPE_CHECKING:
     from twopc.sim.topology import Topology
     from twopc.sim.topology.inspection import DistributionStatus
 
-Subscribers = Annotated[
-    list[str] | None, typer.Argument(metavar="[SUBSCRIBER]...", help="Default: all.")
-]
 Lines = Annotated[bool, typer.Option("--json", help="Print each as one line of JSON.")]
 
 tracer = typer.Typer(
@@ -39,12 +38,8 @@ tracer = typer.Typer(
 )
 
 
-def status(
-    nodes: Nodes = None,
-    coordinator: CoordinatorName = None,
-    folder: Folder = None,
-    as_json: Json = False,
-) -> None:
+@command
+def status(at: TopologyPlace, as_json: Json = False) -> None:
     """Show the position and state of the log reader and of every agent.
 
     Nodes that cannot be reached are reported. Exit code 6: an agent has ended or is stopped, or a node cannot be
@@ -54,20 +49,13 @@ def status(
     from twopc.sim.up import load
     from twopc.sim.up.watch import IdleProcesses, as_stopped
 
-    if not nodes and load(folder_of(folder)).merges:
-        merge_status(folder=folder, as_json=as_json)
-    result: DistributionStatus = with_topology(
-        nodes, coordinator, lambda t: t.inspect.status(), folder=folder, partly=True
-    )
-    idle = IdleProcesses() if nodes else idle_processes(folder)
+    if not at.nodes and load(folder_of(at.folder)).merges:
+        merge_status(folder=at.folder, as_json=as_json)
+    result: DistributionStatus = at.run(lambda t: t.inspect.status(), partly=True)
+    idle = IdleProcesses() if at.nodes else idle_processes(at.folder)
     result = replace(result, agents=as_stopped(result.agents, idle.stopped))
     if as_json:
-        print(
-            json.dumps(
-                {**_plain(result), "not_running": idle.missing, "stopped": _plain(idle)["stopped"]},
-                default=str,
-            )
-        )
+        print_json({**asdict(result), "not_running": idle.missing, "stopped": idle.stopped})
     else:
         tell_unreachable(result.unreachable)
         tell_idle(idle)
@@ -146,10 +134,9 @@ def _show_agent(agent: AgentStatus, mode: str, unread: str) -> None:
         print(f"  last error: {agent.last_error}")
 
 
+@command
 def browse(
-    nodes: Nodes = None,
-    coordinator: CoordinatorName = None,
-    folder: Folder = None,
+    at: TopologyPlace,
     start: Annotated[
         str | None, typer.Option("--from", metavar="LSN", help="First position.")
     ] = None,
@@ -177,9 +164,9 @@ def browse(
         return result
 
     last = ""
-    for each in with_topology(nodes, coordinator, look, folder=folder):
+    for each in at.run(look):
         if as_json:
-            print(json.dumps(_plain(each), default=str))
+            print_json(each)
             continue
         if each.xact_seqno != last:
             origin = each.originator or "the Publisher"
@@ -188,19 +175,15 @@ def browse(
         print(f"  {each.command_id:>4}  {each.statement}")
 
 
-def sync(
-    nodes: Nodes = None,
-    subscribers: Subscribers = None,
-    coordinator: CoordinatorName = None,
-    folder: Folder = None,
-) -> None:
+@command
+def sync(at: TopologyPlace, subscribers: Subscribers = None) -> None:
     """Deliver everything committed at the Publisher. If the log reader or an agent runs in another process, wait for it."""
 
     async def work(topology: Topology) -> Any:
         done = await topology.sync(*(subscribers or ()))
         return done, [] if subscribers else await topology.registration.left_out()
 
-    done, left_out = with_topology(nodes, coordinator, work, folder=folder)
+    done, left_out = at.run(work)
     for name, each in done.items():
         print(f"{name}: {each.transactions} transactions, {each.commands} commands")
     tell_left_out(left_out)
@@ -229,7 +212,9 @@ def validate(
         )
         return result, [] if subscribers else await topology.registration.left_out()
 
-    verdicts, left_out = with_topology(nodes, coordinator, work, folder=folder)
+    verdicts, left_out = TopologyPlace(nodes=nodes, coordinator=coordinator, folder=folder).run(
+        work
+    )
     tell_left_out(left_out)
     for verdict in verdicts:
         for number, text in verdict.messages():
@@ -242,30 +227,19 @@ def validate(
 
 
 @tracer.command("post")
-def tracer_post(
-    nodes: Nodes = None, coordinator: CoordinatorName = None, folder: Folder = None
-) -> None:
+@command
+def tracer_post(at: TopologyPlace) -> None:
     """Post a tracer token (sp_posttracertoken)."""
-    token = with_topology(nodes, coordinator, lambda t: t.post_tracer_token(), folder=folder)
+    token = at.run(lambda t: t.post_tracer_token())
     print(f"tracer token {token.id} posted")
 
 
 @tracer.command("history")
+@command
 def tracer_history(
-    nodes: Nodes = None,
+    at: TopologyPlace,
     token: Annotated[int | None, typer.Argument(help="Number of the token. Default: all.")] = None,
-    coordinator: CoordinatorName = None,
-    folder: Folder = None,
 ) -> None:
     """Show the latencies of tracer tokens, latest first (sp_helptracertokenhistory)."""
-    for each in with_topology(
-        nodes, coordinator, lambda t: t.tracer_history(tracer_id=token), folder=folder
-    ):
+    for each in at.run(lambda t: t.tracer_history(tracer_id=token)):
         print(each)
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as a type that JSON supports."""
-    from dataclasses import asdict
-
-    return asdict(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import sys
 import traceback
+from collections.abc import Mapping
 
 from twopc.errors import (
     ConfigurationError,
@@ -13,6 +14,7 @@ from twopc.errors import (
     MergeError,
     ScenarioError,
     TransactionError,
+    TwopcError,
 )
 from twopc.sim.cli.connection_strings import without_passwords
 from twopc.sim.settings import SettingError
@@ -29,6 +31,15 @@ EXIT_HELP = (
     "7 a threshold crossed; 70 internal error; 130 interrupted; 141 nobody reads what is printed."
 )
 
+#: Exit codes by the class of the error; a subclass is before its base class.
+_CODES: Mapping[type[TwopcError], int] = {
+    SettingError: USAGE,
+    ConfigurationError: ENVIRONMENT,
+    InDoubtError: UNKNOWN,
+    TransactionError: SAFETY,
+    DeliveryError: SAFETY,
+    MergeError: SAFETY,
+}
 #: Classes of SQLSTATE: a lost or failed connection; a server that is shutting down.
 _LOST = ("08", "57")
 
@@ -57,21 +68,11 @@ def exit_code(error: Exception) -> int:
     if isinstance(error, ScenarioError):
         _tell(str(error))
         return USAGE
-    if isinstance(error, SettingError):
-        _tell(f"error: {error}")
-        return USAGE
-    if isinstance(error, ConfigurationError):
-        _tell(f"error: {error}")
-        return ENVIRONMENT
-    if isinstance(error, TransactionError):
-        _tell(f"error: {error}")
-        return UNKNOWN if isinstance(error, InDoubtError) else SAFETY
-    if isinstance(error, DeliveryError):
-        _tell(f"error: {error}")
-        return SAFETY
-    if isinstance(error, MergeError):
-        _tell(f"error: {error}")
-        return ENVIRONMENT if error.sqlstate[:2] in _LOST else SAFETY
+    for kind, code in _CODES.items():
+        if isinstance(error, kind):
+            _tell(f"error: {error}")
+            is_lost = isinstance(error, MergeError) and error.sqlstate[:2] in _LOST
+            return ENVIRONMENT if is_lost else code
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         where = f" {error.filename}" if error.filename is not None else ""
         _tell(f"error: cannot write{where}: {error.strerror}")

@@ -67,7 +67,8 @@ def _played(path: Path) -> Path:
 
     async def go() -> Path:
         async with theatre_of(options) as stages:
-            return (await one(loaded, stages, options, console(io.StringIO()))).directory
+            _, directory = await one(loaded, stages, options, console(io.StringIO()))
+            return directory
 
     return played(options.settings.on, go()) / "history.jsonl"
 

@@ -1,4 +1,4 @@
-"""Commands whose modules are imported on lookup, as importing all seventy takes longer than most of them run.
+"""Groups whose commands' modules are imported on lookup, as importing all seventy takes longer than most of them run.
 
 This module depends on no command.
 """
@@ -7,19 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 import typer
+from typer.core import TyperGroup
 from typer.main import get_command
 
 
-class LazyCommands(Mapping[str, Any]):
-    """The commands of a group by name; each is created when it is looked up.
+class LazyGroup(TyperGroup):
+    """A group of commands; subclasses list them."""
 
-    Args:
-        table: for each name its place, ``module:attribute`` of this package, and its text in the group's
-            ``--help``. A place holds a function, or the `typer.Typer` of a group.
+    table: ClassVar[Mapping[str, tuple[str, str]]]
+    """The commands in the order of ``--help``: for each name its place, ``module:attribute`` of this package, and its
+    text there. A place holds a function, or the `typer.Typer` of a group.
     """
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = _LazyCommands(self.table)  # type: ignore[assignment] # no command is added later
+
+
+class _LazyCommands(Mapping[str, Any]):
+    """The commands of a group by name; each is created when it is looked up."""
 
     def __init__(self, table: Mapping[str, tuple[str, str]]) -> None:
         self._table = table

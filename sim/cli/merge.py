@@ -1,4 +1,4 @@
-"""``twopc merge``: sessions of the Merge Agent, and generations of nodes."""
+"""``twopc merge sync, agent, generations``: sessions of the Merge Agent, and generations of nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typer
 from twopc.sim.cli.exits import PASS, SAFETY
 from twopc.sim.cli.merge_place import MergeNodes, Subscriber, attached, print_json, with_merge
 from twopc.sim.cli.merge_status import print_validation
-from twopc.sim.cli.place import Folder, Json
+from twopc.sim.cli.place import Folder, Json, say_running
 
 if TYPE_CHECKING:
     from twopc.drivers.merge.engine import MergeReport
@@ -22,12 +22,6 @@ if TYPE_CHECKING:
     from twopc.sim.merge import MergeTopology
     from twopc.sim.merge.generations import ShownGeneration
     from twopc.sim.merge.validation import TableValidation
-
-merge = typer.Typer(
-    help="Merge replication: run sessions, look at conflicts and generations.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
 
 
 class FailCondition(StrEnum):
@@ -50,7 +44,6 @@ Subscribers = Annotated[
 ]
 
 
-@merge.command("sync", short_help="Run one session with each Subscriber.")
 def sync(
     subscribers: Subscribers = None,
     nodes: MergeNodes = None,
@@ -159,7 +152,6 @@ def _is_failed(reports: Iterable[MergeReport], conditions: Collection[FailCondit
     )
 
 
-@merge.command("agent", short_help="Run sessions with a Subscriber at an interval.")
 def agent(
     subscriber: Subscriber,
     nodes: MergeNodes = None,
@@ -181,18 +173,14 @@ def agent(
         elif outcome != MergeReport():
             print(f"{subscriber}: {_wording(outcome)}", flush=True)
 
-    def running() -> None:
-        print(f"merge agent of {subscriber}: runs until Ctrl-C or SIGTERM", file=sys.stderr)
-
     async def go() -> None:
         async with await attached(nodes, folder, partly=True) as topology:
-            stop = stopped_by_signals(running)
+            stop = stopped_by_signals(lambda: say_running(f"merge agent of {subscriber}"))
             await keep_merging(lambda: topology.sync(subscriber), stop, every_s=every_s, tell=tell)
 
     asyncio.run(go())
 
 
-@merge.command("generations", short_help="Show the newest generations of nodes.")
 def generations(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[NODE]...", help="Nodes. Default: all.")

@@ -1,50 +1,52 @@
-"""Commands of ``twopc merge``, from several modules, in the order of its ``--help``."""
+"""``twopc merge``: its commands, from several modules."""
 
 from __future__ import annotations
 
-from twopc.sim.cli.merge import merge
-from twopc.sim.cli.merge_columns import column as merge_column
-from twopc.sim.cli.merge_conflicts import conflicts, resolve
-from twopc.sim.cli.merge_partitions import partitions
-from twopc.sim.cli.merge_publish import publish as merge_publish
-from twopc.sim.cli.merge_publish import subscribe as merge_subscribe
-from twopc.sim.cli.merge_publish import unpublish as merge_unpublish
-from twopc.sim.cli.merge_publish import unsubscribe as merge_unsubscribe
-from twopc.sim.cli.merge_ranges import ranges as merge_ranges
-from twopc.sim.cli.merge_snapshot import snapshot as merge_snapshot
-from twopc.sim.cli.merge_status import doctor as merge_doctor
-from twopc.sim.cli.merge_status import row, sessions
-from twopc.sim.cli.merge_status import status as merge_status
-from twopc.sim.cli.merge_status import validate as merge_validate
-from twopc.sim.cli.merge_upkeep import cleanup, reinit, retention, rewound
-from twopc.sim.cli.merge_upkeep import regenerate as merge_regenerate
+import typer
 
-__all__ = ["merge"]
+from twopc.sim.cli.lazy import LazyGroup
 
-_COMMANDS = (
-    (merge_publish, "publish", "Publish a table for merging."),
-    (merge_unpublish, "unpublish", "Drop an article of a merge publication."),
-    (merge_snapshot, "snapshot", "Write what Subscribers begin with into files."),
-    (merge_subscribe, "subscribe", "Create a Subscriber's merge subscription."),
-    (merge_unsubscribe, "unsubscribe", "Drop a merge subscription."),
-    (merge_status, "status", "Show subscriptions, and what waits between nodes."),
-    (merge_ranges, "ranges", "Show which identity values each node holds."),
-    (sessions, "sessions", "List the sessions of the last days."),
-    (row, "row", "Show which node has which version of a row."),
-    (conflicts, "conflicts", "List conflicts and failed changes."),
-    (resolve, "resolve", "Resolve a conflict by hand."),
-    (merge_validate, "validate", "Compare rows with the Publisher's, and repair them."),
-    (reinit, "reinit", "Have a Subscriber begin anew."),
-    (cleanup, "cleanup", "Remove metadata that is no longer needed."),
-    (partitions, "partitions", "Show partitions of a filtered publication, or add one."),
-    (retention, "retention", "Set how long metadata is kept."),
-    (rewound, "rewound", "Tell a node that it was restored from a backup."),
-    (merge_regenerate, "regenerate", "Enable triggers of merged tables again."),
-    (merge_doctor, "doctor", "Find what is wrong that sessions do not notice."),
-)
+#: Commands in the order of `--help`, each with its place and help text.
+_TABLE = {
+    "sync": ("merge:sync", "Run one session with each Subscriber."),
+    "agent": ("merge:agent", "Run sessions with a Subscriber at an interval."),
+    "generations": ("merge:generations", "Show the newest generations of nodes."),
+    "publish": ("merge_publish:publish", "Publish a table for merging."),
+    "unpublish": ("merge_publish:unpublish", "Drop an article of a merge publication."),
+    "snapshot": ("merge_snapshot:snapshot", "Write what Subscribers begin with into files."),
+    "subscribe": ("merge_publish:subscribe", "Create a Subscriber's merge subscription."),
+    "unsubscribe": ("merge_publish:unsubscribe", "Drop a merge subscription."),
+    "status": ("merge_status:status", "Show subscriptions, and what waits between nodes."),
+    "ranges": ("merge_status:ranges", "Show which identity values each node holds."),
+    "sessions": ("merge_status:sessions", "List the sessions of the last days."),
+    "row": ("merge_status:row", "Show which node has which version of a row."),
+    "conflicts": ("merge_conflicts:conflicts", "List conflicts and failed changes."),
+    "resolve": ("merge_conflicts:resolve", "Resolve a conflict by hand."),
+    "validate": (
+        "merge_status:validate",
+        "Compare rows with the Publisher's, and repair them.",
+    ),
+    "reinit": ("merge_upkeep:reinit", "Have a Subscriber begin anew."),
+    "cleanup": ("merge_upkeep:cleanup", "Remove metadata that is no longer needed."),
+    "partitions": (
+        "merge_upkeep:partitions",
+        "Show partitions of a filtered publication, or add one.",
+    ),
+    "retention": ("merge_upkeep:retention", "Set how long metadata is kept."),
+    "rewound": ("merge_upkeep:rewound", "Tell a node that it was restored from a backup."),
+    "regenerate": ("merge_upkeep:regenerate", "Enable triggers of merged tables again."),
+    "doctor": ("merge_status:doctor", "Find what is wrong that sessions do not notice."),
+    "column": ("merge_columns:column", "Add, drop or widen a column of a merged table."),
+}
 
-for _command, _name, _short in _COMMANDS:
-    merge.command(_name, short_help=_short)(_command)
-merge.add_typer(
-    merge_column, name="column", short_help="Add, drop or widen a column of a merged table."
+
+class _MergeCommands(LazyGroup):
+    table = _TABLE
+
+
+merge = typer.Typer(
+    cls=_MergeCommands,
+    help="Merge replication: run sessions, look at conflicts and generations.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )

@@ -12,8 +12,8 @@ from uuid import UUID
 import typer
 
 from twopc.sim.cli.exits import PASS, UNKNOWN
-from twopc.sim.cli.merge_place import MergeNodes, print_json, shown, with_merge
-from twopc.sim.cli.place import Folder, Json
+from twopc.sim.cli.merge_place import MergeNodes, print_json, with_merge
+from twopc.sim.cli.place import Folder, Json, shown
 
 if TYPE_CHECKING:
     from twopc.sim.merge import MergeTopology

@@ -10,7 +10,7 @@ from typing import Any, Never
 
 from twopc.merge.decision import Side
 from twopc.merge.encounters import MergeEncounter, Resolution, Row, checked
-from twopc.sim.cli.merge_place import shown
+from twopc.sim.cli.place import shown
 from twopc.sim.merge.conflict_texts import kind_words
 
 _PROMPT = 'Enter: as proposed; h: the row held; i: the incoming one; or values, as {"phone": "3"}: '

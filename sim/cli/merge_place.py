@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from twopc.sim.cli import place
 from twopc.sim.cli.connection_strings import parse_nodes
 from twopc.sim.cli.up import folder_of
 
@@ -90,19 +91,4 @@ def _dsns(nodes: list[str] | None, folder: Path | None) -> Mapping[str, str]:
     return state.dsns
 
 
-def shown(text: str) -> str:
-    """Return a text with control characters escaped, as values and names may contain terminal sequences."""
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
-
-
-def print_json(value: Any) -> None:
-    """Print dataclasses, lists and plain values as one JSON document."""
-    print(json.dumps(value, default=_plain, indent=2))
-
-
-def _plain(value: Any) -> Any:
-    from dataclasses import asdict, is_dataclass
-
-    if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
-    return str(value)
+print_json = partial(place.print_json, indent=2)

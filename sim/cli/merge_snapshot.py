@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from twopc.sim.cli.merge_place import MergeNodes, print_json, shown, with_merge
-from twopc.sim.cli.place import Folder, Json
+from twopc.sim.cli.merge_place import MergeNodes, print_json, with_merge
+from twopc.sim.cli.place import Folder, Json, shown
 
 if TYPE_CHECKING:
     from twopc.sim.merge import MergeTopology

@@ -1,4 +1,4 @@
-"""``twopc merge status, sessions, row, validate, doctor``: state of nodes that merge, and problems at them."""
+"""``twopc merge status, ranges, sessions, row, validate, doctor``: state of nodes that merge, and problems at them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from uuid import UUID
 import typer
 
 from twopc.sim.cli.exits import ENVIRONMENT, LIVENESS, PASS, SAFETY
-from twopc.sim.cli.merge_place import MergeNodes, print_json, shown, with_merge
-from twopc.sim.cli.place import Folder, Json
+from twopc.sim.cli.merge_place import MergeNodes, print_json, with_merge
+from twopc.sim.cli.place import Folder, Json, shown
 from twopc.sim.cli.up import idle_processes, tell_idle
 
 if TYPE_CHECKING:
     from twopc.drivers.merge.checks import MergeFinding
+    from twopc.drivers.merge.range_status import RangeStatus
     from twopc.drivers.merge.rows import RowReplica
     from twopc.drivers.merge.status import NeighbourStatus, NodeStatus, RecordedSession
     from twopc.sim.merge import MergeTopology
@@ -97,6 +98,47 @@ def _neighbour_lines(each: NeighbourStatus) -> Iterator[str]:
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'s' * (number != 1)}"
+
+
+def ranges(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NODE]...", help="Nodes. Default: all.")
+    ] = None,
+    nodes: MergeNodes = None,
+    folder: Folder = None,
+    as_json: Json = False,
+) -> None:
+    """Show which identity values each node holds: from which ranges it draws, how many are left, and the next one.
+
+    Of a Publisher also what it has allotted, to whom; values that are allotted stay so when a subscription ends.
+    """
+
+    async def work(topology: MergeTopology) -> list[RangeStatus]:
+        for name in names or ():
+            topology.node(name)  # raises if there is no such node
+        return [each for each in await topology.ranges() if not names or each.node in names]
+
+    result: list[RangeStatus] = with_merge(nodes, work, folder=folder)
+    if as_json:
+        print_json(result)
+        return
+    for each in result:
+        for line in _range_lines(each):
+            print(shown(line))
+    if not result:
+        print("no table has identity ranges: twopc merge publish TABLE --identity-range N")
+
+
+def _range_lines(each: RangeStatus) -> Iterator[str]:
+    following = "none" if each.next is None else f"{each.next}"
+    due = f"; a session brings {each.due}" if each.due else ""
+    yield f"{each.node}: {each.table}.{each.column}: next {following}, {each.left} left{due}"
+    for own in each.drawn_from:
+        yield f"  draws from {own.first} to {own.last}"
+    for name, allotted in each.allotted:
+        yield f"  allotted to {name}: {allotted.first} to {allotted.last}"
+    if each.waits_for:
+        yield f"  was restored: allots none before sessions with {', '.join(each.waits_for)}"
 
 
 def sessions(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from twopc.sim.cli.command import command
 from twopc.sim.cli.connection_strings import checked_server, node_dsns
 from twopc.sim.cli.exits import ENVIRONMENT, PASS, UNKNOWN
 from twopc.sim.cli.place import (
@@ -17,11 +17,14 @@ from twopc.sim.cli.place import (
     Json,
     Nodes,
     Scripts,
+    SubscriberName,
+    TopologyPlace,
     pairs,
+    print_json,
+    shown,
     table_of,
     tell_unreachable,
     texts_by_table,
-    with_topology,
 )
 
 if TYPE_CHECKING:
@@ -93,12 +96,8 @@ def _roles_of(name: str, dsn: str) -> list[RoleOfNode]:
     return [role for role in ROLES if role in result]
 
 
-def recover(
-    nodes: Nodes = None,
-    coordinator: CoordinatorName = None,
-    folder: Folder = None,
-    as_json: Json = False,
-) -> None:
+@command
+def recover(at: TopologyPlace, as_json: Json = False) -> None:
     """Finish transactions of coordinators that have ended, in one pass. Can be run at any time.
 
     Nodes that cannot be reached are reported and skipped. Exit code 3: a branch is still in doubt, or may be
@@ -115,9 +114,9 @@ def recover(
         left = [b for b in after if b.ours and not b.is_under_way and b.gid in before]
         return settled, left
 
-    settled, left = with_topology(nodes, coordinator, work, folder=folder, partly=True)
+    settled, left = at.run(work, partly=True)
     if as_json:
-        _print_json(settled=settled, left=left, unreachable=unreachable)
+        print_json({"settled": settled, "left": left, "unreachable": unreachable})
     else:
         for one in settled:
             print(f"{one.gid} at {one.node}: {one.outcome} ({one.reason})")
@@ -128,20 +127,9 @@ def recover(
     raise typer.Exit(UNKNOWN if left or unreachable else PASS)
 
 
-def _print_json(**parts: Any) -> None:
-    """Print dataclasses, lists of dataclasses and plain values as one JSON document."""
-    from dataclasses import asdict
-
-    def plain(value: Any) -> Any:
-        return [asdict(one) for one in value] if isinstance(value, list) else value
-
-    print(json.dumps({name: plain(value) for name, value in parts.items()}, default=str))
-
-
+@command
 def indoubt(
-    nodes: Nodes = None,
-    coordinator: CoordinatorName = None,
-    folder: Folder = None,
+    at: TopologyPlace,
     force: Annotated[
         str | None,
         typer.Option(help="commit or abort a branch by hand; recorded as a heuristic decision."),
@@ -164,17 +152,13 @@ def indoubt(
         if not reason:
             raise typer.BadParameter("--reason is missing: it is recorded with the decision")
         outcome = Outcome.COMMITTED if force == "commit" else Outcome.ABORTED
-        ended = with_topology(
-            nodes, coordinator, lambda t: operate.force(t, gid, outcome, reason), folder=folder
-        )
+        ended = at.run(lambda t: operate.force(t, gid, outcome, reason))
         print(f"{gid}: {ended}, recorded as heuristic")
         raise typer.Exit(PASS)
     unreachable: dict[str, str] = {}
-    branches: list[InDoubtBranch] = with_topology(
-        nodes, coordinator, lambda t: operate.look(t, unreachable), folder=folder, partly=True
-    )
+    branches: list[InDoubtBranch] = at.run(lambda t: operate.look(t, unreachable), partly=True)
     if as_json:
-        _print_json(branches=branches, unreachable=unreachable)
+        print_json({"branches": branches, "unreachable": unreachable})
     else:
         for branch in branches:
             _show(branch)
@@ -189,8 +173,7 @@ def _show(branch: InDoubtBranch) -> None:
     from twopc.drivers.age import duration, size
 
     rows = "rows not counted" if branch.rows_locked is None else f"{branch.rows_locked} rows locked"
-    shown = (one if one.isprintable() else repr(one)[1:-1] for one in branch.gid)
-    print("".join(shown))  # a gid is user data, and may contain terminal sequences
+    print(shown(branch.gid))
     age = branch.age
     print(f"  at {branch.node}, prepared {duration(branch.age_s)} ago by {branch.owner}")
     kept = f", slot {age.slot} keeps {size(age.log_bytes)} of log" if age.slot else ""
@@ -218,28 +201,21 @@ def regenerate(
 ) -> None:
     """Recreate the procedures and triggers of a published table after an ALTER TABLE."""
     schema, name = table_of(table)
-    with_topology(
-        nodes,
-        coordinator,
-        lambda t: t.regenerate(name, schema=schema, repair=repair),
-        folder=folder,
+    TopologyPlace(nodes=nodes, coordinator=coordinator, folder=folder).run(
+        lambda t: t.regenerate(name, schema=schema, repair=repair)
     )
     print(f"{schema}.{name}: procedures and triggers are new")
 
 
-def activate(
-    subscriber: Annotated[str, typer.Argument(help="Name of the Subscriber.")],
-    nodes: Nodes = None,
-    coordinator: CoordinatorName = None,
-    folder: Folder = None,
-) -> None:
+@command
+def activate(subscriber: SubscriberName, at: TopologyPlace) -> None:
     """Activate a subscription again after the cause of its failure was removed."""
-    with_topology(nodes, coordinator, lambda t: t.activate(subscriber), folder=folder)
+    at.run(lambda t: t.activate(subscriber))
     print(f"{subscriber}: active")
 
 
 def script(
-    subscriber: Annotated[str, typer.Argument(help="Name of the Subscriber.")],
+    subscriber: SubscriberName,
     nodes: Nodes = None,
     role: Annotated[
         str | None,
@@ -256,12 +232,8 @@ def script(
     Publisher; run `twopc unsubscribe` if the script is not used.
     """
     conditions, texts = pairs(filters, "--filter"), texts_by_table(scripts)
-    made = with_topology(
-        nodes,
-        coordinator,
-        lambda t: t.script(subscriber, role=role, filters=conditions, scripts=texts),
-        folder=folder,
-        blank=True,
+    made = TopologyPlace(nodes=nodes, coordinator=coordinator, folder=folder).run(
+        lambda t: t.script(subscriber, role=role, filters=conditions, scripts=texts), blank=True
     )
     print(made.text, end="")
     print(

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -53,6 +56,10 @@ CoordinatorName = Annotated[
     typer.Option("--coordinator", help="The coordinator, if the decision log holds several."),
 ]
 
+SubscriberName = Annotated[str, typer.Argument(help="Name of the Subscriber.")]
+Subscribers = Annotated[
+    list[str] | None, typer.Argument(metavar="[SUBSCRIBER]...", help="Default: all.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 __all__ = [
@@ -63,64 +70,76 @@ __all__ = [
     "NamedNodes",
     "Nodes",
     "Scripts",
+    "SubscriberName",
+    "Subscribers",
+    "TopologyPlace",
     "pairs",
+    "print_json",
+    "say_running",
+    "shown",
     "table_of",
     "tell_left_out",
     "tell_unreachable",
     "texts_by_table",
     "texts_of",
-    "with_topology",
 ]
 
 
-def with_topology(
-    nodes: list[str] | None,
-    coordinator: str | None,
-    work: Callable[[Topology], Awaitable[Any]],
-    *,
-    folder: Path | None = None,
-    blank: bool = False,
-    partly: bool = False,
-) -> Any:
-    """Run `work` with the selected topology, and return its result.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyPlace:
+    """Options that select the topology on which a command works."""
 
-    Args:
-        folder: folder of `twopc up`, used if no nodes are named; None: the default one.
-        blank: whether nodes may lack objects of twopc, as they do not subscribe yet.
-        partly: whether nodes may be down: see `twopc.sim.operate.attach`.
+    nodes: Nodes = None
+    coordinator: CoordinatorName = None
+    folder: Folder = None
+    """Folder of `twopc up`, used if no nodes are named; None: the default one."""
 
-    Raises:
-        ServerError: a server reports an error.
-    """
-    import psycopg
+    def run(
+        self,
+        work: Callable[[Topology], Awaitable[Any]],
+        *,
+        blank: bool = False,
+        partly: bool = False,
+    ) -> Any:
+        """Run `work` with the selected topology, and return its result.
 
-    from twopc.errors import ConfigurationError, ServerError
-    from twopc.sim.operate import attach
-    from twopc.sim.up import load
+        Args:
+            blank: whether nodes may lack objects of twopc, as they do not subscribe yet.
+            partly: whether nodes may be down: see `twopc.sim.operate.attach`.
 
-    if nodes:
-        dsns = parse_nodes(nodes)
-        newcomers: Collection[str] = dsns if blank else ()
-    else:
-        state = load(folder_of(folder))
-        if state.merges:
-            raise ConfigurationError(
-                f"the nodes of {state.folder} merge: see `twopc merge --help` for what can be done with them"
-            )
-        dsns, coordinator, newcomers = state.dsns, coordinator or state.name, state.subscribers
+        Raises:
+            ServerError: a server reports an error.
+        """
+        import psycopg
 
-    async def go() -> Any:
-        async with await attach(
-            dsns, coordinator=coordinator, newcomers=newcomers, partly=partly
-        ) as topology:
-            return await work(topology)
+        from twopc.errors import ConfigurationError, ServerError
+        from twopc.sim.operate import attach
+        from twopc.sim.up import load
 
-    try:
-        return asyncio.run(go())
-    except psycopg.Error as error:
-        text = error.diag.message_primary or str(error).strip()
-        hint = f" ({error.diag.message_hint})" if error.diag.message_hint else ""
-        raise ServerError(f"PostgreSQL says: {text}{hint} [{error.sqlstate}]") from error
+        coordinator = self.coordinator
+        if self.nodes:
+            dsns = parse_nodes(self.nodes)
+            newcomers: Collection[str] = dsns if blank else ()
+        else:
+            state = load(folder_of(self.folder))
+            if state.merges:
+                raise ConfigurationError(
+                    f"the nodes of {state.folder} merge: see `twopc merge --help` for what can be done with them"
+                )
+            dsns, coordinator, newcomers = state.dsns, coordinator or state.name, state.subscribers
+
+        async def go() -> Any:
+            async with await attach(
+                dsns, coordinator=coordinator, newcomers=newcomers, partly=partly
+            ) as topology:
+                return await work(topology)
+
+        try:
+            return asyncio.run(go())
+        except psycopg.Error as error:
+            text = error.diag.message_primary or str(error).strip()
+            hint = f" ({error.diag.message_hint})" if error.diag.message_hint else ""
+            raise ServerError(f"PostgreSQL says: {text}{hint} [{error.sqlstate}]") from error
 
 
 def table_of(text: str) -> tuple[str, str]:
@@ -144,6 +163,26 @@ def pairs(given: list[str] | None, option: str) -> dict[str, str]:
             raise typer.BadParameter(f"table {table.strip()} is given twice", param_hint=option)
         results[table.strip()] = text.strip()
     return results
+
+
+def shown(text: str) -> str:
+    """Return a text with control characters escaped, as values and names may contain terminal sequences."""
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+
+
+def print_json(value: Any, *, indent: int | None = None) -> None:
+    """Print dataclasses, lists and plain values as one JSON document."""
+    print(json.dumps(value, default=_plain, indent=indent))
+
+
+def _plain(value: Any) -> Any:
+    is_record = is_dataclass(value) and not isinstance(value, type)
+    return asdict(value) if is_record else str(value)
+
+
+def say_running(who: str) -> None:
+    """Report on standard error that a process runs, and from now on handles signals."""
+    print(f"{who}: runs until Ctrl-C or SIGTERM", file=sys.stderr, flush=True)
 
 
 def tell_unreachable(unreachable: Mapping[str, str]) -> None:

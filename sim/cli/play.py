@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from twopc.sim.report.history import HistoryRecord
-
 import asyncio
 import dataclasses
 import json
@@ -14,7 +9,6 @@ import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -26,10 +20,9 @@ from twopc.sim.cli.exits import NOTHING, PASS, USAGE, worst
 from twopc.sim.cli.progress_lines import ticking
 from twopc.sim.cli.show_run import Show, broken
 from twopc.sim.report import terminal
+from twopc.sim.report.forms import total
 from twopc.sim.report.groups import groups as groups_of
-from twopc.sim.report.groups import skipped_twins
 from twopc.sim.report.history import History, HistoryRecord
-from twopc.sim.report.judgement import word
 from twopc.sim.report.run_files import RunFiles
 from twopc.sim.scenario.cases import groups
 from twopc.sim.scenario.run import run
@@ -115,7 +108,8 @@ async def play(
         async with theatre_of(options, ahead) as stages:
             for each in chosen:
                 try:
-                    codes.append((await one(each, stages, options, console, runs)).code)
+                    code, _ = await one(each, stages, options, console, runs)
+                    codes.append(code)
                     if records is not None:
                         records[each.document.path] = runs[-1]
                 except ScenarioError as error:  # the other files can still be played
@@ -154,24 +148,14 @@ async def _keep(kept: Sequence[tuple[str, str, str]]) -> None:
     await enough.wait()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileResult:
-    """Result of one file."""
-
-    code: int
-    """The exit code."""
-    directory: Path
-    """Directory of the run's files."""
-
-
 async def one(
     loaded: LoadedScenario,
     stages: Theatre,
     options: RunOptions,
     console: Console,
     runs: list[Sequence[HistoryRecord]] | None = None,
-) -> FileResult:
-    """Play one file, report the result, and write a run directory.
+) -> tuple[int, Path]:
+    """Play one file and report the result. Return the exit code, and the directory of the run's files.
 
     Args:
         runs: receives the history as soon as the run begins.
@@ -211,7 +195,7 @@ async def one(
         finally:
             _of_loads(history.records, files, environment, console)
         text = files.finish(history.records, html=options.html is not None)
-    _total(text, history.records, console, time.perf_counter() - began)
+    total(history.records, groups_of(history.records), console, time.perf_counter() - began)
     if options.as_json:
         print(json.dumps({**text, "directory": str(files.directory)}, ensure_ascii=False))
     if options.progress == "json":
@@ -229,7 +213,7 @@ async def one(
 
         done = accept(loaded, [*show.failures, *show.unsaid], console)
         code = PASS if done else code or USAGE
-    return FileResult(code=code, directory=files.directory)
+    return code, files.directory
 
 
 def _seed(loaded: LoadedScenario, options: RunOptions) -> int:
@@ -260,22 +244,6 @@ def _of_loads(
             write_plots(records, files.directory)
         else:
             terminal.remark(console, f"– {NO_PLOTS}")
-
-
-def _total(
-    report: Mapping[str, Any], records: Sequence[HistoryRecord], console: Console, elapsed_s: float
-) -> None:
-    for text in skipped_twins(records):
-        terminal.remark(console, f"– {text}")
-    words = [word(group.kind) for group in groups_of(records)]
-    terminal.total(
-        console,
-        passed=words.count("pass"),
-        failed=words.count("fail"),
-        unknown=words.count("unknown"),
-        elapsed_s=elapsed_s,
-        invariants=" ".join(report["invariants"]),
-    )
 
 
 def _environment(options: RunOptions, seed: int) -> dict[str, Any]:

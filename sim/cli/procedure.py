@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from twopc.sim.cli.place import CoordinatorName, Folder, Nodes, table_of, with_topology
+from twopc.sim.cli.command import command
+from twopc.sim.cli.place import CoordinatorName, Folder, Nodes, TopologyPlace, table_of
 
 if TYPE_CHECKING:
     from twopc.proc_execution import ProcArticle
@@ -103,28 +104,27 @@ def publish(
             replicate_ddl=replicate_ddl,
         )
 
-    published = with_topology(nodes, coordinator, work, folder=folder, blank=True)
+    published = TopologyPlace(nodes=nodes, coordinator=coordinator, folder=folder).run(
+        work, blank=True
+    )
     print(f"{published.identity}: published as {published.type}; next: twopc refresh")
 
 
 @procedure.command("unpublish")
-def unpublish(
-    routine: Routine,
-    nodes: Nodes = None,
-    coordinator: CoordinatorName = None,
-    folder: Folder = None,
-) -> None:
+@command
+def unpublish(routine: Routine, at: TopologyPlace) -> None:
     """Stop publishing a routine (sp_droparticle)."""
     schema, name, signature = _name(routine)
 
     async def work(topology: Topology) -> None:
         await topology.unpublish_procedure(name, schema=schema, signature=signature)
 
-    with_topology(nodes, coordinator, work, folder=folder, blank=True)
+    at.run(work, blank=True)
     print(f"{routine}: not published any more")
 
 
 @procedure.command("alter")
+@command
 def alter(
     routine: Routine,
     replicate_ddl: Annotated[
@@ -134,9 +134,7 @@ def alter(
             help="Replicate new definitions, or keep them at the Publisher.",
         ),
     ],
-    nodes: Nodes = None,
-    coordinator: CoordinatorName = None,
-    folder: Folder = None,
+    at: TopologyPlace,
 ) -> None:
     """Set whether new definitions of a routine are replicated (sp_changearticle, replicate_ddl)."""
     schema, name, signature = _name(routine)
@@ -146,17 +144,18 @@ def alter(
             name, schema=schema, signature=signature, replicate_ddl=replicate_ddl
         )
 
-    _show(with_topology(nodes, coordinator, work, folder=folder, blank=True))
+    _show(at.run(work, blank=True))
 
 
 @procedure.command("show")
-def show(nodes: Nodes = None, coordinator: CoordinatorName = None, folder: Folder = None) -> None:
+@command
+def show(at: TopologyPlace) -> None:
     """Show published routines and the types of their articles (sp_helparticle)."""
 
     async def work(topology: Topology) -> list[ProcArticle]:
         return list(await topology.procedures.published())
 
-    result = with_topology(nodes, coordinator, work, folder=folder, blank=True)
+    result = at.run(work, blank=True)
     for each in result:
         _show(each)
     if not result:

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from twopc.sim.cli.command import command
 from twopc.sim.cli.connection_strings import parse_nodes
 from twopc.sim.cli.place import (
     CoordinatorName,
     Folder,
     NamedNodes,
     Nodes,
+    TopologyPlace,
     table_of,
     texts_of,
-    with_topology,
 )
 
 if TYPE_CHECKING:
@@ -82,7 +83,9 @@ def uninstall(
     the privileges of the roles there are revoked too.
     """
     named = parse_nodes(nodes)
-    with_topology(nodes, coordinator, lambda t: t.leaving.dissolve(), blank=True)
+    TopologyPlace(nodes=nodes, coordinator=coordinator).run(
+        lambda t: t.leaving.dissolve(), blank=True
+    )
     print(f"nothing of ours is left in {', '.join(named)}")
 
 
@@ -117,31 +120,24 @@ def publish(
         )
         return list(await topology.registration.update_modes())
 
-    there = with_topology(nodes, coordinator, work, folder=folder, blank=True)
+    there = TopologyPlace(nodes=nodes, coordinator=coordinator, folder=folder).run(work, blank=True)
     next_one = "refresh" if there else "subscribe SUBSCRIBER"
     print(f"{schema}.{name}: published; next: twopc {next_one}")
 
 
-def unpublish(
-    table: Table,
-    nodes: Nodes = None,
-    coordinator: CoordinatorName = None,
-    folder: Folder = None,
-) -> None:
+@command
+def unpublish(table: Table, at: TopologyPlace) -> None:
     """Drop an article (sp_droparticle). The table is restored to what it was before, with its rows."""
     schema, name = table_of(table)
-    with_topology(
-        nodes, coordinator, lambda t: t.unpublish(name, schema=schema), folder=folder, blank=True
-    )
+    at.run(lambda t: t.unpublish(name, schema=schema), blank=True)
     print(f"{schema}.{name}: not published any more")
 
 
 @article.command("show")
+@command
 def show(
+    at: TopologyPlace,
     table: Annotated[str | None, typer.Argument(metavar="TABLE", help="Default: all.")] = None,
-    nodes: Nodes = None,
-    coordinator: CoordinatorName = None,
-    folder: Folder = None,
 ) -> None:
     """Show articles, their Subscribers and the formats of their changes (sp_helparticle)."""
     only = None if table is None else table_of(table)
@@ -152,7 +148,7 @@ def show(
             for each in await topology.articles.published(of=only)
         ]
 
-    result = with_topology(nodes, coordinator, work, folder=folder, blank=True)
+    result = at.run(work, blank=True)
     for each, subscribers in result:
         known = each.article
         print(f"{each.article_id}  {known.schema}.{known.table}")
@@ -196,11 +192,12 @@ def change(
     async def work(topology: Topology) -> Any:
         return await topology.articles.change(name, requested, schema=schema, scripts=texts)
 
-    now = with_topology(nodes, coordinator, work, folder=folder, blank=True)
+    now = TopologyPlace(nodes=nodes, coordinator=coordinator, folder=folder).run(work, blank=True)
     print(f"{schema}.{name}: travels {_text(now.as_json())}")
 
 
 @article.command("script")
+@command
 def script(
     table: Table,
     procedure: Annotated[
@@ -211,9 +208,7 @@ def script(
             "sp_scriptxupdproc, sp_scriptdelproc or sp_scriptxdelproc.",
         ),
     ],
-    nodes: Nodes = None,
-    coordinator: CoordinatorName = None,
-    folder: Folder = None,
+    at: TopologyPlace,
 ) -> None:
     """Print the default procedure of a format, as a template for your own (sp_scriptinsproc and others)."""
     from twopc.subscriber.propagation import SCRIPTS
@@ -222,12 +217,8 @@ def script(
         raise typer.BadParameter(f"no script {procedure!r}; there are {', '.join(SCRIPTS)}")
     only = table_of(table)
     print(
-        with_topology(
-            nodes,
-            coordinator,
-            lambda t: t.articles.script_procedure(procedure, only[1], schema=only[0]),
-            folder=folder,
-            blank=True,
+        at.run(
+            lambda t: t.articles.script_procedure(procedure, only[1], schema=only[0]), blank=True
         )
     )
 

@@ -58,10 +58,10 @@ def report(
         raise typer.BadParameter(f"one form at a time: {' or '.join(asked)}")
     history = find(run)
     records = chosen(read(history), order)
-    form = forms[0] if forms else "timeline"
+    form = form_ or (forms[0] if forms else "timeline")
     if form == "html" and out is None and sys.stdout.isatty():
         out = history.with_name("report.html")
-    text = _text(form, records, out) if form_ is None else _for_elle(form_, records, model)
+    text = _text(form, records, out, model)
     if out is not None:
         write(out, text)
         print(out, file=sys.stderr)
@@ -117,13 +117,22 @@ def find(run: str) -> Path:
     )
 
 
-def _text(form: str, records: list[HistoryRecord], out: Path | None) -> str:
+def _text(
+    form: str,
+    records: list[HistoryRecord],
+    out: Path | None,
+    model: Literal["list-append", "rw-register"],
+) -> str:
     """Return the report in a form; forms for a terminal are printed with colours instead if no file is given."""
     import io
 
     from twopc.sim.report import terminal
     from twopc.sim.report.forms import DOCUMENTS, show, show_diagrams
 
+    if form in ("elle", "elle-edn"):
+        from twopc.sim.report import elle
+
+        return (elle.as_edn if form == "elle-edn" else elle.as_elle)(records, model)
     if form in DOCUMENTS:
         return DOCUMENTS[form](records)
     draw = show_diagrams if form == "diagram" else show
@@ -133,14 +142,6 @@ def _text(form: str, records: list[HistoryRecord], out: Path | None) -> str:
     text = io.StringIO()
     draw(records, terminal.console(text))
     return text.getvalue()
-
-
-def _for_elle(
-    form: str, records: list[HistoryRecord], model: Literal["list-append", "rw-register"]
-) -> str:
-    from twopc.sim.report import elle
-
-    return (elle.as_edn if form == "elle-edn" else elle.as_elle)(records, model)
 
 
 def write(path: Path, text: str) -> None:

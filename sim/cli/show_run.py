@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from twopc.sim.report import progress, terminal
 from twopc.sim.report.causes import because_of
 from twopc.sim.report.diff import parted
-from twopc.sim.report.groups import ReportGroup, groups
+from twopc.sim.report.forms import course, group_line
+from twopc.sim.report.groups import groups
 from twopc.sim.report.judgement import word
-from twopc.sim.report.timeline import draw, timeline
 from twopc.sim.scenario.accept import unsaid
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Show:
         results = [each for each in groups(self._history.records) if each.name == name]
         self.groups += 1
         for group in results:
-            self._line(group)
+            group_line(group, self._console)
             terminal.difference(self._console, parted(group))
             for order in group.shown:
                 if self._timeline or order.verdict["kind"]:
@@ -100,16 +100,6 @@ class Show:
                 terminal.also_failed(self._console, order.name, message, verdict["repro"] or "")
         if self._as_json and results:
             print(progress.as_json("group", **results[0].verdict()), flush=True)
-
-    def _line(self, group: ReportGroup) -> None:
-        terminal.order_line(
-            self._console,
-            group.name,
-            passed=not group.kind,
-            unknown=word(group.kind) == "unknown",
-            notes=group.text(),
-            elapsed_us=int(group.elapsed_ms * 1000),
-        )
 
     def _order(self, order: PlayedOrder, *, several: bool) -> None:
         """Print the failed expectations of an order, their causes, its events, and how to repeat it."""
@@ -129,12 +119,7 @@ class Show:
             terminal.failure_story(self._console, *because_of(order.fold, report))
         if not several:
             terminal.remark(self._console, order.about)
-        if self._loaded.scenario.workload is None:
-            draw(timeline(order.fold), self._console)
-        else:
-            from twopc.sim.report import load  # imports histograms, and most runs have no load
-
-            terminal.table(self._console, load.lines(load.of(order.records)))
+        course(order, self._console)
         if failures:
             terminal.print_repeat(self._console, order.verdict["repro"], str(self._files.directory))
 

@@ -67,7 +67,7 @@ class StepDialog:
         terminal.head(
             self._out, self._loaded.document.path, scenario.about, scenario.topology.nodes
         )
-        self._say(f"{self._walk.name}: n next, b back, f STEP another way, ? help")
+        self._say(f"{self._walk.case.name}: n next, b back, f STEP another way, ? help")
         self._panel()
 
     async def do(self, line: str) -> bool:
@@ -111,10 +111,11 @@ class StepDialog:
 
     def _tell(self, seen: int) -> None:
         """Print the new entries of the timeline."""
-        entries = [each for each in timeline(Fold(self._walk.order)).entries if each.text]
-        first = self._walk.order[seen].seq if seen < len(self._walk.order) else None
-        for entry in entries if first is not None else ():
-            if first is not None and entry.seq >= first:
+        order = self._walk.order
+        if seen == len(order):
+            return
+        for entry in timeline(Fold(order)).entries:
+            if entry.text and entry.seq >= order[seen].seq:
                 self._say(f"  {entry.session}: {entry.text}")
 
     async def _back(self) -> None:

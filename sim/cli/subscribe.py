@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twopc.sim.cli.agent import Batch, Polling, SkipErrors, Streams, Threshold, profile_of
+from twopc.sim.cli.command import command
 from twopc.sim.cli.place import (
     CoordinatorName,
     Filters,
     Folder,
     Nodes,
     Scripts,
+    Subscribers,
+    TopologyPlace,
     pairs,
     tell_left_out,
     texts_by_table,
-    with_topology,
 )
 
 if TYPE_CHECKING:
@@ -74,56 +76,29 @@ def subscribe(
             scripts=files,
         )
 
-    with_topology(nodes, coordinator, work, folder=folder, blank=True)
-    print(f"{subscriber}: subscribes{', read only' if read_only else ''}; {_next(nodes)}")
+    TopologyPlace(nodes=nodes, coordinator=coordinator, folder=folder).run(work, blank=True)
+    further = "twopc up; its clients: twopc any-client on"
+    if nodes:
+        further = "twopc agent distribution, or twopc sync"
+    print(f"{subscriber}: subscribes{', read only' if read_only else ''}; its agent: {further}")
 
 
-def _next(nodes: list[str] | None) -> str:
-    return (
-        "its agent: twopc agent distribution, or twopc sync"
-        if nodes
-        else "its agent: twopc up; its clients: twopc any-client on"
-    )
-
-
-def unsubscribe(
-    subscriber: Subscriber,
-    nodes: Nodes = None,
-    coordinator: CoordinatorName = None,
-    folder: Folder = None,
-) -> None:
+@command
+def unsubscribe(subscriber: Subscriber, at: TopologyPlace) -> None:
     """Drop a subscription at both ends; the rows stay (sp_dropsubscription)."""
-    with_topology(
-        nodes,
-        coordinator,
-        lambda t: t.unsubscribe(subscriber),
-        folder=folder,
-        blank=True,
-    )
+    at.run(lambda t: t.unsubscribe(subscriber), blank=True)
     print(f"{subscriber}: does not subscribe any more")
 
 
-def reinitialise(
-    subscriber: Subscriber,
-    nodes: Nodes = None,
-    coordinator: CoordinatorName = None,
-    folder: Folder = None,
-) -> None:
+@command
+def reinitialise(subscriber: Subscriber, at: TopologyPlace) -> None:
     """Copy all rows to a Subscriber again, while the other nodes continue (sp_reinitsubscription)."""
-    with_topology(
-        nodes, coordinator, lambda t: t.reinitialise(subscriber), folder=folder, blank=True
-    )
+    at.run(lambda t: t.reinitialise(subscriber), blank=True)
     print(f"{subscriber}: has every row anew; twopc sync, or its agent, goes on from there")
 
 
-def refresh(
-    nodes: Nodes = None,
-    subscribers: Annotated[
-        list[str] | None, typer.Argument(metavar="[SUBSCRIBER]...", help="Default: all.")
-    ] = None,
-    coordinator: CoordinatorName = None,
-    folder: Folder = None,
-) -> None:
+@command
+def refresh(at: TopologyPlace, subscribers: Subscribers = None) -> None:
     """Add articles that were published later to subscriptions (sp_refreshsubscriptions)."""
     names = tuple(subscribers or ())
 
@@ -131,7 +106,7 @@ def refresh(
         done = await topology.refresh_subscriptions(*names)
         return done, [] if names else await topology.registration.left_out()
 
-    done, left_out = with_topology(nodes, coordinator, work, folder=folder, blank=True)
+    done, left_out = at.run(work, blank=True)
     for name, got in done.items():
         print(f"{name}: {', '.join(got) or 'has everything'}")
     tell_left_out(left_out)

@@ -47,11 +47,6 @@ class Walk:
         self._history: OrderHistory | None = None
 
     @property
-    def name(self) -> str:
-        """Name of the order."""
-        return self.case.name
-
-    @property
     def records(self) -> Sequence[HistoryRecord]:
         """All records since the beginning, the run's header first."""
         return self._run.records
@@ -125,9 +120,9 @@ class Walk:
         await self._player.look()
         return ""
 
-    async def back(self, count: int = 1) -> None:
-        """Go back by some items: all items before them are played again."""
-        target = max(0, self.at - count) if not self.over else self.at
+    async def back(self) -> None:
+        """Go back by one item: all items before it are played again."""
+        target = self.at if self.over else max(0, self.at - 1)
         await self.close()
         await self.begin()
         while self.at < target and not await self.next():

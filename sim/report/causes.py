@@ -50,8 +50,6 @@ def because_of(fold: Fold, failure: Mapping[str, Any]) -> Reasons:
         because, however = _twin(fold, str(failure.get("message", "")))
     elif check in _PLAIN:
         because, however = _PLAIN[check](fold)
-    elif check == "twin":
-        because, however = _twin(fold, str(failure.get("actual", "")))
     text = str(failure.get("message", ""))
     return "" if because in text else because, "" if however in text else however
 

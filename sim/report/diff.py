@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import zip_longest
 
 from twopc.sim.report.behaviour import in_words
 from twopc.sim.report.event_records import event_of
@@ -53,9 +54,7 @@ def first_difference(
 ) -> PlayDifference | None:
     """Return the first difference between two plays of one order; None if they are alike."""
     left, right = _events(one), _events(other)
-    for place in range(max(len(left), len(right))):
-        own = left[place] if place < len(left) else None
-        others = right[place] if place < len(right) else None
+    for place, (own, others) in enumerate(zip_longest(left, right)):
         if (own and own[1]) == (others and others[1]):
             continue
         named = one or other
@@ -109,7 +108,7 @@ def side_by_side(
     lines: list[str] = []
     blocks = SequenceMatcher(None, left, right, autojunk=False).get_opcodes()
     for at, (what, i, j, k, m) in enumerate(blocks):
-        rows = _rows(left[i:j], right[k:m])
+        rows = list(zip_longest(left[i:j], right[k:m], fillvalue=""))
         if what == "equal":
             rows = _shortened(rows, first=at == 0, last=at == len(blocks) - 1)
         for own, others in rows:
@@ -122,14 +121,6 @@ def side_by_side(
 
 def _events(records: Sequence[HistoryRecord]) -> list[tuple[HistoryEvent, str]]:
     return list(in_words(causal([event_of(record) for record in records])))
-
-
-def _rows(left: Sequence[str], right: Sequence[str]) -> list[tuple[str, str]]:
-    longer = max(len(left), len(right))
-    return [
-        (left[at] if at < len(left) else "", right[at] if at < len(right) else "")
-        for at in range(longer)
-    ]
 
 
 def _shortened(rows: list[tuple[str, str]], *, first: bool, last: bool) -> list[tuple[str, str]]:
@@ -145,5 +136,5 @@ def _shortened(rows: list[tuple[str, str]], *, first: bool, last: bool) -> list[
 
 def _row(own: str, mark: str, others: str, column: int) -> Iterator[str]:
     left, right = textwrap.wrap(own, column) or [""], textwrap.wrap(others, column) or [""]
-    for at, (one, other) in enumerate(_rows(left, right)):
+    for at, (one, other) in enumerate(zip_longest(left, right, fillvalue="")):
         yield f"{one:<{column}}  {mark if at == 0 else ' '}  {other}".rstrip()

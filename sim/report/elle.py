@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from twopc.names import VERSION_COLUMN
 from twopc.sim.report.events import StepSuccess, TableLook
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import HistoryRecord
@@ -25,8 +26,6 @@ from twopc.sim.report.transactions import Author
 Form = Literal["list-append", "rw-register"]
 FORMS: Final[tuple[Form, ...]] = ("list-append", "rw-register")
 
-#: The column that names a row's version.
-VERSION: Final = "msrepl_tran_version"
 _KINDS: Final = {"committed": "ok", "rolled back": "fail", "in doubt": "info"}
 #: Process of the initial rows.
 _FIRST: Final = 0
@@ -110,12 +109,12 @@ class ElleOrder:
     def _look(self, look: TableLook) -> None:
         """Process a look at a table: writes at the Publisher, reads at other nodes."""
         key, table = look.key, look.table
-        rows = [row for row in look.rows if VERSION in row and key]
+        rows = [row for row in look.rows if VERSION_COLUMN in row and key]
         prefix = f"{self._name}/{table}/"
         now = {}
         for row in rows:
             name = prefix + "/".join(str(row[one]) for one in key)
-            now[name] = str(row[VERSION])
+            now[name] = str(row[VERSION_COLUMN])
             self._places[name] = table, ", ".join(f"{one}={row[one]}" for one in key)
         before = self._copies.setdefault(look.node, {})
         gone = [one for one in before if one.startswith(prefix) and one not in now]
@@ -127,7 +126,9 @@ class ElleOrder:
             number = self._number(name, version)
             if before.get(name) != number:
                 before[name] = number
-                self._see(look, name, number)
+                process = self._process(f"copies at {look.node}")
+                seen = Operation(process, look.seq, look.seq, "ok", reads={name: number})
+                self.operations.append(seen)
         for name in gone if is_all else ():
             del before[name]
 
@@ -168,11 +169,6 @@ class ElleOrder:
             self._numbers[name, version] = result
         return result
 
-    def _see(self, look: TableLook, name: str, number: int) -> None:
-        process = self._process(f"copies at {look.node}")
-        made = Operation(process, look.seq, look.seq, "ok", reads={name: number})
-        self.operations.append(made)
-
 
 def operations(
     records: Sequence[HistoryRecord], form: Form = "list-append"
@@ -194,13 +190,9 @@ def operations(
                     texts = {"type": kind, "f": "txn", "value": value, "process": process}
                     lines.append((at, place, turn, texts))
         first += 1 + max((one.process for one in result), default=0)
-    lines.sort(key=_moment)
+    lines.sort(key=lambda line: line[:3])
     for index, (_, _, _, texts) in enumerate(lines):
         yield texts | {"index": index}
-
-
-def _moment(line: tuple[int, int, int, dict[str, Any]]) -> tuple[int, int, int]:
-    return line[:3]
 
 
 def _value(one: Operation, order: ElleOrder, form: Form, *, known: bool) -> list[list[Any]]:

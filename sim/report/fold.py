@@ -116,6 +116,11 @@ class Fold:
         return self.about.twin if self.about is not None else {}
 
     @property
+    def cell(self) -> Mapping[str, str]:
+        """The values of the matrix with which the order was played; empty without a matrix."""
+        return self.about.cell if self.about is not None else {}
+
+    @property
     def levels(self) -> Mapping[str, str]:
         """Isolation level of the sessions' transactions, by node."""
         return self.about.isolation if self.about is not None else {}

@@ -14,7 +14,7 @@ from twopc.sim.report import terminal
 from twopc.sim.report.causes import because_of
 from twopc.sim.report.diagram import diagram
 from twopc.sim.report.diff import parted
-from twopc.sim.report.event_records import is_load, select
+from twopc.sim.report.event_records import header_of, is_load, select
 from twopc.sim.report.events import TableLook
 from twopc.sim.report.groups import ReportGroup, groups, skipped_twins
 from twopc.sim.report.history import HistoryRecord
@@ -35,18 +35,21 @@ def as_json(records: Sequence[HistoryRecord]) -> str:
 
 def as_mermaid(records: Sequence[HistoryRecord]) -> str:
     """Return Markdown with a sequence diagram for each order; of generated orders one of each behaviour."""
-    drawn = [order for group in groups(records) for order in group.drawn]
-    return markdown([order for order in drawn if not is_load(order.records)])
+    return markdown(_without_loads(records))
 
 
 def first_diagram(records: Sequence[HistoryRecord]) -> str:
     """Return the Mermaid diagram of the first order that did not pass, or else of the first; empty if none was
     played.
     """
-    drawn = [order for group in groups(records) for order in group.drawn]
-    shown = [order for order in drawn if not is_load(order.records)]
+    shown = _without_loads(records)
     failed = [order for order in shown if order.verdict["kind"]]
     return mermaid((failed or shown)[0]) if shown else ""
+
+
+def _without_loads(records: Sequence[HistoryRecord]) -> list[PlayedOrder]:
+    drawn = [order for group in groups(records) for order in group.drawn]
+    return [order for order in drawn if not is_load(order.records)]
 
 
 def final_states(records: Sequence[HistoryRecord]) -> dict[str, dict[str, dict[str, Any]]]:
@@ -66,16 +69,11 @@ def as_html(records: Sequence[HistoryRecord]) -> str:
     return page(records)
 
 
-def as_junit(records: Sequence[HistoryRecord]) -> str:
-    """Return the run as JUnit XML."""
-    return junit(records)
-
-
 #: The documents that can be written to a file, by name.
 DOCUMENTS: Mapping[str, Callable[[Sequence[HistoryRecord]], str]] = {
     "html": as_html,
     "mermaid": as_mermaid,
-    "junit": as_junit,
+    "junit": junit,
     "json": as_json,
 }
 
@@ -89,8 +87,18 @@ def show(records: Sequence[HistoryRecord], console: Console) -> None:
     nodes = orders[0].nodes if orders else ("",)
     terminal.head(console, report["file"], header.get("about", ""), nodes, header.get("seed"))
     for group in every:
-        _group_line(group, console)
+        group_line(group, console)
         _show_group(group, console)
+    total(records, every, console, (records[-1].t_us - records[0].t_us) / 1e6)
+
+
+def total(
+    records: Sequence[HistoryRecord],
+    every: Sequence[ReportGroup],
+    console: Console,
+    elapsed_s: float,
+) -> None:
+    """Print the last lines of a run: twins that were not played, and how many orders passed."""
     for text in skipped_twins(records):
         terminal.remark(console, f"– {text}")
     words = [word(group.kind) for group in every]
@@ -99,8 +107,8 @@ def show(records: Sequence[HistoryRecord], console: Console) -> None:
         passed=words.count("pass"),
         failed=words.count("fail"),
         unknown=words.count("unknown"),
-        elapsed_s=(records[-1].t_us - records[0].t_us) / 1e6,
-        invariants=" ".join(report["invariants"]),
+        elapsed_s=elapsed_s,
+        invariants=" ".join(header_of(records).get("invariants", ())),
     )
 
 
@@ -131,17 +139,23 @@ def _show_order(order: PlayedOrder, console: Console, *, about: str) -> None:
         terminal.failure(console, where, failure.get("excerpt", ()), failure["message"])
         terminal.failure_story(console, *because_of(order.fold, failure))
     terminal.remark(console, about)
+    course(order, console)
+    if report["failures"] and report["repro"]:
+        terminal.print_repeat(console, report["repro"])
+
+
+def course(order: PlayedOrder, console: Console) -> None:
+    """Print the timeline of an order, or the figures of a load."""
     if is_load(order.records):
         from twopc.sim.report import load  # loads the histograms: most runs have no load
 
         terminal.table(console, load.lines(load.of(order.records)))
     else:
         draw(timeline(order.fold), console)
-    if report["failures"] and report["repro"]:
-        terminal.print_repeat(console, report["repro"])
 
 
-def _group_line(group: ReportGroup, console: Console) -> None:
+def group_line(group: ReportGroup, console: Console) -> None:
+    """Print the line of a group."""
     kind = group.kind
     terminal.order_line(
         console,
@@ -156,7 +170,7 @@ def _group_line(group: ReportGroup, console: Console) -> None:
 def show_diagrams(records: Sequence[HistoryRecord], console: Console) -> None:
     """Print each order as a sequence diagram; of generated orders one of each behaviour."""
     for group in groups(records):
-        _group_line(group, console)
+        group_line(group, console)
         for order in group.drawn:
             if len(group.drawn) > 1:
                 terminal.remark(console, f"{group.label(order)}:")

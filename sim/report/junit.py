@@ -43,7 +43,8 @@ def junit(records: Sequence[HistoryRecord]) -> str:
     root = ElementTree.Element("testsuites", {n: suite.get(n, "") for n in _TOTALS})
     root.append(suite)
     ElementTree.indent(root)
-    return '<?xml version="1.0" encoding="utf-8"?>\n' + _string(root) + "\n"
+    text = ElementTree.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
 
 
 _TOTALS = ("tests", "failures", "errors", "time")
@@ -127,7 +128,3 @@ def _seconds(milliseconds: float) -> str:
 def _text(text: str) -> str:
     """Return `text` with characters that XML cannot represent written as escapes."""
     return _UNSPEAKABLE.sub(lambda result: f"\\x{ord(result[0]):02x}", text)
-
-
-def _string(root: ElementTree.Element) -> str:
-    return ElementTree.tostring(root, encoding="unicode", short_empty_elements=True)

@@ -7,24 +7,11 @@ same conflict in ``pg_stat_subscription_stats``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from twopc.errors import KINDS
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    """A kind of refusal."""
-
-    sqlstate: str
-    number: int
-    """SQL Server's error number; 0 if it has none for this kind."""
-    postgres: tuple[str, ...]
-    """PostgreSQL's names for the conflict in logical replication; none if it does not arise there."""
-    sentence: str
-
-
-_ABOUT: Mapping[str, tuple[tuple[str, ...], str]] = {
+#: PostgreSQL's names for the conflict in logical replication, none if it does not arise there; and its meaning.
+KINDS_TABLE: Mapping[str, tuple[tuple[str, ...], str]] = {
     "version_mismatch": (
         ("update_origin_differs",),
         "the row has changed at the Publisher since this copy of it was made",
@@ -56,17 +43,6 @@ _ABOUT: Mapping[str, tuple[tuple[str, ...], str]] = {
     "publisher_unreachable": ((), "the Publisher did not answer; nothing was left there"),
 }
 
-#: Every kind, in the order of `twopc.errors.KINDS`.
-KINDS_TABLE: Mapping[str, Kind] = {
-    kind: Kind(
-        sqlstate=sqlstate,
-        number=number,
-        postgres=_ABOUT[kind][0],
-        sentence=_ABOUT[kind][1],
-    )
-    for kind, (sqlstate, number) in KINDS.items()
-}
-
 
 def markdown() -> str:
     """Return the table of kinds as the documentation shows it."""
@@ -74,8 +50,8 @@ def markdown() -> str:
         "| kind | what it means | SQLSTATE | SQL Server | PostgreSQL 18 |",
         "|---|---|---|---|---|",
     ]
-    for name, kind in KINDS_TABLE.items():
-        conflicts = ", ".join(f"`{each}`" for each in kind.postgres) or "–"
-        number = str(kind.number) if kind.number else "–"
-        lines.append(f"| `{name}` | {kind.sentence} | {kind.sqlstate} | {number} | {conflicts} |")
+    for name, (sqlstate, number) in KINDS.items():
+        postgres, sentence = KINDS_TABLE[name]
+        conflicts = ", ".join(f"`{each}`" for each in postgres) or "–"
+        lines.append(f"| `{name}` | {sentence} | {sqlstate} | {number or '–'} | {conflicts} |")
     return "\n".join(lines) + "\n"

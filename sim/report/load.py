@@ -31,7 +31,7 @@ def of(records: Sequence[HistoryRecord]) -> dict[str, Any]:
 def in_short(report: Mapping[str, Any]) -> str:
     """Return the figures in one line: ``1,204 committed, 8.3% rejected, 240 per second, commit p99 12.4 ms``."""
     counts = report["counts"]
-    lines = [f"{counts['committed']:,} committed", f"{share(report, 'rejected')} rejected"]
+    lines = [f"{counts['committed']:,} committed", f"{share(report, counts['rejected'])} rejected"]
     lines += [f"{counts[kind]:,} {word}" for kind, word in _RARE if counts[kind]]
     if report["seconds"]:
         lines.append(f"{counts['committed'] / report['seconds']:,.0f} per second")
@@ -44,10 +44,10 @@ def in_short(report: Mapping[str, Any]) -> str:
 _RARE = (("error", "errors"), ("in_doubt", "in doubt"), ("dropped", "dropped"))
 
 
-def share(report: Mapping[str, Any], kind: str) -> str:
-    """Return the share of all attempts with this end, in percent."""
+def share(report: Mapping[str, Any], number: int) -> str:
+    """Return a number of attempts as a share of all, in percent."""
     attempts = report["counts"]["attempts"]
-    return f"{100 * report['counts'][kind] / attempts:.1f}%" if attempts else "0%"
+    return f"{100 * number / attempts:.1f}%" if attempts else "0%"
 
 
 def lines(report: Mapping[str, Any]) -> list[str]:
@@ -79,7 +79,7 @@ def sentences(report: Mapping[str, Any]) -> list[str]:
     results = [
         f"{counts['transactions']:,} transactions were to begin within {report['seconds']:.1f} seconds, and "
         f"{counts['committed']:,} of them committed.",
-        f"Of {counts['attempts']:,} attempts {share(report, 'rejected')} were refused; {counts['retries']:,} "
+        f"Of {counts['attempts']:,} attempts {share(report, counts['rejected'])} were refused; {counts['retries']:,} "
         "times a client tried again.",
     ]
     if counts["dropped"]:

@@ -47,15 +47,15 @@ def _merged(items: Sequence[Item]) -> list[Item]:
     merged: list[Item] = []
     for item in items:
         last = merged[-1] if merged else None
-        if isinstance(item, Note) and isinstance(last, Note) and _goes_on(item, last):
+        if (
+            isinstance(item, Note)
+            and isinstance(last, Note)
+            and (item.style, item.over) == ("faint", last.over)
+        ):
             merged[-1] = dataclasses.replace(last, text=f"{last.text}\n{item.text}")
         else:
             merged.append(item)
     return merged
-
-
-def _goes_on(note: Note, last: Note) -> bool:
-    return note.style == "faint" and note.over == last.over
 
 
 def _item(item: Item, ids: dict[str, str]) -> str:

@@ -153,9 +153,9 @@ class _StateFold:
 
     def __init__(self, order: PlayedOrder) -> None:
         self._order = order
-        self._sessions = order.sessions
+        self._sessions = order.fold.sessions
         self._standings = {
-            name: SessionState(text="not begun", style="faint") for name in order.sessions
+            name: SessionState(text="not begun", style="faint") for name in order.fold.sessions
         }
         self._open: dict[str, bool] = {}
         """The sessions with an open transaction, and whether the transaction has changed rows."""

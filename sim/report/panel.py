@@ -37,16 +37,18 @@ def panel(
     from rich.console import Group
     from rich.panel import Panel
     from rich.table import Table as Grid
+    from rich.text import Text
 
     header = header_of(records)
     of_order = records[1:] if header else records
-    order = PlayedOrder(name=_name(of_order), header=header, records=of_order)
+    name = of_order[0].order if of_order else ""
+    order = PlayedOrder(name=name, header=header, records=of_order)
     last = of_order[-1].seq if of_order else 0
     states = state_at(order, last if at_seq is None else at_seq)
     beside = max(1, min(len(states), width // _NODE_MIN))
     drawn = [
         Panel(
-            Group(*(_lines(state, order.publisher) or [_empty()])),
+            Group(*(_lines(state, order.publisher) or [Text("nothing yet", style="dim")])),
             title=f"{node}{' (Publisher)' if node == order.publisher else ''}",
             title_align="left",
             border_style="dim",
@@ -61,16 +63,6 @@ def panel(
         grid.add_row(*drawn[first : first + beside])
         rows.append(grid)
     return Group(*rows)
-
-
-def _name(records: Sequence[HistoryRecord]) -> str:
-    return records[0].order if records else ""
-
-
-def _empty() -> Text:
-    from rich.text import Text
-
-    return Text("nothing yet", style="dim")
 
 
 def _lines(state: NodeState, publisher: str) -> list[RenderableType]:

@@ -88,7 +88,7 @@ def result_text(ended: StepEnd) -> str:
             return "→ " + ", ".join(cells)
         return f"→ {rows_text(ended.rows)}"
     if ended.rowcount is not None and ended.rowcount >= 0:
-        return f"✓ {_counted(ended.rowcount, 'row')}"
+        return f"✓ {counted(ended.rowcount, 'row')}"
     return "✓"
 
 
@@ -222,7 +222,7 @@ def why(ended: StepEnd) -> str:
 
 def notices(event: NoticeArrival) -> str:
     """Return ``2 notices``, or their text."""
-    return event.message or _counted(event.count or 1, "notice")
+    return event.message or counted(event.count or 1, "notice")
 
 
 def holder(wait: Mapping[str, Any]) -> str:
@@ -280,5 +280,6 @@ def _cell(value: Any) -> str:
     return "null" if value is None else str(value)
 
 
-def _counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str) -> str:
+    """Return ``0 rows``, ``1 row``."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -37,12 +37,7 @@ class PlayedOrder:
         """All nodes, the Publisher first; without a header the nodes that the order names."""
         if "publisher" in self.header:
             return (str(self.header["publisher"]), *self.header.get("subscribers", ()))
-        return tuple(self.isolation)
-
-    @property
-    def sessions(self) -> dict[str, str]:
-        """The sessions that act in this order, and their nodes."""
-        return self.fold.sessions
+        return tuple(self.fold.levels)
 
     @property
     def about(self) -> str:
@@ -53,21 +48,6 @@ class PlayedOrder:
     def labels(self) -> Mapping[str, Any]:
         """The data of its first record: `group`, `number`, `cell`, `twin`, `repeat`, as far as known."""
         return self.fold.about.labels if self.fold.about is not None else {}
-
-    @property
-    def twin(self) -> Mapping[str, Any]:
-        """`protections` that are switched off and the check that `must_fail`; empty if the order is no twin."""
-        return dict(self.fold.twin)
-
-    @property
-    def cell(self) -> Mapping[str, str]:
-        """The values of the matrix with which the order was played; empty without a matrix."""
-        return dict(self.fold.about.cell if self.fold.about is not None else {})
-
-    @property
-    def isolation(self) -> Mapping[str, str]:
-        """The isolation level of each node."""
-        return dict(self.fold.levels)
 
     @property
     def verdict(self) -> Verdict:

@@ -119,14 +119,14 @@ def sequence(order: PlayedOrder, *, items_max: int = ITEMS_MAX) -> Diagram:
 def _participants(order: PlayedOrder) -> Iterator[tuple[str, str]]:
     """Yield the sessions in the order of the scenario file, with the Publisher in the middle."""
     sessions = [
-        (name, f"{name} at {node}" if node else name) for name, node in order.sessions.items()
+        (name, f"{name} at {node}" if node else name) for name, node in order.fold.sessions.items()
     ]
     middle = (len(sessions) + 1) // 2
     yield from sessions[:middle]
     yield _lane(order.publisher), f"{order.publisher} (Publisher)"
     yield from sessions[middle:]
     for lane in dict.fromkeys(_agent_lanes(order).values()):
-        if lane not in order.sessions:
+        if lane not in order.fold.sessions:
             yield lane, lane.removeprefix(_NODE)
     if order.fold.settlements:
         yield RECOVERY, RECOVERY
@@ -138,7 +138,7 @@ def _agent_lanes(order: PlayedOrder) -> dict[str, str]:
     reached += [each.node for each in order.fold.events if isinstance(each, (Pause, Backup))]
     for done in order.fold.settlements.values():
         reached += [node for node in done.nodes if node != order.publisher]
-    first = {node: name for name, node in reversed(order.sessions.items())}
+    first = {node: name for name, node in reversed(order.fold.sessions.items())}
     return {node: first.get(node, _lane(node)) for node in reached}
 
 
@@ -233,7 +233,7 @@ class _SequenceText:
         """Return the lane for notes about a node."""
         if node in ("", self._order.publisher):
             return self._publisher
-        at = (name for name, where in self._order.sessions.items() if where == node)
+        at = (name for name, where in self._order.fold.sessions.items() if where == node)
         return self._agent_lanes.get(node) or next(at, self._publisher)
 
     def _sent(self, step: PlayedStep) -> Iterator[Item]:

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from twopc.sim.report.breaches import lost_text
-from twopc.sim.report.causes import because_of
 from twopc.sim.report.changes import VersionChange
 from twopc.sim.report.dependencies import across_nodes, is_locking_read
 from twopc.sim.report.event_records import is_load
@@ -71,8 +70,6 @@ from twopc.sim.report.sentences import (
     wants,
 )
 
-__all__ = ["because_of", "story"]
-
 _ACTIONS = ("begin", "commit", "rollback", "sync", "reinitialise", "subscribe", "unsubscribe")
 #: Changes of a subscription, by the tag of the record.
 _SUBSCRIPTIONS = {
@@ -91,8 +88,7 @@ def story(fold: Fold) -> list[str]:
         from twopc.sim.report import load  # loads the histograms: most runs have no load
 
         return load.sentences(load.of(fold.records))
-    telling = _StoryText(fold)
-    return [_sentence(text) for text in telling.all()]
+    return [_sentence(text) for text in _StoryText(fold).all()]
 
 
 def _code(ended: StepEnd) -> str:
@@ -121,7 +117,6 @@ class _StoryText:
         self._sql = {(each.session, each.step): each.sql for each in fold.of(StepStart)}
         self._introduced: set[str] = set()
         self._waits_told: set[tuple[str, str]] = set()
-        self._order = fold.about
 
     def all(self) -> Iterator[str]:
         yield from self._opening()
@@ -145,9 +140,9 @@ class _StoryText:
             verb = "is" if len(protections) == 1 else "are"
             must = f", and {twin['must_fail']} must fail" if twin.get("must_fail") else ""
             yield f"Here {listed(protections)} {verb} switched off{must}"
-        cell = self._order.cell if self._order is not None else {}
+        cell = [f"{key} = {value}" for key, value in self._fold.cell.items()]
         if cell:
-            yield f"Played with {listed([f'{key} = {value}' for key, value in cell.items()])}"
+            yield f"Played with {listed(cell)}"
         for text in self._tables("initial"):
             yield f"At first {text}"
 

@@ -8,11 +8,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO, cast
 
-from twopc.sim.report.phrases import took_text
+from twopc.sim.report.phrases import counted, took_text
 from twopc.sim.report.timeline import STYLES
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
     from twopc.sim.report.diagram import Line
 
@@ -60,18 +61,33 @@ def console(file: TextIO | None = None, *, width: int | None = None) -> Console:
     return Console(file=trimmed, width=width, highlight=False, color_system=None)
 
 
+def _indented(out: Console, text: Text | str, style: str = "", columns: int = 4) -> None:
+    """Print text that is wrapped within an indented column."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    shown = Text(text, style=style) if isinstance(text, str) else text
+    out.print(Padding(shown, (0, 0, 0, columns)))
+
+
+def _unbroken(out: Console, text: str, style: str = "") -> None:
+    """Print text that is not wrapped."""
+    from rich.text import Text
+
+    out.print(Text(text, style=style), soft_wrap=True)
+
+
 def head(
     out: Console, path: str, about: str, nodes: Sequence[str], seed: int | None = None
 ) -> None:
     """Print the first lines: the file, its description, and the seed if given."""
-    from rich.padding import Padding
     from rich.text import Text
 
-    what = f"1 Publisher, {_counted(len(nodes) - 1, 'Subscriber')}"
+    what = f"1 Publisher, {counted(len(nodes) - 1, 'Subscriber')}"
     what += f" · seed {seed}" if seed is not None else ""
     out.print(Text.assemble((path, "bold"), (f"  {what}", "dim")), soft_wrap=True)
     if about:
-        out.print(Padding(Text(" ".join(about.split())), (0, 0, 0, 2)))
+        _indented(out, " ".join(about.split()), columns=2)
 
 
 def order_line(
@@ -116,71 +132,56 @@ def failure_story(out: Console, because: str, however: str) -> None:
 
 def also_failed(out: Console, name: str, message: str, command: str) -> None:
     """Print another failed order of the same name, in short."""
-    from rich.padding import Padding
     from rich.text import Text
 
-    text = Text.assemble(("✗ ", "bold red"), f"{name}: {message}")
-    out.print(Padding(text, (0, 0, 0, 4)))
+    _indented(out, Text.assemble(("✗ ", "bold red"), f"{name}: {message}"))
     if command:
-        out.print(Text(f"      again:  {command}", style="dim"), soft_wrap=True)
+        _unbroken(out, f"      again:  {command}", "dim")
 
 
 def difference(out: Console, text: str) -> None:
     """Print where a repeated order behaved differently."""
-    from rich.padding import Padding
-    from rich.text import Text
-
     if text:
-        out.print(Padding(Text(text), (0, 0, 0, 4)))
+        _indented(out, text)
 
 
 def picture(out: Console, lines: Sequence[Line]) -> None:
     """Print a sequence diagram, or a part of one."""
-    from rich.text import Text
-
     for line in lines:
-        out.print(Text(f"    {line.text}", style=STYLES[line.style]), soft_wrap=True)
+        _unbroken(out, f"    {line.text}", STYLES[line.style])
 
 
 def table(out: Console, lines: Sequence[str]) -> None:
     """Print a load's figures, which are already in columns."""
-    from rich.text import Text
-
     for line in lines:
-        out.print(Text(f"    {line}"), soft_wrap=True)
+        _unbroken(out, f"    {line}")
 
 
 def remark(out: Console, text: str) -> None:
     """Print a description below an order's line."""
-    from rich.padding import Padding
-    from rich.text import Text
-
     if text:
-        out.print(Padding(Text(" ".join(text.split()), style="dim"), (0, 0, 0, 4)))
+        _indented(out, " ".join(text.split()), "dim")
 
 
 def failure(out: Console, where: str, excerpt: Sequence[str], message: str) -> None:
     """Print the place of a failed expectation, and the message."""
-    from rich.padding import Padding
     from rich.text import Text
 
     out.print(
         Text.assemble("    ", (where, "bold")), soft_wrap=True
     )  # unbroken, so that terminals make it a link
     for line in excerpt:
-        out.print(Text(f"  {line}"), soft_wrap=True)
+        _unbroken(out, f"  {line}")
     if message:
-        out.print(Padding(Text(message, style="red"), (0, 0, 0, 4)))
+        _indented(out, message, "red")
 
 
 def print_repeat(out: Console, command: str, directory: str = "") -> None:
     """Print the command that plays the order again, and the directory of the run's files."""
-    from rich.text import Text
-
-    out.print(Text(f"    again:  {command}"), soft_wrap=True)
+    _unbroken(out, f"    again:  {command}")
     if directory:
         files = "history.jsonl report.html sequence.mmd"
-        out.print(Text(f"    files:  {directory}/  ({files})"), soft_wrap=True)
+        _unbroken(out, f"    files:  {directory}/  ({files})")
 
 
 def total(
@@ -189,9 +190,9 @@ def total(
     """Print the last line; orders that neither passed nor failed are inconclusive."""
     from rich.text import Text
 
-    parts = [f"{_counted(passed, 'order')} passed"] if passed or not (failed or unknown) else []
-    parts += [f"{_counted(failed, 'order')} failed"] if failed else []
-    parts += [f"{_counted(unknown, 'order')} inconclusive"] if unknown else []
+    parts = [f"{counted(passed, 'order')} passed"] if passed or not (failed or unknown) else []
+    parts += [f"{counted(failed, 'order')} failed"] if failed else []
+    parts += [f"{counted(unknown, 'order')} inconclusive"] if unknown else []
     style = "bold red" if failed else "bold yellow" if unknown else "bold green"
     out.print(
         Text.assemble(
@@ -199,7 +200,3 @@ def total(
         ),
         soft_wrap=True,
     )
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -70,46 +70,38 @@ class StoppedProcess:
 
 
 def expected_parts(
-    subscribed: Iterable[str], *, any_client: bool, metrics: bool = False
+    state: State, subscribed: Iterable[str], *, any_client: bool
 ) -> tuple[TopologyPart, ...]:
     """Return the processes that a topology needs.
 
     Args:
         subscribed: the Subscribers that changes are distributed to.
-        any_client: whether any client may write at a Subscriber.
-        metrics: whether metrics are served.
+        any_client: whether any client may write at a Subscriber; without effect on merge replication.
     """
-    agents = [TopologyPart("agent", name) for name in subscribed]
-    return (
-        *([TopologyPart("log-reader")] if agents else []),
-        *agents,
-        *([TopologyPart("resolver")] if any_client else []),
-        TopologyPart(CLEAN_UP),
-        *([TopologyPart(METRICS)] if metrics else []),
-    )
-
-
-def expected_merge_parts(
-    subscribed: Iterable[str], *, metrics: bool = False
-) -> tuple[TopologyPart, ...]:
-    """Return the processes that a topology of merge replication needs; see `expected_parts`."""
-    agents = [TopologyPart(MERGE_AGENT, name) for name in subscribed]
-    return (*agents, *([TopologyPart(METRICS)] if metrics else []))
+    needed = [TopologyPart(MERGE_AGENT if state.merges else "agent", name) for name in subscribed]
+    if not state.merges:
+        if needed:
+            needed.insert(0, TopologyPart("log-reader"))
+        if any_client:
+            needed.append(TopologyPart("resolver"))
+        needed.append(TopologyPart(CLEAN_UP))
+    if state.metrics_port is not None:
+        needed.append(TopologyPart(METRICS))
+    return tuple(needed)
 
 
 async def look(state: State) -> tuple[TopologyPart, ...]:
     """Return the processes that a topology needs now; its servers must run."""
-    metrics = state.metrics_port is not None
     if state.merges:
         async with await attach_merge(state.dsns) as merging:
-            return expected_merge_parts(merging.subscribers, metrics=metrics)
+            return expected_parts(state, merging.subscribers, any_client=False)
     async with await attach(
         state.dsns, coordinator=state.name, newcomers=state.subscribers
     ) as topology:
         return expected_parts(
+            state,
             await topology.agents.subscribers(),
             any_client=bool(await topology.any_client.subscribers()),
-            metrics=metrics,
         )
 
 

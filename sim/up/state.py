@@ -97,19 +97,9 @@ class State:
 
     def save(self) -> None:
         """Write the state atomically."""
-        text = json.dumps(
-            {
-                "format": _FORMAT,
-                "name": self.name,
-                "source": self.source,
-                "nodes": {name: asdict(node) for name, node in self.nodes.items()},
-                "metrics_port": self.metrics_port,
-                "merge_every_s": self.merge_every_s,
-                "archive_hours": self.archive_hours,
-            },
-            indent=2,
-        )
-        self._write(_FILE, text)
+        facts = asdict(self)
+        del facts["folder"]
+        self._write(_FILE, json.dumps({"format": _FORMAT, **facts}, indent=2))
 
     def _write(self, name: str, text: str) -> None:
         new = self.folder / f"{name}.new"

@@ -139,7 +139,7 @@ class Tour:
             commands: how each window is opened.
         """
         async with TopologyWatch(self._state) as eyes:
-            steps = self._steps(commands)
+            steps = (*self._alone(commands), *self._against_each_other(), *self._in_doubt())
             for number, step in enumerate(steps, 1):
                 await self._resolver(runs=step.resolver)
                 before = await self._see(eyes)
@@ -203,9 +203,6 @@ class Tour:
             lambda _, now: bool(now.windows[self.first].open and now.held),
             "window 1 is in a transaction, so no other session can see it yet: commit;",
         )
-
-    def _steps(self, commands: dict[int, str]) -> tuple[TourStep, ...]:
-        return (*self._alone(commands), *self._against_each_other(), *self._in_doubt())
 
     def _alone(self, commands: dict[int, str]) -> tuple[TourStep, ...]:
         """Return the steps in which only one window writes."""

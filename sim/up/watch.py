@@ -130,7 +130,7 @@ class TopologyWatch:
         self._read: dict[str, int] = {}
         self._refused: Counter[str] = Counter()
         self._refusals: deque[LoggedConflict] = deque(maxlen=_REFUSALS_KEPT)
-        self._expected = _presumed(state)
+        self._expected = parts.expected_parts(state, state.subscribers, any_client=True)
         """Processes that should run, as of the last time when all servers answered."""
 
     async def __aenter__(self) -> TopologyWatch:
@@ -155,17 +155,10 @@ class TopologyWatch:
         graph = waits.build(waits.session(one.now.name, row) for one in seen for row in one.waits)
         known = await self._agents()
         merges = await self._merges([one.now.name for one in seen if not one.now.error])
-        if state.merges and not any(one.now.error for one in seen):
-            self._expected = parts.expected_merge_parts(
-                [each.subscriber for each in merges], metrics=state.metrics_port is not None
-            )
-        elif known is not None and not any(one.now.error for one in seen):
-            subscribed = [agent.subscriber for agent in known]
-            self._expected = parts.expected_parts(
-                subscribed,
-                any_client=any(one.any_client for one in seen),
-                metrics=state.metrics_port is not None,
-            )
+        if known is not None and not any(one.now.error for one in seen):
+            subscribed = [each.subscriber for each in (merges if state.merges else known)]
+            any_client = any(one.any_client for one in seen)
+            self._expected = parts.expected_parts(state, subscribed, any_client=any_client)
         in_doubt = [
             (one.now.name, str(gid), float(age))
             for one in seen
@@ -301,14 +294,6 @@ async def idle(state: State) -> IdleProcesses:
     async with TopologyWatch(state) as eyes:
         now = await eyes.look()
     return IdleProcesses(missing=now.missing, stopped=now.stopped)
-
-
-def _presumed(state: State) -> tuple[parts.TopologyPart, ...]:
-    """Return the processes that presumably should run, before the servers have been queried."""
-    metrics = state.metrics_port is not None
-    if state.merges:
-        return parts.expected_merge_parts(state.subscribers, metrics=metrics)
-    return parts.expected_parts(state.subscribers, any_client=True, metrics=metrics)
 
 
 def _idle(state: State, needed: Sequence[parts.TopologyPart]) -> IdleProcesses:

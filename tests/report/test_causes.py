@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.report.recorded import ended, made, records, sent
+from twopc.sim.report.causes import because_of
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import HistoryRecord, by_order
-from twopc.sim.report.story import because_of
 
 V1, V2, V3 = "11111111-1111-1111-1111-111111111111", "2" * 8, "3" * 8
 GID = "twopc:c:1:"

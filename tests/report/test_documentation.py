@@ -11,13 +11,14 @@ import pytest
 
 from tests.report.recorded import first, records
 from twopc.errors import KINDS
+from twopc.sim.report.causes import because_of
 from twopc.sim.report.diagram import diagram, text
 from twopc.sim.report.diff import first_difference
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import by_order
 from twopc.sim.report.kinds import KINDS_TABLE, markdown
 from twopc.sim.report.mermaid import mermaid
-from twopc.sim.report.story import because_of, story
+from twopc.sim.report.story import story
 from twopc.sim.report.verdict import EXIT_CODES
 
 ROOT = Path(__file__).parents[2]

@@ -23,6 +23,7 @@ from twopc.sim.report.mermaid import mermaid
 from twopc.sim.report.phrases import (
     because,
     call_text,
+    counted,
     done_text,
     holder,
     moment_text,
@@ -77,8 +78,7 @@ def _refusals(fold: Fold) -> Content:
     refused = fold.of(StepRefusal)
     if not refused:
         return None
-    title = f"{len(refused)} refusal" + ("s" if len(refused) > 1 else "")
-    return _folded(title, *map(_refusal, refused))
+    return _folded(counted(len(refused), "refusal"), *map(_refusal, refused))
 
 
 def _sessions(fold: Fold) -> Content:
@@ -97,9 +97,18 @@ def _sessions(fold: Fold) -> Content:
     if not rows:
         return None
     heads = ("by", "session of", "generations", "rows")
-    head = tag("thead", tag("tr", *(tag("th", name, scope="col") for name in heads)))
-    title = f"{len(rows)} merge session" + ("s" if len(rows) > 1 else "")
-    return _folded(title, tag("table", head, tag("tbody", *rows), class_="sessions"))
+    return _folded(counted(len(rows), "merge session"), _table(heads, rows, "sessions"))
+
+
+def _table(heads: Sequence[str], rows: Sequence[Markup], name: str) -> Markup:
+    head = tag("thead", tag("tr", *(tag("th", each, scope="col") for each in heads)))
+    return tag("table", head, tag("tbody", *rows), class_=name)
+
+
+def _terms(rows: Sequence[tuple[str, Any]]) -> Markup:
+    """Return a list of facts, without those that have no value."""
+    terms = [join(tag("dt", name), tag("dd", str(value))) for name, value in rows if value]
+    return tag("dl", *terms)
 
 
 def _conflicts(fold: Fold) -> Content:
@@ -107,8 +116,7 @@ def _conflicts(fold: Fold) -> Content:
     recorded = [each for several in fold.merge_conflicts.values() for each in several]
     if not recorded:
         return None
-    title = f"{len(recorded)} conflict" + ("s" if len(recorded) > 1 else "")
-    return _folded(title, *(_conflict(each) for each in recorded))
+    return _folded(counted(len(recorded), "conflict"), *map(_conflict, recorded))
 
 
 def _conflict(conflict: ConflictNote) -> Markup:
@@ -126,13 +134,12 @@ def _conflict(conflict: ConflictNote) -> Markup:
         ("row that is kept", row_text(conflict.loser) if conflict.loser else None),
         ("reason", conflict.reason),
     ]
-    terms = [join(tag("dt", name), tag("dd", str(value))) for name, value in rows if value]
-    return tag("div", tag("dl", *terms), class_="refusal")
+    return tag("div", _terms(rows), class_="refusal")
 
 
 def _postgres(kind: str) -> str:
     """Return PostgreSQL's name for the same conflict in logical replication; empty if it has none."""
-    return " or ".join(KINDS_TABLE[kind].postgres) if kind in KINDS_TABLE else ""
+    return " or ".join(KINDS_TABLE[kind][0]) if kind in KINDS_TABLE else ""
 
 
 def _refusal(refused: StepRefusal) -> Markup:
@@ -149,14 +156,13 @@ def _refusal(refused: StepRefusal) -> Markup:
         ("message", refused.message),
         ("global transaction", refused.gid),
     ]
-    terms = [join(tag("dt", name), tag("dd", str(value))) for name, value in rows if value]
     why = because(refused)
     return tag(
         "div",
         tag("p", tag("b", f"{refused.step} of {refused.session or AGENTS}: "), why)
         if why
         else None,
-        tag("dl", *terms),
+        _terms(rows),
         class_="refusal",
     )
 
@@ -180,15 +186,9 @@ def _steps(order: PlayedOrder) -> Markup:
     at_us = {each.seq: each.t_us for each in order.fold.events}
     scale = _Scale(at_us, sent)
     rows = [_step(step, nodes_of, scale) for step in sent[:STEPS_MAX]]
-    table = tag(
-        "table",
-        tag("thead", tag("tr", *(tag("th", head, scope="col") for head in heads))),
-        tag("tbody", *rows),
-        class_="steps",
-    )
     left = len(sent) - len(rows)
     more = tag("p", f"and {left} more steps in history.jsonl", class_="faint") if left else None
-    return _folded("Steps, and how long each took", table, more)
+    return _folded("Steps, and how long each took", _table(heads, rows, "steps"), more)
 
 
 class _Scale:

@@ -75,7 +75,8 @@ def _chart(title: str, lines: Mapping[str, _Points]) -> Markup:
         )
         for name, points in lines.items()
     ]
-    caption = tag("figcaption", title, *(_key(name) for name in lines if len(lines) > 1))
+    keys = [tag("span", name, class_=f"key {name}") for name in lines if len(lines) > 1]
+    caption = tag("figcaption", title, *keys)
     svg = tag(
         "svg",
         *_axes(first, last, top),
@@ -85,10 +86,6 @@ def _chart(title: str, lines: Mapping[str, _Points]) -> Markup:
         aria_label=f"{title} over time: {words}",
     )
     return tag("figure", caption, svg)
-
-
-def _key(name: str) -> Markup:
-    return tag("span", name, class_=f"key {name}")
 
 
 def _places(points: _Points, span: tuple[float, float], top: float) -> Iterator[str]:
@@ -134,29 +131,24 @@ def _latencies(latencies: Mapping[str, Mapping[str, float]]) -> Content:
 def _ends(report: Mapping[str, Any]) -> Markup:
     """Return the ends of attempts, with the number of each."""
     counts = report["counts"]
-    rows = [("committed", counts["committed"], share(report, "committed"))]
+    rows = [("committed", counts["committed"])]
     for word, key in (("rejected", "rejected"), ("error", "errors")):
         rows += [
-            (f"{word}: {(why or 'no answer').replace('_', ' ')}", number, _percent(report, number))
+            (f"{word}: {(why or 'no answer').replace('_', ' ')}", number)
             for why, number in report[key].items()
         ]
     if counts["in_doubt"]:
-        rows.append(("in doubt", counts["in_doubt"], share(report, "in_doubt")))
+        rows.append(("in doubt", counts["in_doubt"]))
     head = tag("tr", *(tag("th", each) for each in ("attempts ended", "number", "of all")))
     return tag(
         "table",
         head,
         *(
-            tag("tr", tag("td", what), tag("td", f"{number:,}"), tag("td", of_all))
-            for what, number, of_all in rows
+            tag("tr", tag("td", what), tag("td", f"{number:,}"), tag("td", share(report, number)))
+            for what, number in rows
         ),
         class_="figures",
     )
-
-
-def _percent(report: Mapping[str, Any], number: int) -> str:
-    attempts = report["counts"]["attempts"]
-    return f"{100 * number / attempts:.1f}%" if attempts else "0%"
 
 
 def _thresholds(compared: Sequence[Mapping[str, Any]]) -> Content:

@@ -7,6 +7,8 @@ them is visible. Without the script the last state is visible.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby
 from typing import Any
 
 from twopc.names import VERSION_COLUMN
@@ -35,34 +37,30 @@ def _card(order: PlayedOrder, node: str, states: Sequence[NodeState]) -> Markup:
         _changing(states, lambda state: state.prepared, _prepared),
     ]
     names = dict.fromkeys(table.name for state in states for table in state.tables)
-    parts += [_changing(states, _table_of(name), _table(order.publisher)) for name in names]
+    parts += [
+        _changing(states, _table_of(name), partial(_rows, publisher=order.publisher))
+        for name in names
+    ]
     return tag("section", *parts, class_="node", aria_label=f"{node}, {role}")
 
 
 def _changing(
     states: Sequence[NodeState],
     part: Callable[[NodeState], Any],
-    draw: Callable[[Any], Content],
+    draw: Callable[[Any], Markup],
 ) -> Markup:
-    """Return one part of a card in each of its states."""
-    return join(*_periods([part(state) for state in states], draw))
+    """Return one part of a card in each of its states; nothing while the part is empty."""
+    drawn = []
+    until = 0
+    for value, same in groupby(states, part):
+        since, until = until, until + len([*same])
+        if value:
+            hidden = until < len(states)
+            drawn.append(tag("div", draw(value), data_since=since, data_until=until, hidden=hidden))
+    return join(*drawn)
 
 
-def _periods(values: Sequence[Any], draw: Callable[[Any], Content]) -> Iterator[Markup]:
-    since = 0
-    for at in range(1, len(values) + 1):
-        if at < len(values) and values[at] == values[since]:
-            continue
-        drawn = draw(values[since])
-        if drawn:
-            last = at == len(values)
-            yield tag("div", drawn, data_since=since, data_until=at, hidden=not last)
-        since = at
-
-
-def _sessions(sessions: Sequence[tuple[str, SessionState]]) -> Content:
-    if not sessions:
-        return None
+def _sessions(sessions: Sequence[tuple[str, SessionState]]) -> Markup:
     items = [
         tag(
             "li",
@@ -75,21 +73,15 @@ def _sessions(sessions: Sequence[tuple[str, SessionState]]) -> Content:
     return tag("ul", *items, class_="sessions")
 
 
-def _troubles(troubles: Sequence[str]) -> Content:
-    return (
-        tag("p", *(tag("b", f"✗ {each} ") for each in troubles), class_="bad") if troubles else None
-    )
+def _troubles(troubles: Sequence[str]) -> Markup:
+    return tag("p", *(tag("b", f"✗ {each} ") for each in troubles), class_="bad")
 
 
-def _waits(waits: Sequence[str]) -> Content:
-    if not waits:
-        return None
+def _waits(waits: Sequence[str]) -> Markup:
     return tag("ul", *(tag("li", signs(f"⧗ {wait}")) for wait in waits), class_="waits")
 
 
-def _prepared(gids: Sequence[str] | None) -> Content:
-    if not gids:
-        return None
+def _prepared(gids: Sequence[str]) -> Markup:
     listed = [tag("li", tag("code", gid)) for gid in gids]
     return tag("div", tag("b", "✗ still prepared"), tag("ul", *listed), class_="prepared bad")
 
@@ -99,13 +91,6 @@ def _table_of(name: str) -> Callable[[NodeState], NodeTable | None]:
         return next((table for table in state.tables if table.name == name), None)
 
     return find
-
-
-def _table(publisher: str) -> Callable[[NodeTable | None], Content]:
-    def draw(table: NodeTable | None) -> Content:
-        return None if table is None else _rows(table, publisher)
-
-    return draw
 
 
 def _rows(table: NodeTable, publisher: str) -> Markup:

@@ -163,7 +163,7 @@ def _order(group: ReportGroup, order: PlayedOrder, number: int, *, opened: bool)
         "summary",
         tag("h2", group.label(order) if several else group.name),
         badge(report["verdict"]),
-        *(() if several else marks(order.twin, order.cell)),
+        *(() if several else marks(order.fold.twin, order.fold.cell)),
         tag("span", took_text(report["elapsed_ms"] * 1000), class_="took"),
     )
     about = order.about and not several

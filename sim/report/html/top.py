@@ -66,9 +66,10 @@ def _counted(every: Sequence[ReportGroup]) -> str:
 
 def _run(report: Verdict, text: Mapping[str, Any]) -> Markup:
     publisher, subscribers = text.get("publisher", ""), text.get("subscribers", ())
+    noun = "Subscriber" if len(subscribers) == 1 else "Subscribers"
     parts: list[Content] = [
         tag("code", report["file"]),
-        f"Publisher {publisher}, {_plural(len(subscribers), 'Subscriber')} {', '.join(subscribers)}",
+        f"Publisher {publisher}, {noun} {', '.join(subscribers)}",
     ]
     if text.get("shipping"):
         parts.append(f"{text['shipping']} shipping, {text['commit'].replace('_', ' ')}")
@@ -77,10 +78,6 @@ def _run(report: Verdict, text: Mapping[str, Any]) -> Markup:
     if "seed" in text:
         parts.append(f"seed {text['seed']}")
     return join(*(tag("span", part) for part in parts))
-
-
-def _plural(count: int, noun: str) -> str:
-    return noun if count == 1 else f"{noun}s"
 
 
 def _contents(every: Sequence[ReportGroup], drawn: Container[str]) -> Markup:
