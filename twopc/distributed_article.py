@@ -6,17 +6,17 @@ that failed. Pure.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from twopc import names
 from twopc.articles import Article, Column
+from twopc.proc_execution import shown_value
 from twopc.propagation import (
+    OPERATION_OF,
     OPERATIONS,
     CallParameter,
-    CommandType,
     Format,
     Propagation,
     changed_columns,
@@ -24,13 +24,7 @@ from twopc.propagation import (
     record_values,
 )
 
-_OPERATION = {
-    CommandType.INSERT: "ins",
-    CommandType.UPDATE: "upd",
-    CommandType.DELETE: "del",
-}
 _VERBS = {"ins": "insert", "upd": "update", "del": "delete"}
-_UNQUOTED = re.compile(r"(smallint|integer|bigint|numeric|real|double precision|oid)\b[^\[]*\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +124,7 @@ def read_command(
         distributed: None if the article is no longer known.
         verb: ``VCALL`` for a command that came from an updatable subscription.
     """
-    operation = _OPERATION.get(command_type)
+    operation = OPERATION_OF.get(command_type)
     if operation is None or distributed is None:
         return CommandText(text=command)
     form = distributed.propagation.method(operation).format
@@ -159,19 +153,15 @@ def read_command(
 
 
 def _shown(parameter: CallParameter, value: bytes | None) -> str:
-    if value is None:
-        return "NULL"
-    text = value.decode()
-    if parameter.image == "bitmap":
+    text = None if value is None else value.decode()
+    if text is not None and parameter.image == "bitmap":
         return f"0x{text[2:]}"
-    if _UNQUOTED.match(parameter.type):
-        return text
-    return "'" + text.replace("'", "''") + "'"
+    return shown_value(text, parameter.type)
 
 
 def command_words(article: DistributedArticle | None, kind: int, command: str) -> str:
     """Return a short description of a command: the operation and the key of the row."""
-    operation = _OPERATION.get(kind, "")
+    operation = OPERATION_OF.get(kind, "")
     if article is None or not operation:
         return command
     form = article.propagation.method(operation).format

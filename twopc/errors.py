@@ -191,10 +191,12 @@ class TransactionError(TwopcError):
 class RejectedError(TransactionError):
     """The transaction was refused and rolled back at every node."""
 
+    _kind: ClassVar[str] = "error"
+
     @property
     def kind(self) -> str:
-        """The normalised kind; ``error`` if the error is none of `KINDS`."""
-        return "error"
+        """The normalised kind, one of `KINDS`; ``error`` if the error is none of them."""
+        return self._kind
 
 
 class ConflictError(RejectedError):
@@ -222,37 +224,28 @@ class ConflictError(RejectedError):
 class PublisherUnreachableError(RejectedError):
     """The Publisher did not answer (the original's 21054); no change remains there."""
 
-    @property
-    def kind(self) -> str:
-        """Always ``publisher_unreachable``."""
-        return "publisher_unreachable"
+    _kind: ClassVar[str] = "publisher_unreachable"
 
 
 class LockTimeoutError(RejectedError):
     """The transaction waited for a lock longer than ``lock_timeout`` at one of the ends."""
+
+    _kind: ClassVar[str] = "lock_timeout"
 
     def __init__(self, message: str, *, holder: str = "", **rest: Any) -> None:
         super().__init__(message, **rest)
         self.holder = holder
         """The session that held the lock, if it was determined; the server's message does not name it."""
 
-    @property
-    def kind(self) -> str:
-        """Always ``lock_timeout``."""
-        return "lock_timeout"
-
 
 class DeadlockError(RejectedError):
     """The transaction was chosen as victim of a deadlock; `cycle` describes the waits, across servers too."""
 
+    _kind: ClassVar[str] = "deadlock"
+
     def __init__(self, message: str, *, cycle: tuple[str, ...] = (), **rest: Any) -> None:
         super().__init__(message, **rest)
         self.cycle = cycle
-
-    @property
-    def kind(self) -> str:
-        """Always ``deadlock``."""
-        return "deadlock"
 
 
 class VoteError(RejectedError):

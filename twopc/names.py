@@ -238,12 +238,16 @@ def session_name(coordinator: str, epoch: int) -> str:
     return bounded(f"{PREFIX} {epoch} {coordinator}")
 
 
+def _digest(length: int, *parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:length]
+
+
 def bounded(name: str, bytes_max: int = NAME_BYTES_MAX) -> str:
     """Return `name` itself if it fits, else its beginning and a hash of the whole."""
     raw = name.encode()
     if len(raw) <= bytes_max:
         return name
-    tail = hashlib.sha256(raw).hexdigest()[:8]
+    tail = _digest(8, name)
     head = raw[: bytes_max - len(tail) - 1].decode(errors="ignore")
     return f"{head}_{tail}"
 
@@ -267,8 +271,7 @@ def table_part(schema: str, table: str) -> str:
         ambiguous = plain.count("__") > 1 or schema.endswith("_") or table.startswith("_")
     if not ambiguous:
         return plain
-    digest = hashlib.sha256(f"{schema}\0{table}".encode()).hexdigest()
-    return f"{plain}__{digest[:8]}"
+    return f"{plain}__{_digest(8, schema, table)}"
 
 
 def sync_procedure(operation: str, schema: str, table: str) -> str:
@@ -336,8 +339,7 @@ def witness_trigger(schema: str, table: str) -> str:
 
 def generated_setting(schema: str, table: str) -> str:
     """Return the name (letters only) of the transaction-local setting that holds a block of generated values."""
-    digest = hashlib.sha256(f"{schema}\0{table}".encode()).hexdigest()[:16]
-    return f"msrepl.generated_{digest}"
+    return f"msrepl.generated_{_digest(16, schema, table)}"
 
 
 def truncate_trigger(schema: str, table: str) -> str:
@@ -354,9 +356,7 @@ def propagation_procedure(operation: str, schema: str, table: str, *, apart: boo
             then distinguishes the two.
     """
     plain = f"sp_ms{operation}_{table if schema == 'public' else schema + table}"
-    if not apart:
-        return bounded(plain)
-    return bounded(f"{plain}_{hashlib.sha256(f'{schema}{chr(0)}{table}'.encode()).hexdigest()[:8]}")
+    return bounded(f"{plain}_{_digest(8, schema, table)}" if apart else plain)
 
 
 def merge_object(what: str, artid: UUID) -> str:
@@ -388,8 +388,7 @@ def merge_conflict_table(publication: str, schema: str, table: str) -> str:
 
 def role(kind: str, *parts: str) -> str:
     """Return a role name that contains a hash of `parts`, because roles belong to the whole cluster."""
-    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
-    return bounded(f"msrepl_{kind}_{digest}")
+    return bounded(f"msrepl_{kind}_{_digest(12, *parts)}")
 
 
 def table_roles(owner: str) -> str:
@@ -399,8 +398,7 @@ def table_roles(owner: str) -> str:
 
 def table_role(owner: str, schema: str, table: str) -> str:
     """Return the role that writes one published or subscribed table."""
-    digest = hashlib.sha256(f"{schema}\0{table}".encode()).hexdigest()[:12]
-    return table_roles(owner) + digest
+    return table_roles(owner) + _digest(12, schema, table)
 
 
 def calls_role(owner: str) -> str:
@@ -426,6 +424,5 @@ def slot(topology: str, database: str) -> str:
     """Return the name of the replication slot of a Publisher database. Slots belong to the whole cluster, and their
     names can contain a-z, 0-9 and _ only, so a hash distinguishes names that were cut or altered.
     """
-    digest = hashlib.sha256(f"{topology}\0{database}".encode()).hexdigest()[:12]
     head = re.sub(r"[^a-z0-9_]", "_", topology.lower())[:36]
-    return f"{SLOT_PREFIX}{head}_{digest}"
+    return f"{SLOT_PREFIX}{head}_{_digest(12, topology, database)}"

@@ -12,7 +12,7 @@ import json
 import re
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
@@ -114,52 +114,20 @@ class ProcArticle:
             return None
         return frozenset((*self.reads, *self.writes))
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> dict[str, Any]:
         """Return the article as stored; `from_json` is the inverse."""
-        return {
-            "article_id": self.article_id,
-            "schema": self.schema,
-            "name": self.name,
-            "kind": self.kind,
-            "arguments": [
-                {"name": each.name, "mode": each.mode, "type": each.type} for each in self.arguments
-            ],
-            "returns_set": self.returns_set,
-            "type": str(self.type),
-            "reads": None if self.reads is None else list(self.reads),
-            "writes": None if self.writes is None else list(self.writes),
-            "xact_abort": self.xact_abort,
-            "commits": self.commits,
-            "replicate_ddl": self.replicate_ddl,
-            "definition": self.definition,
-            "obstacle": self.obstacle,
-            "warnings": [
-                {"kind": each.kind, "object": each.object, "text": each.text}
-                for each in self.warnings
-            ],
-        }
+        return asdict(self)
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> ProcArticle:
         """Return the article from its stored form; definition, obstacle and warnings may be missing."""
-        reads, writes = stored["reads"], stored["writes"]
-        return cls(
-            article_id=stored["article_id"],
-            schema=stored["schema"],
-            name=stored["name"],
-            kind=stored["kind"],
-            arguments=tuple(Argument(**each) for each in stored["arguments"]),
-            returns_set=stored["returns_set"],
-            type=ProcType(stored["type"]),
-            reads=None if reads is None else tuple(reads),
-            writes=None if writes is None else tuple(writes),
-            xact_abort=stored["xact_abort"],
-            commits=stored["commits"],
-            replicate_ddl=stored["replicate_ddl"],
-            definition=stored.get("definition", ""),
-            obstacle=stored.get("obstacle"),
-            warnings=tuple(ProcWarning(**each) for each in stored.get("warnings", ())),
-        )
+        values = {each.name: stored[each.name] for each in fields(cls) if each.name in stored}
+        for name in ("reads", "writes"):
+            values[name] = None if stored[name] is None else tuple(stored[name])
+        values["type"] = ProcType(stored["type"])
+        values["arguments"] = tuple(Argument(**each) for each in stored["arguments"])
+        values["warnings"] = tuple(ProcWarning(**each) for each in stored.get("warnings", ()))
+        return cls(**values)
 
 
 def _quoted(name: str) -> str:
@@ -194,25 +162,20 @@ def gate_verdict(facts: GateFacts) -> str | None:
     """Return the reason, in one word, why a call is sent as rows; None if it may be sent as a call, as far as known
     when it begins.
     """
-    if facts.read_only:
-        return "read_only"
-    if not facts.called or facts.type is ProcType.SCHEMA_ONLY:
-        return "nobody"
-    if not _isolated(facts):
-        return "isolation"
-    if not facts.origin:
-        return "replica"
-    if facts.obstacle:
-        return "obstacle"
-    if facts.temporary:
-        return "temporary"
-    return "branch" if facts.branch else None
-
-
-def _isolated(facts: GateFacts) -> bool:
     if facts.type is ProcType.SERIALIZABLE:
-        return facts.isolation == "serializable"
-    return facts.isolation != "read uncommitted"
+        is_isolated = facts.isolation == "serializable"
+    else:
+        is_isolated = facts.isolation != "read uncommitted"
+    reasons = {
+        "read_only": facts.read_only,
+        "nobody": not facts.called or facts.type is ProcType.SCHEMA_ONLY,
+        "isolation": not is_isolated,
+        "replica": not facts.origin,
+        "obstacle": facts.obstacle,
+        "temporary": facts.temporary,
+        "branch": facts.branch,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None)
 
 
 # -- calls ----------------------------------------------------------------------------------------
@@ -258,13 +221,14 @@ def call_text(article: ProcArticle, call: ProcCall) -> str:
     """Return a call in readable form: ``{call "public"."give_raise" (10)}``."""
     types = call.types or tuple(each.type for each in article.given)
     shown = ", ".join(
-        _shown(value, type_) for value, type_ in zip(call.values, types, strict=False)
+        shown_value(value, type_) for value, type_ in zip(call.values, types, strict=False)
     )
     place = ".".join('"' + each.replace('"', '""') + '"' for each in (article.schema, article.name))
     return f"{{call {place} ({shown})}}"
 
 
-def _shown(value: str | None, type_: str) -> str:
+def shown_value(value: str | None, type_: str) -> str:
+    """Return a value as readable commands show it: in quotes, unless it is a number or NULL."""
     if value is None:
         return "NULL"
     return value if _UNQUOTED.match(type_) else "'" + value.replace("'", "''") + "'"

@@ -267,3 +267,4 @@ class CommandType:
 
 #: Types of calls by operation; the types of statements are greater by ten.
 TYPE_OF = {"ins": CommandType.INSERT, "upd": CommandType.UPDATE, "del": CommandType.DELETE}
+OPERATION_OF = {command_type: operation for operation, command_type in TYPE_OF.items()}

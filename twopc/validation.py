@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from twopc.distributed_article import DistributedArticle
 from twopc.lexer import tokens, unquoted
-from twopc.propagation import CommandType, parameters, record_values
+from twopc.propagation import OPERATION_OF, CommandType, parameters, record_values
 
 #: Values of a key's columns as text, in the key's order.
 Key = tuple[str, ...]
@@ -133,16 +133,10 @@ def parse_key(text: str) -> Key:
 
 # -- the rows that a command touches --------------------------------------------------------------
 
-_OPERATION = {
-    CommandType.INSERT: "ins",
-    CommandType.UPDATE: "upd",
-    CommandType.DELETE: "del",
-}
-
 
 def touched_keys(article: DistributedArticle, command_type: int, command: str) -> set[Key]:
     """Return the keys of the rows that a command of the article inserts, changes or deletes."""
-    operation = _OPERATION.get(command_type)
+    operation = OPERATION_OF.get(command_type)
     if operation is None:
         return _keys_of_statement(article, command_type, command)
     form = article.propagation.method(operation).format

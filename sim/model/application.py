@@ -11,7 +11,7 @@ import simpy
 
 from twopc.drivers.lean import ServerReport
 from twopc.drivers.sessions import LinkedSession, Sessions
-from twopc.drivers.virtual import AwaitableSteps, VirtualReport, VirtualResult, awaited
+from twopc.drivers.virtual import AwaitableSteps, VirtualResult, awaited
 from twopc.names import BranchId, session_name
 from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.network import Network
@@ -40,7 +40,7 @@ def _result_of(result: StatementResult) -> VirtualResult:
 
 def _refusal_of(error: SqlError) -> VirtualResult:
     """Return an error report as a connection delivers it."""
-    refusal = VirtualReport(
+    refusal = ServerReport(
         sqlstate=error.sqlstate, message=error.message, detail=error.detail, hint=error.hint,
         context=error.context,
     )  # fmt: skip

@@ -18,7 +18,7 @@ from twopc.drivers.engine import CoordinatorEngine
 from twopc.drivers.hub import Hub
 from twopc.drivers.implementation import Implementation
 from twopc.drivers.marker_retention import MarkerRetention
-from twopc.drivers.plan import TransactionOptions, TransactionPlan, plan_of
+from twopc.drivers.plan import TransactionPlan, plan_of
 from twopc.drivers.points import Points
 from twopc.drivers.ports import Key
 from twopc.drivers.recovery import SettledBranch
@@ -377,12 +377,11 @@ class CoordinatorProcess:
         key = (subscriber, level, shipping, variant, role)
         plan = self._plans.get(key)
         if plan is None:
-            options = TransactionOptions(
-                subscriber=subscriber, isolation=level, shipping=shipping, commit=variant, role=role
-            )
             where = (subscriber, role, variant)
             pool = self._pools.setdefault(where, ModelSessions(self, *where))
-            plan = self._plans[key] = plan_of(options, pool)
+            plan = self._plans[key] = plan_of(
+                pool, isolation=level, shipping=shipping, commit=variant
+            )
         return plan
 
     @property

@@ -19,7 +19,7 @@ from twopc.drivers.points import Points
 from twopc.drivers.recorded_decisions import DecisionReader
 from twopc.drivers.recovery import Recovery, SettledBranch
 from twopc.names import SCHEMA
-from twopc.sql import render
+from twopc.sql.render import render
 
 NAMES = ("pub", "sub1", "sub2")
 

@@ -34,7 +34,7 @@ async def place(fresh_database: Database) -> Database:
 async def log(place: Database) -> AsyncIterator[DecisionLog]:
     """An open decision log of coordinator ``c``."""
     made = DecisionLog("c", place.dsn, ("pub", "sub1"))
-    await made.open()
+    await made.ensure()
     yield made
     await made.close()
 
@@ -55,7 +55,7 @@ async def test_an_epoch_is_taken_once_per_variant_and_never_again(place: Databas
     taken = []
     for _ in range(2):
         log = DecisionLog("c", place.dsn, ("pub",))
-        await log.open()
+        await log.ensure()
         first = await log.epoch("presumed_abort")
         assert await log.epoch("presumed_abort") is first
         other = await log.epoch("last_agent")
@@ -127,7 +127,7 @@ async def test_what_is_forgotten_is_deleted_in_one_batch(log: DecisionLog, place
 
 async def test_closing_lets_the_epochs_go(place: Database) -> None:
     log = DecisionLog("c", place.dsn, ("pub",))
-    await log.open()
+    await log.ensure()
     epoch = (await log.epoch("presumed_abort")).epoch
     assert not fetch(place, "select epoch from msrepl.fence_epochs('c', '{}')")
     await log.close()
@@ -142,7 +142,7 @@ async def test_an_epoch_of_another_coordinator_or_of_ones_own_is_not_fenced(
     place: Database,
 ) -> None:
     log = DecisionLog("c", place.dsn, ("pub",))
-    await log.open()
+    await log.ensure()
     epoch = (await log.epoch("presumed_abort")).epoch
     await log.close()
     living = "select epoch from msrepl.living_epoch"
@@ -214,7 +214,7 @@ async def test_a_decision_whose_acknowledgement_was_lost_is_found(place: Databas
     wire = Wire(place.server.port)
     await wire.open()
     log = DecisionLog("c", f"{place.dsn} host=127.0.0.1 port={wire.port}", ("pub", "sub1"))
-    await log.open()
+    await log.ensure()
     try:
         epoch = (await log.epoch("presumed_abort")).epoch
         wire.lost_answer = b"log_decisions"
@@ -246,6 +246,6 @@ async def test_an_epoch_fenced_while_we_were_away_is_not_written_for_again(
 async def test_without_its_database_the_log_says_so(place: Database) -> None:
     log = DecisionLog("c", place.dsn.replace(place.name, "nowhere"), ("pub",))
     with pytest.raises(psycopg.OperationalError):
-        await log.open()
+        await log.ensure()
     assert await logged(log.append(1, 1, COMMIT)) == ["failed"]
     await log.close()

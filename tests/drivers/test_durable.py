@@ -32,7 +32,7 @@ Does = Callable[[Database], Awaitable[None]]
 
 async def decide(place: Database) -> None:
     log = DecisionLog("c", place.dsn, ("pub", "sub1"))
-    await log.open()
+    await log.ensure()
     epoch = (await log.epoch("presumed_abort")).epoch
     assert await logged(log.append(epoch, 7, COMMIT)) == ["logged"]
     await log.close()
@@ -40,7 +40,7 @@ async def decide(place: Database) -> None:
 
 async def open_epoch(place: Database) -> None:
     log = DecisionLog("c", place.dsn, ("pub", "sub1"))
-    await log.open()
+    await log.ensure()
     await log.epoch("presumed_abort")
     await log.close()
 

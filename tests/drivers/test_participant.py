@@ -18,7 +18,7 @@ from twopc.drivers.participant import ParticipantAddress, ServerParticipant
 from twopc.names import SCHEMA
 from twopc.protocol.effects import Outcome
 from twopc.server import EmbeddedServer
-from twopc.sql import render
+from twopc.sql.render import render
 
 GID = "twopc:c:1:1:pub"
 MARK = f"insert into msrepl.branch_marker (gid, xid, participants) values ('{GID}', pg_current_xact_id(), '{{}}')"

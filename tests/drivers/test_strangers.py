@@ -107,7 +107,7 @@ async def test_an_epoch_does_not_live_by_a_lock_that_anybody_can_take(place: Pla
         stranger.execute("select pg_advisory_lock(1836282469, g) from generate_series(1, 100) as g")
         assert [one.gid for one in await place.recover()] == [gid]
         log = DecisionLog("c", place.databases["log"].dsn, ("pub", "sub1"))
-        await log.open()
+        await log.ensure()
         try:
             async with asyncio.timeout(10):
                 assert (await log.epoch("presumed_abort")).epoch > epoch

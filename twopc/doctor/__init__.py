@@ -6,9 +6,8 @@ on how findings are shown, nor on how objects are installed.
 
 from __future__ import annotations
 
-from twopc.doctor.examination import examine, missing_grants, registered_slots
+from twopc.doctor.examination import core_finding, examine, missing_grants, registered_slots
 from twopc.doctor.finding import ROLES, Finding, Level, RoleOfNode, format_findings
-from twopc.doctor.installation import core_finding
 
 __all__ = [
     "ROLES",

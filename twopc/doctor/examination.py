@@ -13,7 +13,8 @@ import psycopg
 from psycopg import conninfo, pq
 from psycopg.rows import dict_row
 
-from twopc.doctor import checks, rights, slots
+from twopc import core
+from twopc.doctor import checks, rights
 from twopc.doctor.finding import Finding, RoleOfNode, statement
 from twopc.doctor.node import Check, ExaminedNode
 from twopc.errors import ServerError
@@ -24,7 +25,7 @@ _CHECKS: tuple[Check, ...] = (
     checks.writable,
     checks.wal_level,
     checks.prepared_slots,
-    slots.replication_slots,
+    checks.replication_slots,
     rights.rights,
     rights.dblink,
     checks.link_password,
@@ -38,6 +39,18 @@ _ADVICE = {
     pq.Ping.NO_RESPONSE: "start the server, or correct host and port",
     pq.Ping.NO_ATTEMPT: "correct the connection string",
 }
+
+
+def core_finding() -> Finding:
+    """Return whether `twopc.core` is compiled; if not, it works the same, more slowly."""
+    if core.COMPILED:
+        return Finding(level="ok", what="core", state="compiled")
+    return Finding(
+        level="warning",
+        what="core",
+        state=f"plain Python ({core.REASON}): log readers and agents take longer",
+        remedy="where a C compiler and the headers of Python are installed, install twopc again",
+    )
 
 
 def examine(

@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import TracebackType
 from typing import Any, Self
 
 import psycopg
@@ -155,7 +154,6 @@ class PostgresCoordinator:
             ConfigurationError: the decision log cannot be reached, or is not installed.
         """
         try:
-            await self._log.open()
             await self._log.epoch("presumed_abort")
             await self.keeper.open()
         except psycopg.Error as error:
@@ -183,12 +181,7 @@ class PostgresCoordinator:
         await self.open()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     # -- transactions ------------------------------------------------------------------------------

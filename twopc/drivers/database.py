@@ -110,22 +110,9 @@ class Database:
         if self._unreachable:
             raise psycopg.OperationalError(self._unreachable)
         if self._connection is None:
-            self._connection = await AsyncConnection.connect(
-                self._dsn,
-                autocommit=True,
-                application_name=self._application_name,
-                connect_timeout=connect_timeout(self._answer_timeout_s),
+            self._connection = await own_session(
+                self.node, self._dsn, self._application_name, self._answer_timeout_s
             )
-            try:
-                with cut_after(self._connection, self._answer_timeout_s):
-                    await self._connection.execute(DURABLE)
-                    cursor = await self._connection.execute("select pg_backend_pid()")
-                    row = await cursor.fetchone()
-                    direct(self.node, self._connection, row[0] if row is not None else 0)
-                    await self._connection.execute(path.SET)
-            except BaseException:
-                await self._disconnect()
-                raise
             if self._is_closed:  # closed during the attempt
                 await self._disconnect()
                 raise psycopg.OperationalError(f"the connection to {self.node} was closed")
@@ -137,6 +124,33 @@ class Database:
             async with connection.cursor() as cursor:
                 await cursor.execute(query, params)
                 return await cursor.fetchall() if cursor.description else []
+
+
+async def own_session(
+    node: str, dsn: str, application_name: str, answer_timeout_s: float
+) -> AsyncConnection[Any]:
+    """Open a session of ours, which is durable and has our settings; see `direct` for `node`.
+
+    Raises:
+        psycopg.Error: the server cannot be reached, or does not answer in time.
+        ConfigurationError: the connection leads through a pooler.
+    """
+    connection = await AsyncConnection.connect(
+        dsn,
+        autocommit=True,
+        application_name=application_name,
+        connect_timeout=connect_timeout(answer_timeout_s),
+    )
+    try:
+        with cut_after(connection, answer_timeout_s):
+            await connection.execute(DURABLE)
+            [(pid,)] = await (await connection.execute("select pg_backend_pid()")).fetchall()
+            direct(node, connection, pid)
+            await connection.execute(path.SET)
+    except BaseException:
+        await connection.close()
+        raise
+    return connection
 
 
 def direct(node: str, connection: AsyncConnection[Any], pid: int) -> None:

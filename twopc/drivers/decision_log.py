@@ -15,21 +15,13 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection, pq, sql
 
-from twopc.drivers.database import (
-    ANSWER_TIMEOUT_S,
-    DURABLE,
-    Database,
-    connect_timeout,
-    cut_after,
-    direct,
-)
-from twopc.drivers.lean import Lean, report
+from twopc.drivers.database import ANSWER_TIMEOUT_S, Database, cut_after, own_session
+from twopc.drivers.lean import Lean, first_error
 from twopc.drivers.points import Points
 from twopc.log import get_logger
 from twopc.names import EpochIds
 from twopc.proof import Key
 from twopc.protocol.effects import Record, RecordKind, record_of
-from twopc.sql import path
 
 _log = get_logger(__name__)
 
@@ -110,15 +102,6 @@ class DecisionLog:
         self.fenced: set[int] = set()
         """Epochs that another process has fenced; `epoch` opens new ones instead."""
 
-    async def open(self) -> None:
-        """Connect.
-
-        Raises:
-            psycopg.OperationalError: the distribution database cannot be reached.
-        """
-        async with self._opening:
-            await self._connect()
-
     async def close(self) -> None:
         """Release the epochs; results of writes in progress become unknown. The log cannot be opened again."""
         self._closed = True
@@ -186,7 +169,7 @@ class DecisionLog:
         if lean.lost:
             self._break(lean.lost)
             return
-        refusal = next(filter(None, map(report, results)), None)
+        _, refusal = first_error(results, "")
         self._flight = []
         if self._queue:
             self._send(lean)
@@ -273,21 +256,11 @@ class DecisionLog:
             return
         if self._lean is not None:
             await self._lean.close()
-        connection = await AsyncConnection.connect(
-            self._dsn,
-            autocommit=True,
-            application_name=f"twopc decisions {self._coordinator}",
-            connect_timeout=connect_timeout(self._answer_timeout_s),
-        )
+        # Commits wait for this connection: a server that does not answer must not block them for ever.
+        timeout_s, name = self._answer_timeout_s, f"twopc decisions {self._coordinator}"
+        connection = await own_session("the decision log", self._dsn, name, timeout_s)
         try:
-            # Commits wait for this connection: a server that does not answer must not block them for ever.
-            with cut_after(connection, self._answer_timeout_s):
-                await connection.execute(DURABLE)
-                cursor = await connection.execute("select pg_backend_pid()")
-                me = await cursor.fetchone()
-                assert me is not None
-                direct("the decision log", connection, me[0])
-                await connection.execute(path.SET)
+            with cut_after(connection, timeout_s):
                 for ids in self.epochs.values():
                     if ids.epoch not in self.fenced:
                         await self._resume(connection, ids)
@@ -330,7 +303,7 @@ class DecisionLog:
             self._break(lean.lost)
         elif self._queue:
             self._send(lean)
-        refusal = next(filter(None, map(report, results)), None)
+        _, refusal = first_error(results, "")
         value = results[0].get_value(0, 0) if results and refusal is None else None
         if value is None:
             raise psycopg.OperationalError(str(refusal or lean.lost))

@@ -6,7 +6,7 @@ The module only reads and explains, except for `force`, which records each chang
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import psycopg
 from psycopg import sql
@@ -124,27 +124,10 @@ class CoordinatorLedger:
     coordinators: frozenset[str]
     resolved: frozenset[str]
     """Coordinators in whose names clients without a coordinator write; a resolver settles their branches."""
-    epochs: Mapping[int, tuple[str, bool]]
+    epochs: Mapping[int, tuple[str, bool]] = field(default_factory=dict)
     """Variant of each epoch, and whether the epoch is alive."""
-    is_known: bool = True
+    is_known: bool = False
     """Whether the distribution database could be read; if not, epochs and decisions are unknown."""
-
-
-async def read_ledger(
-    database: Database, coordinator: str, any_client: Collection[str] = ()
-) -> CoordinatorLedger:
-    """Read the epochs of a coordinator, and of the coordinators of any client.
-
-    Raises:
-        psycopg.Error: the distribution database cannot be reached.
-    """
-    known = frozenset((coordinator, *any_client))
-    rows = await database.fetch(_EPOCHS, (list(known),))
-    return CoordinatorLedger(
-        coordinators=known,
-        resolved=frozenset(any_client),
-        epochs={e: (variant, alive) for e, variant, alive in rows},
-    )
 
 
 async def in_doubt(
@@ -165,16 +148,17 @@ async def in_doubt(
     Raises:
         psycopg.Error: a server cannot be reached, and `unreachable` is None.
     """
+    ledger = CoordinatorLedger(
+        coordinators=frozenset((coordinator, *any_client)), resolved=frozenset(any_client)
+    )
     try:
-        ledger = await read_ledger(database, coordinator, any_client)
+        rows = await database.fetch(_EPOCHS, (list(ledger.coordinators),))
+        epochs = {epoch: (variant, alive) for epoch, variant, alive in rows}
+        ledger = replace(ledger, epochs=epochs, is_known=True)
     except psycopg.OperationalError as error:
         if unreachable is None:
             raise
         unreachable[database.node] = reason_of(error)
-        coordinators = frozenset((coordinator, *any_client))
-        ledger = CoordinatorLedger(
-            coordinators=coordinators, resolved=frozenset(any_client), epochs={}, is_known=False
-        )
     results: list[InDoubtBranch] = []
     for participant in participants:
         try:
@@ -202,7 +186,13 @@ async def _prepared_at(
         waiters.setdefault(gid, []).append(waiter)
     for gid, owner, is_ours, *rest in await participant.database.fetch(_PREPARED):
         age_s, xid, relations, xids, freeze_xids, log_bytes, slot = rest
-        record = await _decision_of(database, ledger, gid)
+        branch = BranchId.parse(gid)
+        record, epoch, is_of_ledger = None, None, False
+        if branch is not None:
+            epoch = ledger.epochs.get(branch.global_id.epoch)
+            is_of_ledger = branch.global_id.coordinator in ledger.coordinators
+            if is_of_ledger and ledger.is_known:
+                record = await _decision_of(database, branch)
         results.append(
             InDoubtBranch(
                 gid=gid,
@@ -220,36 +210,17 @@ async def _prepared_at(
                 rows_locked=await _rows_locked(participant.database, relations, xid),
                 waiters=tuple(waiters.get(gid, ())),
                 decision=str(record.kind) if record is not None else "",
-                ours=_is_of(gid, ledger),
-                is_under_way=_is_under_way(gid, ledger, record),
+                ours=is_of_ledger,
+                is_under_way=epoch is not None and epoch[1] and record is None,
                 next_action=_next_action(
-                    ledger, gid, participant.name, record, stranger="" if is_ours else owner
+                    ledger, branch, participant.name, record, stranger="" if is_ours else owner
                 ),
             )
         )
     return results
 
 
-def _is_under_way(gid: str, ledger: CoordinatorLedger, record: Record | None) -> bool:
-    """Return whether the process that prepared the branch is alive, and has not decided yet."""
-    branch = BranchId.parse(gid)
-    epoch = ledger.epochs.get(branch.global_id.epoch) if branch is not None else None
-    return epoch is not None and epoch[1] and record is None
-
-
-def _is_of(gid: str, ledger: CoordinatorLedger) -> bool:
-    branch = BranchId.parse(gid)
-    return branch is not None and branch.global_id.coordinator in ledger.coordinators
-
-
-async def _decision_of(database: Database, ledger: CoordinatorLedger, gid: str) -> Record | None:
-    branch = BranchId.parse(gid)
-    if (
-        branch is None
-        or branch.global_id.coordinator not in ledger.coordinators
-        or not ledger.is_known
-    ):
-        return None
+async def _decision_of(database: Database, branch: BranchId) -> Record | None:
     rows = await database.fetch(_DECISION, (branch.global_id.epoch, branch.global_id.sequence))
     return record_of(RecordKind(rows[0][0]), tuple(rows[0][1])) if rows else None
 
@@ -273,9 +244,13 @@ async def _rows_locked(database: Database, relations: list[str], xid: str) -> in
 
 
 def _next_action(
-    ledger: CoordinatorLedger, gid: str, node: str, record: Record | None, *, stranger: str
+    ledger: CoordinatorLedger,
+    branch: BranchId | None,
+    node: str,
+    record: Record | None,
+    *,
+    stranger: str,
 ) -> str:
-    branch = BranchId.parse(gid)
     if branch is None:
         return "left alone: not a branch of this project"
     unknown = "not known: the distribution database, which holds the decisions, cannot be reached"
@@ -343,11 +318,7 @@ async def force(
         raise ConfigurationError(f"{gid!r}: there is no participant {branch.node!r}")
     if gid not in await participant.prepared(gid):
         raise ConfigurationError(f"no branch {gid} is prepared at {participant.name}")
-    record = await _decision_of(
-        database,
-        CoordinatorLedger(coordinators=frozenset((coordinator,)), resolved=frozenset(), epochs={}),
-        gid,
-    )
+    record = await _decision_of(database, branch)
     decided = _RECORD_OUTCOME.get(record.kind) if record is not None else None
     await heuristics.forced(
         database,

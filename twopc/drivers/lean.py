@@ -8,7 +8,7 @@ on the meaning of the commands.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -78,6 +78,19 @@ def report(result: pq.abc.PGresult, encoding: str = "utf-8") -> ServerReport | N
         hint=field(_FIELD.MESSAGE_HINT),
         context=field(_FIELD.CONTEXT),
     )
+
+
+def first_error(results: Sequence[pq.abc.PGresult], lost: str) -> tuple[int, ServerReport | None]:
+    """Return the number of results before the first error, and the error; the loss of the connection counts as one.
+
+    Args:
+        lost: reason why the connection is lost; empty if it is not.
+    """
+    for place, result in enumerate(results):
+        outcome = report(result)
+        if outcome is not None:
+            return place, outcome
+    return len(results), ServerReport(message=lost, sqlstate="08006") if lost else None
 
 
 def is_unsynced(diagnostic: psycopg.errors.Diagnostic) -> bool:

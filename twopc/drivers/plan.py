@@ -25,33 +25,8 @@ SETTINGS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionOptions:
-    """Options of an application; see `PostgresCoordinator.transaction`."""
-
-    subscriber: str
-    isolation: str | None
-    shipping: str
-    commit: str
-    role: str
-
-    def check(self) -> None:
-        """Check that all options exist.
-
-        Raises:
-            ConfigurationError: names the option and its possible values.
-        """
-        for name, value, known in (
-            ("isolation", self.isolation or _ISOLATION[0], _ISOLATION),
-            ("shipping", self.shipping, _SHIPPING),
-            ("commit", self.commit, tuple(SETTINGS)),
-        ):
-            if value not in known:
-                raise ConfigurationError(f"{name}={value!r}: use one of {', '.join(known)}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionPlan:
-    """Settings derived from `TransactionOptions`."""
+    """Settings derived from the options of an application; see `PostgresCoordinator.transaction`."""
 
     subscriber: str
     variant: str
@@ -79,15 +54,17 @@ class TransactionPlan:
         ).encode()
 
 
-def plan_of(options: TransactionOptions, pool: Sessions) -> TransactionPlan:
+def plan_of(
+    pool: Sessions, *, isolation: str | None, shipping: str, commit: str
+) -> TransactionPlan:
     """Return the plan for validated options."""
-    lazy = options.shipping == "lazy"
+    lazy = shipping == "lazy"
     return TransactionPlan(
-        subscriber=options.subscriber,
-        variant=options.commit,
-        settings=SETTINGS[options.commit],
+        subscriber=pool.subscriber,
+        variant=commit,
+        settings=SETTINGS[commit],
         pool=pool,
-        isolation=options.isolation,
+        isolation=isolation,
         tail="; set local msrepl.shipping = 'lazy'" if lazy else "",
         begin_results=5 if lazy else 4,
     )
@@ -129,15 +106,19 @@ class TransactionPlans:
         key = (subscriber, isolation, shipping, commit, role)
         plan = self._plans.get(key)
         if plan is None:
-            options = TransactionOptions(
-                subscriber=subscriber,
+            for name, value, known in (
+                ("isolation", isolation or _ISOLATION[0], _ISOLATION),
+                ("shipping", shipping, _SHIPPING),
+                ("commit", commit, tuple(SETTINGS)),
+            ):
+                if value not in known:
+                    raise ConfigurationError(f"{name}={value!r}: use one of {', '.join(known)}")
+            plan = self._plans[key] = plan_of(
+                self._pool(subscriber, role or ""),
                 isolation=isolation,
                 shipping=shipping,
                 commit=commit,
-                role=role or "",
             )
-            options.check()
-            plan = self._plans[key] = plan_of(options, self._pool(subscriber, options.role))
         return plan
 
     async def close(self) -> None:

@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from typing import Any, ClassVar, Final
 
+import psycopg
 from psycopg import pq
 
-from twopc.drivers import decision_effects, vote_requests, votes
-from twopc.drivers.decision_effects import RESEND_FIRED
+from twopc.drivers import vote_requests, votes
 from twopc.drivers.hub import Hub, pause, settle
 from twopc.drivers.lean import ServerReport
 from twopc.drivers.sessions import LinkedSession
@@ -23,10 +23,12 @@ from twopc.names import EpochIds, branch_gid, node_of
 from twopc.protocol import Coordinator, CoordinatorState, Settings
 from twopc.protocol import effects as x
 from twopc.protocol import events as e
-from twopc.protocol.effects import Message, Outcome
+from twopc.protocol.effects import Message, Outcome, RecordKind, Timer
 
 _BEGIN: Final = lru_cache(maxsize=1024)(lambda names: e.Begin(participants=names))
+_LOGGED: Final = lru_cache(maxsize=1024)(lambda record: e.Logged(record=record))
 _COMMIT_ASKED: Final = e.CommitAsked()
+_RESEND_FIRED: Final = e.TimerFired(name=Timer.RESEND)
 
 
 class Driver:
@@ -147,21 +149,49 @@ class Driver:
         if type(event) is e.AckLost and machine.outcome is Outcome.COMMITTED and not self._resent:
             # The commit is sent again at once, so that the failure of one node does not delay another.
             self._resent = True
-            self._queue.extend(machine.receive(RESEND_FIRED, now))
+            self._queue.extend(machine.receive(_RESEND_FIRED, now))
 
     # -- effects, each with the event that answers it ----------------------------------------------
 
     def _send(self, effect: x.Send) -> Awaitable[e.Event | None]:
         return self.tells[effect.message](self, effect.to)
 
-    def _log(self, effect: x.Log) -> Awaitable[e.Event | None]:
-        return decision_effects.write(self._hub, self.ids.epoch, self._sequence, effect)
+    async def _log(self, effect: x.Log) -> e.Event | None:
+        """Write a record, and wait for it if it is forced."""
+        record, points, log = effect.record, self._hub.points, self._hub.log
+        if record.kind is RecordKind.END:
+            log.forget(self.ids.epoch, self._sequence)
+            return None
+        if points.armed and record.kind is not RecordKind.COLLECTING:
+            await points.reach("coordinator.before_decision")
+        entry = log.append(self.ids.epoch, self._sequence, record)
+        if not effect.forced:
+            return None
+        await entry.wait()
+        if entry.state == "failed":
+            return e.LogFailed(record=record, reason=entry.reason)
+        if entry.state == "unknown":
+            return e.LogUnknown(record=record, reason=entry.reason)
+        if points.armed and record.kind is not RecordKind.COLLECTING:
+            await points.reach("coordinator.decision_logged")
+        return _LOGGED(record)
 
     async def _read_back(self, effect: x.ReadBack) -> e.Event:
-        until = self._deadline()
-        return await decision_effects.read_back(
-            self._hub, self.ids.epoch, self._sequence, effect, until
-        )
+        """Determine whether a record was written whose insert was not answered; retry until the deadline."""
+        record, hub, until = effect.record, self._hub, self._deadline()
+        while True:
+            try:
+                read = hub.log.read_back(self.ids.epoch, self._sequence)
+                result = await hub.runtime.unbroken(read)
+            except LookupError:
+                return _RESEND_FIRED
+            except psycopg.Error:
+                if not await pause(hub, until):
+                    return _RESEND_FIRED
+                continue
+            if result is not None and result.kind is record.kind:
+                return e.LogFound(record=record)
+            return e.LogMissing(record=record)
 
     async def _timer(self, effect: x.Effect) -> None:
         """Do nothing: server, connection and recovery enforce the time limits of their waits."""
@@ -292,7 +322,7 @@ class Driver:
         if self._machine.state is CoordinatorState.RESOLVING:
             while isinstance(event, e.AckLost):
                 if not await pause(self._hub, until):
-                    return RESEND_FIRED
+                    return _RESEND_FIRED
                 event = await self._abort(name)
         return event
 

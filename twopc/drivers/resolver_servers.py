@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +23,7 @@ from twopc.drivers.database import (
     connect_timeout,
     cut_after,
 )
-from twopc.drivers.lean import report
+from twopc.drivers.lean import Lean, report
 from twopc.drivers.participant import ParticipantAddress, ServerParticipant
 from twopc.drivers.points import Points
 from twopc.drivers.recorded_decisions import DecisionReader
@@ -32,7 +32,6 @@ from twopc.drivers.resolver import Resolver
 from twopc.drivers.resolver_lock import ServerLock
 from twopc.drivers.resolver_watch import ResolverLoop
 from twopc.drivers.runtime import Asyncio
-from twopc.drivers.spare_connection import SerialConnection
 from twopc.log import get_logger
 from twopc.names import PREFIX
 from twopc.sql import path
@@ -109,6 +108,49 @@ class ResolverSite:
     def prefix(self) -> str:
         """Prefix of the gids of these clients."""
         return f"{PREFIX}:{self.coordinator}:"
+
+
+class SerialConnection:
+    """A lean connection that is opened on demand, and reopened when it breaks; runs one command at a time.
+
+    Args:
+        connect: opens the connection, in autocommit mode.
+    """
+
+    def __init__(self, connect: Callable[[], Awaitable[AsyncConnection[Any]]]) -> None:
+        self._connect = connect
+        self._lean: Lean | None = None
+
+    async def run(self, command: sql.Composed) -> list[pq.abc.PGresult]:
+        """Return the results of one message; a refusal is one of them.
+
+        Raises:
+            psycopg.OperationalError: the connection cannot be opened, or broke, so that it is unknown whether the
+                command was executed; or it was executed, but the wait for the synchronous standby was interrupted.
+        """
+        lean = self._lean
+        if lean is not None and not lean.alive():
+            await self.close()
+            lean = None
+        if lean is None:
+            lean = self._lean = Lean(await self._connect(), set())
+        with cut_after(lean.connection, ANSWER_TIMEOUT_S):
+            results = await lean.run(command.as_bytes(lean.connection))
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            # `Lean.answer` is not interrupted by a cancellation
+            raise asyncio.CancelledError
+        if lean.lost:
+            raise psycopg.OperationalError(lean.lost)
+        if lean.unsynced:
+            raise psycopg.OperationalError("it is done, but not on the synchronous standby")
+        return results
+
+    async def close(self) -> None:
+        """Close the connection; idempotent. `run` opens another."""
+        lean, self._lean = self._lean, None
+        if lean is not None:
+            await lean.close()
 
 
 class _ResolverServer:

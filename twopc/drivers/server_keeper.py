@@ -162,10 +162,7 @@ class ServerKeeper(Keeper):
         """Close connections whose answer is overdue; their users then determine the outcome."""
         while not self._is_closing:
             await asyncio.sleep(self._answer_timeout_s / 4)
-            self._close_silent()
-
-    def _close_silent(self) -> None:
-        since = asyncio.get_running_loop().time() - self._answer_timeout_s
-        for lean in [*self._busy]:
-            if lean.sent_at < since:
-                lean.abort(f"no answer within {self._answer_timeout_s:g} s")
+            since = asyncio.get_running_loop().time() - self._answer_timeout_s
+            for lean in [*self._busy]:
+                if lean.sent_at < since:
+                    lean.abort(f"no answer within {self._answer_timeout_s:g} s")

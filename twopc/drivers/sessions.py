@@ -11,7 +11,7 @@ from typing import Any
 
 from psycopg import pq
 
-from twopc.drivers.lean import ServerReport, report
+from twopc.drivers.lean import ServerReport, first_error
 from twopc.drivers.ports import LeanPort
 from twopc.drivers.statements import Trace, trace_of
 from twopc.errors import RejectedError
@@ -23,11 +23,7 @@ _ROLL_BACK = b"rollback; select msrepl.reset_link()"
 
 def refusal(results: list[pq.abc.PGresult], lean: LeanPort) -> ServerReport | None:
     """Return the first error among the results, or the loss of the connection."""
-    for result in results:
-        outcome = report(result)
-        if outcome is not None:
-            return outcome
-    return ServerReport(message=lean.lost, sqlstate="08006") if lean.lost else None
+    return first_error(results, lean.lost)[1]
 
 
 class LinkedSession:

@@ -6,7 +6,6 @@ Publisher. This module must not depend on the commit protocol.
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import psycopg
@@ -137,12 +136,7 @@ class Transaction:
 
     __aenter__ = begin
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if self._session is None:
             return  # ended within the block
         if error is None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import simpy
 from psycopg import pq
+
+from twopc.drivers.lean import ServerReport
 
 T = TypeVar("T")
 #: Work under simpy: yields events to wait for, returns a value. Composed with ``yield from``.
@@ -77,17 +78,6 @@ class VirtualTime:
         return 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VirtualReport:
-    """An error report of a server."""
-
-    sqlstate: str
-    message: str
-    detail: str = ""
-    hint: str = ""
-    context: str = ""
-
-
 class VirtualResult:
     """One result of a message, with those parts of a `psycopg.pq.PGresult` that are used to read votes."""
 
@@ -97,7 +87,7 @@ class VirtualResult:
         self,
         tag: str = "",
         rows: Sequence[Sequence[bytes | None]] | None = None,
-        refusal: VirtualReport | None = None,
+        refusal: ServerReport | None = None,
     ) -> None:
         self._rows = rows
         self._refusal = refusal

@@ -11,9 +11,10 @@ from typing import Final
 from psycopg import pq
 
 from twopc.drivers import votes
-from twopc.drivers.lean import ServerReport
+from twopc.drivers.lean import ServerReport, first_error
 from twopc.drivers.points import Points
 from twopc.drivers.ports import LeanPort
+from twopc.drivers.sessions import refusal
 from twopc.names import branch_gid, node_of
 from twopc.protocol import events as e
 
@@ -74,7 +75,7 @@ async def _ask_in_turn(
     results = await lean.run(first)
     await reach(f"coordinator.after_prepare({node_of(ballot.publisher)})")
     await reach(f"coordinator.before_{phase}({ballot.subscriber})")
-    if votes.first_error(results, lean.lost)[1] is None:
+    if refusal(results, lean) is None:
         results += await lean.run(last)
     await reach(f"coordinator.after_{phase}({ballot.subscriber})")
     return results
@@ -85,7 +86,7 @@ async def ask_to_decide(
 ) -> tuple[e.Event, ServerReport | None]:
     """Have the only participant commit in one phase; return its decision, and the error report of a refusal."""
     results = await lean.run(b"commit")
-    good, failure = votes.first_error(results, lean.lost)
+    good, failure = first_error(results, lean.lost)
     if good:
         return votes.tag_vote(ballot, results[0].command_status, lean.unsynced)[0], failure
     vote = e.VotedNo if results else e.VoteUnknown
@@ -98,10 +99,10 @@ async def commit_what_read_only(lean: LeanPort) -> tuple[bool, ServerReport | No
     Returns whether the transaction has ended, and the error report of a failure; False if something was changed.
     """
     results = await lean.run(_IS_READ_ONLY)
-    failure = votes.first_error(results, lean.lost)[1]
+    failure = refusal(results, lean)
     if failure is None:
         if results[0].get_value(0, 0) != b"t":
             return False, None
         results = await lean.run(b"commit")
-        failure = votes.first_error(results, lean.lost)[1]
+        failure = refusal(results, lean)
     return True, failure

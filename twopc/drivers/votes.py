@@ -12,7 +12,7 @@ from typing import Final
 
 from psycopg import pq
 
-from twopc.drivers.lean import ServerReport, report
+from twopc.drivers.lean import ServerReport, first_error
 from twopc.protocol import events as e
 
 #: SQLSTATE classes after which the Publisher may have prepared although its answer, or the link, reports an error.
@@ -60,15 +60,6 @@ class Votes:
     def is_alone(self) -> bool:
         """Whether the Subscriber's branch is prepared, and the Publisher has none."""
         return type(self.publisher) is e.VotedReadOnly and type(self.subscriber) is e.VotedYes
-
-
-def first_error(results: Sequence[pq.abc.PGresult], lost: str) -> tuple[int, ServerReport | None]:
-    """Return the number of results before the first error, and the error."""
-    for place, result in enumerate(results):
-        outcome = report(result)
-        if outcome is not None:
-            return place, outcome
-    return len(results), ServerReport(message=lost, sqlstate="08006") if lost else None
 
 
 def read(ballot: Ballot, results: Sequence[pq.abc.PGresult], *, lost: str, unsynced: bool) -> Votes:

@@ -85,9 +85,7 @@ def checked(answer: object, encounter: MergeEncounter) -> Resolution | None:
         raise ValueError(f"a Resolution or None is expected, not {answer!r}")
     if answer.row is None:
         return answer
-    columns = encounter.held if encounter.held is not None else encounter.incoming
-    if columns is None:
-        raise ValueError("there is no row to put values on: both are deleted")
+    _, columns = standing(encounter, Side.HELD)
     if unknown := sorted(set(answer.row) - set(columns)):
         raise ValueError(f"{encounter.table} has no column {unknown[0]!r}")
     return answer

@@ -107,13 +107,9 @@ class RangesHeld:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnRange:
+class OwnRange(AllottedRange):
     """A range from which a Subscriber draws, mapped to places counted by its sequence."""
 
-    allotment: int
-    """Number of the allotment at the Publisher."""
-    first: int
-    last: int
     first_place: int
     last_place: int
 
@@ -175,7 +171,7 @@ def left_over(own: Iterable[OwnRange], counted: int) -> int:
     return sum(max(0, each.last_place - max(each.first_place - 1, counted)) for each in own)
 
 
-def is_among(value: int, ranges: Iterable[AllottedRange | OwnRange]) -> bool:
+def is_among(value: int, ranges: Iterable[AllottedRange]) -> bool:
     """Return whether a value lies in one of the ranges."""
     return any(each.first <= value <= each.last for each in ranges)
 

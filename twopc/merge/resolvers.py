@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import ROUND_HALF_UP, Context, Decimal
 from itertools import takewhile
-from typing import Any, Protocol
+from typing import Any
 
 from twopc.errors import ArticleError
 from twopc.merge.decision import Side, unseen
@@ -20,24 +20,6 @@ from twopc.merge.encounters import MergeEncounter, Resolution
 
 PYTHON, SQL = "python:", "sql:"
 """Prefixes of the names of users' own resolvers."""
-
-
-class MergeResolver(Protocol):
-    """Interface of the resolvers of an article."""
-
-    @property
-    def asks_all(self) -> bool:
-        """Whether the resolver is called for every row of an upload, in conflict or not."""
-        ...
-
-    @property
-    def is_sent_down(self) -> bool:
-        """Whether the Publisher's changes are downloaded to Subscribers."""
-        ...
-
-    def decide(self, encounter: MergeEncounter) -> Resolution | None:
-        """Return the resolution; None for the default."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,16 +227,16 @@ class SuppliedResolver:
 
     @property
     def asks_all(self) -> bool:
-        """See `MergeResolver`."""
+        """Whether the resolver is called for every row of an upload, in conflict or not."""
         return self.kind.asks_all
 
     @property
     def is_sent_down(self) -> bool:
-        """See `MergeResolver`."""
+        """Whether the Publisher's changes are downloaded to Subscribers."""
         return self.kind.is_sent_down
 
     def decide(self, encounter: MergeEncounter) -> Resolution | None:
-        """See `MergeResolver`."""
+        """Return the resolution; None for the default."""
         if not encounter.is_update_conflict and not self.kind.handles_deletions:
             return None
         return self.kind.rule(_Call(encounter, self.column, self.delimiter))
@@ -269,9 +251,13 @@ class OwnResolver:
     is_sent_down: bool = True
 
     def decide(self, encounter: MergeEncounter) -> Resolution | None:
-        """See `MergeResolver`; the caller validates the answer."""
+        """Return the function's answer, which the caller validates; None for the default."""
         answer: Resolution | None = self.function(encounter)
         return answer
+
+
+MergeResolver = SuppliedResolver | OwnResolver
+"""The resolver of an article."""
 
 
 def answered(encounter: MergeEncounter) -> Resolution | None:

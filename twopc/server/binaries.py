@@ -41,6 +41,12 @@ class ServerUser:
     gid: int
 
 
+def hand_over(path: Path, user: ServerUser | None) -> None:
+    """Make the user that runs the server the owner of a file or directory; no effect if that is the current user."""
+    if user is not None:
+        os.chown(path, user.uid, user.gid)
+
+
 def client_program(name: str) -> str:
     """Return the command of one of PostgreSQL's client programs: its name, or its path in the wheel.
 

@@ -14,12 +14,11 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from twopc.errors import ServerError
 from twopc.log import get_logger
-from twopc.server.binaries import Binaries, ServerUser
+from twopc.server.binaries import Binaries, ServerUser, hand_over
 from twopc.server.cache import FileLock, cache_directory
 
 logger = get_logger(__name__)
@@ -27,6 +26,8 @@ logger = get_logger(__name__)
 SUPERUSER = "postgres"
 #: File of the server's settings, read after postgresql.conf and before ALTER SYSTEM.
 SETTINGS_FILE = "twopc.conf"
+#: States in postmaster.pid of a server that accepts connections, including a hot standby.
+_READY = (["ready   "], ["standby "])
 
 _BUILD_TIMEOUT_S = 120.0
 _UNUSED_AFTER_S = 14 * 24 * 3600.0
@@ -49,52 +50,53 @@ _INITDB_OPTIONS = (
 _MAPS = ("_fsm", "_vm")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CachedCluster:
-    """A complete cluster in the cache."""
-
-    directory: Path
-
-    @property
-    def data(self) -> Path:
-        """The cluster's data directory."""
-        return self.directory / "data"
-
-    @property
-    def password(self) -> str:
-        """The superuser's password; random, one per cached cluster."""
-        return (self.directory / "password").read_text(encoding="utf-8")
-
-
 def copy_cluster(
     name: str, build: Callable[[Path, FileLock], None], target: Path, user: ServerUser | None
 ) -> str:
-    """Copy the cached cluster `name` to `target`, owned by `user`, and return the superuser's password.
+    """Copy the cached cluster `name` to `target`, owned by `user`, and return the superuser's password, which is
+    random, one per cached cluster.
 
     If the cluster is not in the cache, `build` is called first with a directory in which it makes `data` and
     `password`, and with the lock, which a child process may inherit.
     """
     clusters = cache_directory("clusters")
-    cluster = CachedCluster(directory=clusters / name)
+    cluster = clusters / name
     lockfile = clusters / f"{name}.lock"
     while True:
         # Held as a shared lock during the copy, so that the cluster is not pruned meanwhile.
         lock = FileLock.take(lockfile, shared=True, timeout_s=_BUILD_TIMEOUT_S)
-        if cluster.directory.is_dir():
+        if cluster.is_dir():
             break
         lock.release()
         lock = FileLock.take(lockfile, timeout_s=_BUILD_TIMEOUT_S)
         try:
-            if not cluster.directory.is_dir():
+            if not cluster.is_dir():
                 _build(cluster, build, lock)
         finally:
             lock.release()
     try:
-        os.utime(cluster.directory)
-        _copy(cluster.data, target, user)
-        return cluster.password
+        os.utime(cluster)
+        _copy(cluster / "data", target, user)
+        return (cluster / "password").read_text(encoding="utf-8")
     finally:
         lock.release()
+
+
+def write_settings(data: Path, text: str, user: ServerUser | None) -> None:
+    """Write the settings of the server in a data directory; see `settings.configuration`."""
+    path = data / SETTINGS_FILE
+    path.write_text(text, encoding="utf-8")
+    hand_over(path, user)
+
+
+def accepts_connections(data: Path, pid: int) -> bool:
+    """Return whether the postmaster in a data directory accepts connections, as its file `postmaster.pid` says."""
+    try:
+        lines = (data / "postmaster.pid").read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return False
+    # A killed postmaster leaves its file behind, so the pid is compared.
+    return lines[:1] == [str(pid)] and lines[7:8] in _READY
 
 
 def cluster_name(binaries: Binaries, key: str) -> str:
@@ -110,12 +112,11 @@ def build_empty(binaries: Binaries) -> Callable[[Path, FileLock], None]:
         password = directory / "password"
         data = directory / "data"
         log = directory / "log"
-        _write_private(password, secrets.token_urlsafe(24))
+        write_private(password, secrets.token_urlsafe(24))
         handed = directory / "handed"  # initdb reads the password as the server's user
-        _write_private(handed, password.read_text(encoding="utf-8"))
-        if binaries.user is not None:
-            for path in (directory, handed):
-                os.chown(path, binaries.user.uid, binaries.user.gid)
+        write_private(handed, password.read_text(encoding="utf-8"))
+        for path in (directory, handed):
+            hand_over(path, binaries.user)
         with log.open("wb") as output:
             # initdb inherits the lock: if this process is killed, no other process builds here before initdb
             # ends.
@@ -148,9 +149,9 @@ def build_empty(binaries: Binaries) -> Callable[[Path, FileLock], None]:
     return build
 
 
-def _build(cluster: CachedCluster, build: Callable[[Path, FileLock], None], lock: FileLock) -> None:
-    _prune(cluster.directory.parent)
-    partial = cluster.directory.with_name(f"{cluster.directory.name}.partial")
+def _build(cluster: Path, build: Callable[[Path, FileLock], None], lock: FileLock) -> None:
+    _prune(cluster.parent)
+    partial = cluster.with_name(f"{cluster.name}.partial")
     if partial.exists():
         shutil.rmtree(partial)  # left by a run that was killed
     partial.mkdir(mode=0o700)
@@ -158,11 +159,11 @@ def _build(cluster: CachedCluster, build: Callable[[Path, FileLock], None], lock
         build(partial, lock)
         # otherwise a crash of the machine could leave an incomplete cluster in the cache
         _flush(partial)
-        partial.rename(cluster.directory)
+        partial.rename(cluster)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
-    logger.debug("cluster cached", cluster=cluster.directory.name)
+    logger.debug("cluster cached", cluster=cluster.name)
 
 
 def _prune(clusters: Path) -> None:
@@ -214,6 +215,7 @@ def _give(tree: Path, uid: int, gid: int) -> None:
             os.chown(os.path.join(directory, name), uid, gid, follow_symlinks=False)
 
 
-def _write_private(path: Path, text: str) -> None:
+def write_private(path: Path, text: str) -> None:
+    """Write a new file that no other user can read."""
     path.touch(mode=0o600)
     path.write_text(text, encoding="utf-8")

@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from types import TracebackType
 from typing import Self, TypeVar
 
 from twopc.server.embedded_server import EmbeddedServer
@@ -64,12 +63,7 @@ class ServerAhead:
         self._server = self._pool.submit(self._start)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._server is not None:
             _stop(self._server)
         self._pool.shutdown()

@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import ClassVar, Self
 
 from psycopg import conninfo
@@ -28,11 +27,13 @@ from twopc.log import get_logger
 from twopc.server.binaries import Binaries, find_binaries
 from twopc.server.cache import FileLock
 from twopc.server.cluster import (
-    SETTINGS_FILE,
     SUPERUSER,
+    accepts_connections,
     build_empty,
     cluster_name,
     copy_cluster,
+    write_private,
+    write_settings,
 )
 from twopc.server.databases import Answer, create_databases, drop_databases
 from twopc.server.run_directory import RunDirectory, sweep
@@ -45,8 +46,6 @@ HOST = "127.0.0.1"
 _READY_TIMEOUT_S = 60.0  # includes crash recovery
 _STOP_TIMEOUT_S = 30.0
 _PORT_TIMEOUT_S = 10.0
-#: States in postmaster.pid of a server that accepts connections, including a hot standby.
-_READY = (["ready   "], ["standby "])
 _POLL_S = 0.002
 #: Below the ports that systems assign to clients, one of which could take the server's port while it is down.
 _PORTS = range(15000, 32000)
@@ -121,7 +120,8 @@ class EmbeddedServer:
         binaries = find_binaries(programs)
         server = cls(binaries=binaries, durable=durable, settings=settings or {}, programs=programs)
         try:
-            server._copy_cluster(prepared)
+            name, build = server._recipe(prepared)
+            server._password = copy_cluster(name, build, server._run.data, binaries.user)
             server._launch_anywhere()
         except BaseException:
             server.stop()
@@ -227,30 +227,17 @@ class EmbeddedServer:
 
     def log_tail(self, lines: int = 40) -> str:
         """Return the last lines of the server log."""
-        try:
-            text = self._run.logfile.read_text(errors="replace", encoding="utf-8")
-        except FileNotFoundError:
-            return ""
-        return "\n".join(text.splitlines()[-lines:])
+        return tail(self._run.logfile, lines)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def __repr__(self) -> str:
         state = f"pid {self.pid}" if self.is_running() else "down"
         return f"<Server {self.host}:{self.port} {state}>"
-
-    def _copy_cluster(self, prepared: ClusterContents | None) -> None:
-        name, build = self._recipe(prepared)
-        self._password = copy_cluster(name, build, self._run.data, self._binaries.user)
 
     def _recipe(
         self, prepared: ClusterContents | None
@@ -268,9 +255,7 @@ class EmbeddedServer:
                 # Copied, not moved, because the source may be in memory, and so that the copy belongs to the
                 # current user, not to the server's user.
                 shutil.copytree(server._run.data, directory / "data", symlinks=True)
-                password = directory / "password"
-                password.touch(mode=0o600)
-                password.write_text(server._password, encoding="utf-8")
+                write_private(directory / "password", server._password)
 
         return cluster_name(self._binaries, prepared.key), build
 
@@ -288,7 +273,13 @@ class EmbeddedServer:
 
     def _launch(self, port_timeout_s: float) -> None:
         """Start the postmaster and wait until it accepts connections."""
-        self._write_settings()
+        text = configuration(
+            durable=self._durable,
+            settings=self._settings,
+            port=self.port,
+            sockets=str(self.socket_dir),
+        )
+        write_settings(self._run.data, text, self._binaries.user)
         end = time.monotonic() + port_timeout_s
         while True:
             with self._run.logfile.open("ab") as log:
@@ -307,14 +298,10 @@ class EmbeddedServer:
     def _is_ready(self) -> bool:
         """Wait until the postmaster accepts connections; return False if it ends before."""
         assert self._process is not None
-        pidfile = self._run.data / "postmaster.pid"
         end = time.monotonic() + _READY_TIMEOUT_S
         while time.monotonic() < end:
-            with suppress(FileNotFoundError):
-                lines = pidfile.read_text(encoding="utf-8").splitlines()
-                # A killed postmaster leaves its file behind, so the pid is compared.
-                if lines[:1] == [str(self._process.pid)] and lines[7:8] in _READY:
-                    return True
+            if accepts_connections(self._run.data, self._process.pid):
+                return True
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(_POLL_S)
                 return False
@@ -351,26 +338,18 @@ class EmbeddedServer:
         if self._process is not None:
             self._process.wait(_STOP_TIMEOUT_S)
 
-    def _write_settings(self) -> None:
-        path = self._run.data / SETTINGS_FILE
-        path.write_text(
-            configuration(
-                durable=self._durable,
-                settings=self._settings,
-                port=self.port,
-                sockets=str(self.socket_dir),
-            ),
-            encoding="utf-8",
-        )
-        if self._binaries.user is not None:
-            os.chown(path, self._binaries.user.uid, self._binaries.user.gid)
-
-    def _let_go(self) -> None:
-        self._run.let_go()
-
 
 class _PortTakenError(ServerError):
     """Another program listens on the port."""
+
+
+def tail(path: Path, lines: int) -> str:
+    """Return the last lines of a text file; empty if it cannot be read."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    return "\n".join(text.splitlines()[-lines:])
 
 
 def free_port() -> int:
@@ -392,7 +371,7 @@ _owned: weakref.WeakSet[EmbeddedServer] = weakref.WeakSet()
 
 def _let_go_of_all() -> None:
     for server in list(_owned):
-        server._let_go()
+        server._run.let_go()
     _owned.clear()
 
 

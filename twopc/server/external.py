@@ -6,7 +6,6 @@ This module must not depend on processes and files.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, ClassVar, NoReturn, Self
 
 import psycopg
@@ -86,12 +85,7 @@ class ExternalServer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _refuse(self, what: str) -> NoReturn:

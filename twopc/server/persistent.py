@@ -21,16 +21,18 @@ from typing import Self
 from psycopg import conninfo
 
 from twopc.errors import ServerError
-from twopc.server.binaries import ServerUser, find_binaries
+from twopc.server.binaries import ServerUser, find_binaries, hand_over
 from twopc.server.cluster import (
-    SETTINGS_FILE,
     SUPERUSER,
+    accepts_connections,
     build_empty,
     cluster_name,
     copy_cluster,
+    write_private,
+    write_settings,
 )
 from twopc.server.databases import create_databases
-from twopc.server.embedded_server import HOST, free_port
+from twopc.server.embedded_server import HOST, free_port, tail
 from twopc.server.polling import wait_for
 from twopc.server.settings import configuration
 from twopc.server.supervisor import (
@@ -42,7 +44,7 @@ from twopc.server.supervisor import (
 
 _READY_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 30.0
-_READY = (["ready   "], ["standby "])
+_LOG_LINES = 20
 
 #: Started postmasters, which are reaped here if they end while this process lives.
 _children: list[subprocess.Popen[bytes]] = []
@@ -73,28 +75,21 @@ class LastingServer:
         directory.mkdir(mode=0o755)
         log = directory / "log"
         log.mkdir(mode=0o700)
-        if binaries.user is not None:
-            os.chown(log, binaries.user.uid, binaries.user.gid)
+        hand_over(log, binaries.user)
         data = directory / "data"
         password = copy_cluster(
             cluster_name(binaries, ""), build_empty(binaries), data, binaries.user
         )
         made = cls(directory=directory, port=free_port(), password=password)
-        conf = data / SETTINGS_FILE
-        conf.write_text(
-            configuration(
-                durable=True,
-                settings={**_LOGGING, "log_directory": str(log), **settings},
-                port=made.port,
-                sockets="",
-            ),
-            encoding="utf-8",
+        text = configuration(
+            durable=True,
+            settings={**_LOGGING, "log_directory": str(log), **settings},
+            port=made.port,
+            sockets="",
         )
-        if binaries.user is not None:
-            os.chown(conf, binaries.user.uid, binaries.user.gid)
-        known = directory / "server.json"
-        known.touch(mode=0o600)
-        known.write_text(json.dumps({"port": made.port, "password": password}), encoding="utf-8")
+        write_settings(data, text, binaries.user)
+        known = json.dumps({"port": made.port, "password": password})
+        write_private(directory / "server.json", known)
         return made
 
     @classmethod
@@ -188,13 +183,10 @@ class LastingServer:
         return not processes_of(self.data)
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes], message: Path) -> None:
-        pidfile = self.data / "postmaster.pid"
-
         def ready() -> bool:
             if process.poll() is not None:
-                text = message.read_text(encoding="utf-8", errors="replace").strip() or _tail(
-                    self.log
-                )
+                text = message.read_text(encoding="utf-8", errors="replace").strip()
+                text = text or tail(self.log, _LOG_LINES)
                 remedy = (
                     f"; port {self.port} is another program's: end that one"
                     if "Address already in use" in text or "could not create any TCP" in text
@@ -203,10 +195,7 @@ class LastingServer:
                 raise ServerError(
                     f"the server of {self.directory} does not start{remedy}; it says:\n{text}"
                 )
-            with suppress(FileNotFoundError):
-                lines = pidfile.read_text(encoding="utf-8").splitlines()
-                return lines[:1] == [str(process.pid)] and lines[7:8] in _READY
-            return False
+            return accepts_connections(self.data, process.pid)
 
         try:
             wait_for(ready, what="the server to be ready", timeout_s=_READY_TIMEOUT_S)
@@ -214,7 +203,7 @@ class LastingServer:
             self.kill()
             raise ServerError(
                 f"the server of {self.directory} was not ready after {_READY_TIMEOUT_S:g} s; it says:\n"
-                f"{_tail(self.log)}"
+                f"{tail(self.log, _LOG_LINES)}"
             ) from None
 
 
@@ -255,11 +244,3 @@ def _end(data: Path) -> None:
 
 def _reap() -> None:
     _children[:] = [child for child in _children if child.poll() is None]
-
-
-def _tail(path: Path, lines: int = 20) -> str:
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
-    except OSError:
-        return ""
-    return "\n".join(text)

@@ -24,7 +24,7 @@ import psutil
 from twopc.errors import ServerError
 from twopc.log import get_logger
 from twopc.server import supervisor
-from twopc.server.binaries import ServerUser
+from twopc.server.binaries import ServerUser, hand_over
 from twopc.server.cache import FileLock, cache_directory
 
 logger = get_logger(__name__)
@@ -64,8 +64,7 @@ class RunDirectory:
         try:
             for directory in (self.path, self.sockets):
                 directory.mkdir(mode=0o700)
-                if user is not None:
-                    os.chown(directory, user.uid, user.gid)
+                hand_over(directory, user)
             self._supervisor, self._pipe = self._supervise()
         except BaseException:
             _clear(self.path, self.sockets)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from psycopg import sql
 
@@ -46,11 +47,8 @@ def attribute_definitions(pairs: Iterable[tuple[str, Column]]) -> sql.Composed:
 
 def plain_definitions(pairs: Iterable[tuple[str, Column]]) -> sql.Composed:
     """Return `attribute_definitions` for types without width and precision."""
-    return COMMA.join(
-        [
-            sql.SQL("{} {}").format(sql.Identifier(name), raw(c.plain_type or c.type))
-            for name, c in pairs
-        ]
+    return attribute_definitions(
+        [(name, replace(column, type=column.plain_type or column.type)) for name, column in pairs]
     )
 
 

@@ -17,8 +17,6 @@ from twopc.merge.partitions import JoinFilter, MergeFilter, with_values
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.sql import fragments as f
 from twopc.sql.merge_texts import TrackingTexts
-from twopc.sql.render import compose, render
-from twopc.sql.table_role import path_is_kept, runs_as
 
 FILTER_FUNCTIONS: dict[str, LiteralString] = {
     "belongs": "uuid[], integer[]",
@@ -89,8 +87,7 @@ class FilterTexts(TrackingTexts):
             (join.parent_schema, join.parent_table) for join in merge_filter.joins
         }
         texts = [
-            render(
-                "twopc",
+            self._render(
                 "merge_filter_role",
                 role=self.role,
                 role_text=sql.Literal(self.role_name),
@@ -123,70 +120,40 @@ class FilterTexts(TrackingTexts):
         rows = sql.SQL("        select from inserted as {} where ({}) is not true").format(
             self._alias, sql.SQL("\n            or ").join(conditions)
         )
-        return [
-            *self._role(merge_filter),
-            render(
-                "twopc",
-                "merge_guard_partition",
-                function=self.function("guard"),
-                runs_as=runs_as(self.role_name),
-                rows=rows,
-                table_name=sql.Literal(self.article.name),
-                insert_trigger=self.trigger("guard_ins"),
-                update_trigger=self.trigger("guard_upd"),
-                table=self.table,
-                owner=self.role,
-                comment=self._comment("Keeps within the partition the rows of"),
-            ),
-        ]
+        guard = self._function_of(
+            self.role_name,
+            "merge_guard_partition",
+            "guard",
+            "Keeps within the partition the rows of",
+            rows=rows,
+            insert_trigger=self.trigger("guard_ins"),
+            update_trigger=self.trigger("guard_upd"),
+        )
+        return [*self._role(merge_filter), guard]
 
-    def drop_guard(self) -> list[str]:
-        """Return the statements that drop the guard's triggers, if they exist."""
-        return [
-            sql.SQL("drop trigger if exists {} on {}")
-            .format(self.trigger(each), self.table)
-            .as_string(None)
-            for each in ("guard_ins", "guard_upd")
-        ]
+    def drop_filter(self, *, table: bool) -> list[str]:
+        """Return the statements that drop the guard's triggers and all functions, if they exist.
 
-    def drop_filter(self) -> list[str]:
-        """Return the statements that drop the functions, if they exist."""
-        return [
-            sql.SQL("drop function if exists {}({})")
-            .format(self.function(what), sql.SQL(arguments))
-            .as_string(None)
-            for what, arguments in FILTER_FUNCTIONS.items()
-        ]
-
-    def _comment(self, does: str) -> sql.Literal:
-        return sql.Literal(f"{does} {self.article.name} for merge replication")
+        Args:
+            table: whether the table still exists.
+        """
+        triggers = map(self.trigger, ("guard_ins", "guard_upd")) if table else ()
+        return self._dropped(FILTER_FUNCTIONS, triggers)
 
     def _filter(self, merge_filter: MergeFilter) -> str:
         among = sql.SQL("{}.{} = any ($1)").format(self._alias, self.rowguid)
-        return render(
-            "twopc",
+        return self._function_of(
+            self.role_name,
             "merge_filter_rows",
-            function=self.function("filter"),
-            runs_as=runs_as(self.role_name),
-            table=self.table,
-            rowguid=self.rowguid,
+            "filter",
+            "Evaluates the filters of",
             all_rows=self._rows(merge_filter, sql.SQL("true")),
             some_rows=self._rows(merge_filter, among),
-            owner=self.role,
-            caller=self.owner,
-            comment=self._comment("Evaluates the filters of"),
         )
 
     def _belongs(self) -> str:
-        return render(
-            "twopc",
-            "merge_belongs",
-            function=self.function("belongs"),
-            filter=self.function("filter"),
-            path_is_kept=path_is_kept(self.article.name),
-            owner=self.owner,
-            comment=self._comment("Works out, whatever the filters do, to whom belong rows of"),
-        )
+        does = "Works out, whatever the filters do, to whom belong rows of"
+        return self._function("merge_belongs", "belongs", does, filter=self.function("filter"))
 
     def _rows(self, merge_filter: MergeFilter, among: sql.Composable) -> sql.Composed:
         parts = [
@@ -221,39 +188,28 @@ class FilterTexts(TrackingTexts):
         }
 
     def _children(self, joins: tuple[JoinFilter, ...]) -> str:
-        return render(
-            "twopc",
+        return self._function_of(
+            self.role_name,
             "merge_children",
-            function=self.function("children"),
-            runs_as=runs_as(self.role_name),
+            "children",
+            "Finds rows below others of",
             rows=_UNION.join([sql.SQL(_CHILDREN).format(**self._joined(join)) for join in joins]),
-            owner=self.role,
-            caller=self.owner,
-            comment=self._comment("Finds rows below others of"),
         )
 
     def _map(self, joins: tuple[JoinFilter, ...]) -> str:
-        kept = path_is_kept(self.article.name)
         children: sql.Composable = sql.SQL("")
         if joins and MergeProtection.CHILDREN_FOLLOW not in self._without:
-            children = compose(
-                "twopc",
+            children = self._compose(
                 "merge_children_of",
                 children=self.function("children"),
                 parent_nicknames=sql.SQL("array[{}]").format(
                     f.COMMA.join([sql.Literal(join.parent_nickname) for join in joins])
                 ),
-                path_is_kept=kept,
             )
-        return render(
-            "twopc",
+        return self._function(
             "merge_map_rows",
-            function=self.function("map"),
-            metadata=self.metadata,
-            tablenick=sql.Literal(self.article.nickname),
+            "map",
+            "Works out partitions of",
             belongs=self.function("belongs"),
             children=children,
-            path_is_kept=kept,
-            owner=self.owner,
-            comment=self._comment("Works out partitions of"),
         )

@@ -13,8 +13,6 @@ from twopc import names
 from twopc.merge.articles import MergeArticle
 from twopc.merge.ranges import MergeIdentity
 from twopc.sql.merge_texts import TrackingTexts
-from twopc.sql.render import render
-from twopc.sql.table_role import runs_as
 
 _ALLOTTED: LiteralString = """exists (
             select from msrepl.msmerge_identity_range as r
@@ -44,7 +42,7 @@ class IdentityTexts(TrackingTexts):
         super().__init__(article, owner)
         assert article.identity is not None
         self._identity: MergeIdentity = article.identity
-        self._column = sql.Identifier(article.identity.column)
+        self._holes["column"] = sql.Identifier(article.identity.column)
         self._artid = sql.Literal(str(article.artid))
         self._is_copy = is_copy
         self._role = names.table_role(owner, article.schema, article.table)
@@ -54,44 +52,27 @@ class IdentityTexts(TrackingTexts):
         """Return sequence, functions and triggers, in the order of creation."""
         return [*(self._draw() if self._is_copy else ()), *self._check()]
 
-    def _comment(self, does: str) -> sql.Literal:
-        return sql.Literal(f"{does} {self.article.name} for merge replication")
-
     def _draw(self) -> list[str]:
         text = sql.Literal(self.places.as_string(None))
         return [
-            render(
-                "twopc", "merge_identity_places", sequence=self.places, text=text, owner=self.owner
-            ),
-            render(
-                "twopc",
+            self._render("merge_identity_places", sequence=self.places, text=text),
+            self._function(
                 "merge_draw_identity",
-                function=self.function("idn"),
+                "idn",
+                "Gives identity values to rows of",
                 artid=self._artid,
-                table_name=sql.Literal(self.article.name),
-                column=self._column,
                 sequence=text,
                 step=sql.Literal(self._identity.step),
-                owner=self.owner,
-                comment=self._comment("Gives identity values to rows of"),
             ),
-            render(
-                "twopc",
+            self._function_of(
+                self._role,
                 "merge_highest_identity",
-                function=self.function("idh"),
-                runs_as=runs_as(self._role),
-                table=self.table,
-                column=self._column,
-                owner=sql.Identifier(self._role),
-                caller=self.owner,
-                comment=self._comment("Reads the highest identity value of"),
+                "idh",
+                "Reads the highest identity value of",
             ),
-            render(
-                "twopc",
+            self._render(
                 "merge_draw_identity_trigger",
                 trigger=self.trigger("idn"),
-                table=self.table,
-                column=self._column,
                 function=self.function("idn"),
             ),
         ]
@@ -104,50 +85,19 @@ class IdentityTexts(TrackingTexts):
             hint += "; for values of your own move the sequence beyond them before (setval)"
         is_foreign = sql.SQL(begin + _ALLOTTED + ")").format(artid=self._artid)
         return [
-            render(
-                "twopc",
+            self._function(
                 "merge_check_identity",
-                function=self.function("idc"),
-                table_name=sql.Literal(self.article.name),
-                column=self._column,
+                "idc",
+                "Refuses identity values of others in rows of",
                 column_text=sql.Literal(self._identity.column),
                 is_foreign=is_foreign,
                 whose=sql.Literal(whose),
                 remedy=sql.Literal(f"{hint}."),
-                owner=self.owner,
-                comment=self._comment("Refuses identity values of others in rows of"),
             ),
-            render(
-                "twopc",
+            self._render(
                 "merge_check_identity_triggers",
                 insert_trigger=self.trigger("idc"),
                 update_trigger=self.trigger("idu"),
-                table=self.table,
-                column=self._column,
                 function=self.function("idc"),
             ),
         ]
-
-
-def drop_identity(texts: TrackingTexts, *, table: bool) -> list[str]:
-    """Return the statements that drop these objects, if they exist.
-
-    Args:
-        table: whether the article's table still exists.
-    """
-    places = sql.Identifier(names.SCHEMA, names.merge_places(texts.article.nickname))
-    triggers = [texts.trigger(what) for what in ("idn", "idc", "idu")] if table else []
-    return [
-        text.as_string(None)
-        for text in (
-            *(
-                sql.SQL("drop trigger if exists {} on {}").format(each, texts.table)
-                for each in triggers
-            ),
-            *(
-                sql.SQL("drop function if exists {}()").format(texts.function(what))
-                for what in ("idn", "idc", "idh")
-            ),
-            sql.SQL("drop sequence if exists {}").format(places),
-        )
-    ]

@@ -16,8 +16,7 @@ from twopc.merge.plan import BYTES_MAX, ROWS_MAX
 from twopc.merge.protections import NOTHING_LEFT_OUT, MergeProtection
 from twopc.sql import fragments as f
 from twopc.sql.merge_texts import TrackingTexts
-from twopc.sql.render import compose, render
-from twopc.sql.table_role import create_text, drop_role_text, drop_text, path_is_kept, runs_as
+from twopc.sql.table_role import create_text, drop_role_text, drop_text
 
 __all__ = ["AGENT_FUNCTIONS", "ASK_ARGUMENTS", "SessionTexts"]
 
@@ -75,7 +74,9 @@ class SessionTexts(TrackingTexts):
         self.owner_name = owner
         self.role_name = names.table_role(owner, article.schema, article.table)
         self.role = sql.Identifier(self.role_name)
-        self.row_type = self.function("row")
+        self._holes |= {what: self.function(what) for what in ("read", "lock", "write", "log")}
+        self._holes["column_tracking"] = sql.Literal(article.column_tracking)
+        self.row_type = self._holes["row_type"] = self.function("row")
         self.conflict_table = sql.Identifier(
             names.SCHEMA,
             names.merge_conflict_table(publication, article.schema, article.table),
@@ -95,11 +96,11 @@ class SessionTexts(TrackingTexts):
             self._type(),
             self._conflict_table(),
             self._read(),
-            self._lock(),
+            self._function_of(self.role_name, "merge_lock_rows", "lock", "Locks rows of"),
             self._write(),
             self._log(),
             self._enumerate(),
-            self._hold(),
+            self._function("merge_hold", "hold", "Locks and reads what is held of rows of"),
             self._amend(),
             self._take(),
             self._leave(),
@@ -115,18 +116,10 @@ class SessionTexts(TrackingTexts):
 
     def drop_session(self) -> list[str]:
         """Return the statements that drop all these objects."""
-        texts = [
-            sql.SQL("drop function if exists {}({})").format(
-                self.function(what), sql.SQL(arguments)
-            )
-            for what, arguments in _FUNCTIONS.items()
-        ]
-        texts += [
-            sql.SQL("drop type if exists {}").format(self.row_type),
-            sql.SQL("drop table if exists {}").format(self.conflict_table),
-        ]
         return [
-            *(text.as_string(None) for text in texts),
+            *self._dropped(_FUNCTIONS),
+            sql.SQL("drop type if exists {}").format(self.row_type).as_string(None),
+            sql.SQL("drop table if exists {}").format(self.conflict_table).as_string(None),
             drop_text(self.owner_name, self.article.schema, self.article.table),
             drop_role_text(names.resolver_role(self.owner_name, self.article.artid)),
         ]
@@ -138,80 +131,41 @@ class SessionTexts(TrackingTexts):
             target: the resolver, with its schema.
         """
         role = names.resolver_role(self.owner_name, self.article.artid)
-        call = render(
-            "twopc",
+        call = self._function_of(
+            role,
             "merge_call_resolver",
-            function=self.function("call"),
-            owner=sql.Identifier(role),
+            "call",
+            "Calls the resolver of",
             owner_text=sql.Literal(role),
             role_comment=sql.Literal(f"Calls the resolver of {self.article.name}"),
-            runs_as=runs_as(role),
             schema=sql.Identifier(names.SCHEMA),
             target_schema=sql.Identifier(target_schema),
             target=target,
-            caller=self.owner,
-            comment=self._comment("Calls the resolver of"),
         )
-        ask = render(
-            "twopc",
-            "merge_ask",
-            function=self.function("ask"),
-            call=self.function("call"),
-            owner=self.owner,
-            comment=self._comment("Asks the resolver about a conflict of"),
-        )
-        return [call, ask]
-
-    def _comment(self, does: str) -> sql.Literal:
-        return sql.Literal(f"{does} {self.article.name} for merge replication")
+        does = "Asks the resolver about a conflict of"
+        return [call, self._function("merge_ask", "ask", does, call=self.function("call"))]
 
     def _type(self) -> str:
         pairs = list(zip(self._places, self.article.columns, strict=True))
-        return render(
-            "twopc",
-            "merge_row_type",
-            type=self.row_type,
-            attributes=f.plain_definitions(pairs),
-            owner=self.owner,
-        )
+        attributes = f.plain_definitions(pairs)
+        return self._render("merge_row_type", type=self.row_type, attributes=attributes)
 
     def _conflict_table(self) -> str:
-        return render(
-            "twopc",
+        return self._render(
             "merge_conflict_table",
             table=self.conflict_table,
-            rowguid=self.rowguid,
             columns=f.plain_definitions([(c.name, c) for c in self.article.columns]),
-            owner=self.owner,
             role=self.role,
             comment=self._comment("Rows that lost a conflict, or could not be applied, of"),
         )
 
     def _read(self) -> str:
-        return render(
-            "twopc",
+        return self._function_of(
+            self.role_name,
             "merge_read_rows",
-            function=self.function("read"),
-            runs_as=runs_as(self.role_name),
-            table=self.table,
-            rowguid=self.rowguid,
+            "read",
+            "Reads rows of",
             columns=f.identifiers(self._columns, "t"),
-            owner=self.role,
-            caller=self.owner,
-            comment=self._comment("Reads rows of"),
-        )
-
-    def _lock(self) -> str:
-        return render(
-            "twopc",
-            "merge_lock_rows",
-            function=self.function("lock"),
-            runs_as=runs_as(self.role_name),
-            table=self.table,
-            rowguid=self.rowguid,
-            owner=self.role,
-            caller=self.owner,
-            comment=self._comment("Locks rows of"),
         )
 
     def _write(self) -> str:
@@ -253,72 +207,54 @@ class SessionTexts(TrackingTexts):
                 self.rowguid,
                 sql.SQL(" or ").join(identities),
             )
-        return render(
-            "twopc",
+        return self._function_of(
+            self.role_name,
             "merge_write_rows",
-            function=self.function("write"),
-            runs_as=runs_as(self.role_name),
-            table=self.table,
+            "write",
+            "Writes rows of",
             table_text=sql.Literal(self.table.as_string(None)),
-            table_name=sql.Literal(self.article.name),
-            rowguid=self.rowguid,
-            row_type=self.row_type,
             attributes=attributes,
             assignments=sql.SQL(",\n                ").join(assignments),
             values=sql.SQL(",\n                   ").join(values),
             columns=f.identifiers(self._columns),
             column_count=sql.Literal(len(self._columns) + 1),
             identity_differs=identity_differs,
-            owner=self.role,
-            caller=self.owner,
-            comment=self._comment("Writes rows of"),
         )
 
     def _log(self) -> str:
-        return render(
-            "twopc",
+        return self._function_of(
+            self.role_name,
             "merge_log_loser",
-            function=self.function("log"),
-            runs_as=runs_as(self.role_name),
+            "log",
+            "Keeps a row that has lost a conflict of",
             conflict_table=self.conflict_table,
-            rowguid=self.rowguid,
             columns=f.identifiers(self._columns),
-            row_type=self.row_type,
             excluded=f.COMMA.join(
                 [
                     sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name))
                     for name in self._columns
                 ]
             ),
-            owner=self.role,
-            caller=self.owner,
-            comment=self._comment("Keeps a row that has lost a conflict of"),
         )
 
     def _enumerate(self) -> str:
-        file: LiteralString = "merge_enumerate"
+        file = "merge_enumerate"
         further: dict[str, sql.Composable] = {}
         if self.article.filter is not None:
             file = "merge_enumerate_partition"
-            further["tablenick"] = sql.Literal(self.article.nickname)
             further["realigns"] = sql.Literal(self.article.filter.realigns)
             further["is_heard_of"] = self._is_heard_of()
-        return render(
-            "twopc",
+        return self._function(
             file,
+            "enumerate",
+            "Reads what generations have changed of",
             **further,
-            function=self.function("enumerate"),
-            metadata=self.metadata,
-            read=self.function("read"),
             lineage=sql.SQL(_LINEAGE),
             changed_since=self._part(
                 MergeProtection.GENERATION_SNAPSHOT, _IN_GENERATIONS, _BY_NUMBERS
             ),
             rows_max=sql.Literal(ROWS_MAX),
             bytes_max=sql.Literal(BYTES_MAX),
-            path_is_kept=path_is_kept(self.article.name),
-            owner=self.owner,
-            comment=self._comment("Reads what generations have changed of"),
         )
 
     def _is_heard_of(self) -> sql.SQL:
@@ -331,48 +267,16 @@ class SessionTexts(TrackingTexts):
             " and ".join(each for out, each in reasons.items() if out in self._without) or "true"
         )
 
-    def _hold(self) -> str:
-        return render(
-            "twopc",
-            "merge_hold",
-            function=self.function("hold"),
-            metadata=self.metadata,
-            floor=self.floor,
-            lock=self.function("lock"),
-            read=self.function("read"),
-            path_is_kept=path_is_kept(self.article.name),
-            owner=self.owner,
-            comment=self._comment("Locks and reads what is held of rows of"),
-        )
-
     def _amend(self) -> str:
-        return render(
-            "twopc",
-            "merge_amend",
-            function=self.function("amend"),
-            metadata=self.metadata,
-            write=self.function("write"),
-            column_tracking=sql.Literal(self.article.column_tracking),
-            count=sql.Literal(self.article.versions),
-            path_is_kept=path_is_kept(self.article.name),
-            owner=self.owner,
-            comment=self._comment("Puts values on rows of"),
-        )
+        count = sql.Literal(self.article.versions)
+        return self._function("merge_amend", "amend", "Puts values on rows of", count=count)
 
     def _leave(self) -> str:
-        return render(
-            "twopc",
+        return self._function(
             "merge_leave_rows",
-            function=self.function("leave"),
-            metadata=self.metadata,
-            floor=self.floor,
-            floor_text=sql.Literal(self.floor.as_string(None)),
-            lock=self.function("lock"),
-            write=self.function("write"),
+            "leave",
+            "Takes away rows that have left the partition, of",
             stays=self._part(MergeProtection.DEFERRAL, "true", "false"),
-            path_is_kept=path_is_kept(self.article.name),
-            owner=self.owner,
-            comment=self._comment("Takes away rows that have left the partition, of"),
         )
 
     def _part(
@@ -392,18 +296,10 @@ class SessionTexts(TrackingTexts):
         )
 
     def _take(self) -> str:
-        return render(
-            "twopc",
+        return self._function(
             "merge_take",
-            function=self.function("take"),
-            metadata=self.metadata,
-            floor=self.floor,
-            tablenick=sql.Literal(self.article.nickname),
-            lock=self.function("lock"),
-            read=self.function("read"),
-            write=self.function("write"),
-            log=self.function("log"),
-            column_tracking=sql.Literal(self.article.column_tracking),
+            "take",
+            "Takes rows that a neighbour has sent into",
             overwrites=self._overwrites(),
             first_is_known=_is_known("m.lineage[1]"),
             second_is_known=_is_known("m.lineage[2]"),
@@ -411,9 +307,6 @@ class SessionTexts(TrackingTexts):
             taken=self._part(MergeProtection.COLUMN_VERSIONS, "j.taken::text", "null::text"),
             keeps_losers=self._part(MergeProtection.LOSERS, "true", "false"),
             foreign_rows=self._foreign_rows(),
-            path_is_kept=path_is_kept(self.article.name),
-            owner=self.owner,
-            comment=self._comment("Takes rows that a neighbour has sent into"),
         )
 
     def _foreign_rows(self) -> sql.Composable:
@@ -422,13 +315,7 @@ class SessionTexts(TrackingTexts):
         """
         if self.article.filter is None or not self.article.filter.realigns:
             return sql.SQL("")
-        return compose(
-            "twopc",
-            "merge_foreign_rows",
-            metadata=self.metadata,
-            tablenick=sql.Literal(self.article.nickname),
-            table_name=sql.Literal(self.article.name),
-        )
+        return self._compose("merge_foreign_rows")
 
 
 def _is_known(version: LiteralString) -> sql.Composable:

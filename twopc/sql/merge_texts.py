@@ -5,12 +5,16 @@ Pure: from a `MergeArticle` to SQL. Executed by `twopc.drivers.merge.tracking`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import LiteralString
+
 from psycopg import sql
 
 from twopc import names
 from twopc.merge.articles import MergeArticle, Upload
 from twopc.sql import fragments as f
-from twopc.sql.render import render
+from twopc.sql.render import compose, render
+from twopc.sql.table_role import path_is_kept, runs_as
 
 __all__ = ["TrackingTexts", "shared_texts"]
 
@@ -133,6 +137,45 @@ class TrackingTexts:
         self.rowguid = sql.Identifier(article.rowguid)
         self.metadata = sql.Identifier(names.SCHEMA, names.merge_metadata(article.nickname))
         self.floor = sql.Identifier(names.SCHEMA, names.merge_floor(article.nickname))
+        self._holes: dict[str, sql.Composable] = {
+            "table": self.table,
+            "table_name": sql.Literal(article.name),
+            "rowguid": self.rowguid,
+            "metadata": self.metadata,
+            "tablenick": sql.Literal(article.nickname),
+            "floor": self.floor,
+            "floor_text": sql.Literal(self.floor.as_string(None)),
+            "owner": self.owner,
+            "path_is_kept": path_is_kept(article.name),
+        }
+        """The text of each hole that means the same in every file."""
+
+    def _compose(self, file: str, **holes: sql.Composable) -> sql.Composed:
+        """Return the text of a file, given its holes besides `_holes`."""
+        return compose("twopc", file, **(self._holes | holes))
+
+    def _render(self, file: str, **holes: sql.Composable) -> str:
+        return self._compose(file, **holes).as_string(None)
+
+    def _comment(self, does: str) -> sql.Literal:
+        return sql.Literal(f"{does} {self.article.name} for merge replication")
+
+    def _function(self, file: str, what: str, does: str, **holes: sql.Composable) -> str:
+        """Return the text of a function of our objects' owner.
+
+        Args:
+            does: purpose of the function, which the table's name completes.
+        """
+        return self._render(
+            file, function=self.function(what), comment=self._comment(does), **holes
+        )
+
+    def _function_of(
+        self, role: str, file: str, what: str, does: str, **holes: sql.Composable
+    ) -> str:
+        """Return the text of a function of another role, which the owner of our objects calls."""
+        own = {"runs_as": runs_as(role), "owner": sql.Identifier(role), "caller": self.owner}
+        return self._function(file, what, does, **own, **holes)
 
     def function(self, what: str) -> sql.Identifier:
         """Return the qualified name of one of the article's functions."""
@@ -149,20 +192,14 @@ class TrackingTexts:
 
     def metadata_part(self) -> str:
         """Return the statement that creates the partition of the metadata for the article's rows."""
-        return render(
-            "twopc",
-            "merge_metadata_part",
-            table=self.metadata,
-            tablenick=sql.Literal(self.article.nickname),
-            index=sql.Identifier(f"{names.merge_metadata(self.article.nickname)}_xid"),
-            owner=self.owner,
-        )
+        index = sql.Identifier(f"{names.merge_metadata(self.article.nickname)}_xid")
+        return self._render("merge_metadata_part", table=self.metadata, index=index)
 
     def floor_of_versions(self) -> str:
         """Return the statement that creates the sequence of the lower bound of row versions, for rows whose
         metadata was removed.
         """
-        return render("twopc", "merge_floor", sequence=self.floor, owner=self.owner)
+        return self._render("merge_floor", sequence=self.floor)
 
     def functions(self) -> list[str]:
         """Return the functions of the article's triggers."""
@@ -184,18 +221,7 @@ class TrackingTexts:
         ]
 
     def _track(self, file: str, what: str, does: str, **holes: sql.Composable) -> str:
-        return render(
-            "twopc",
-            file,
-            function=self.function(what),
-            metadata=self.metadata,
-            tablenick=sql.Literal(self.article.nickname),
-            floor=sql.Literal(self.floor.as_string(None)),
-            rowguid=self.rowguid,
-            owner=self.owner,
-            comment=sql.Literal(f"{does} {self.article.name} for merge replication"),
-            **holes,
-        )
+        return self._function(file, what, does, floor=self._holes["floor_text"], **holes)
 
     def _track_columns(self) -> str:
         differs = [
@@ -249,12 +275,10 @@ class TrackingTexts:
         if events and self.article.column_tracking:
             events["upd"] = ("update", "old table as deleted new table as inserted")
         texts = [
-            render(
-                "twopc",
+            self._render(
                 "merge_trigger",
                 trigger=self.trigger(what),
                 event=sql.SQL(event),
-                table=self.table,
                 referencing=sql.SQL(referencing),
                 function=self.function(what),
             )
@@ -262,37 +286,20 @@ class TrackingTexts:
             if not (what == "del" and options.keeps_deletes)
         ]
         if upload is Upload.REFUSED:
-            texts.append(
-                render(
-                    "twopc",
-                    "merge_refuse_trigger",
-                    trigger=self.trigger("ref"),
-                    table=self.table,
-                )
-            )
+            texts.append(self._render("merge_refuse_trigger", trigger=self.trigger("ref")))
         return [
             *texts,
-            render(
-                "twopc",
+            self._render(
                 "merge_rowguid_trigger",
                 trigger=self.trigger("guid"),
-                table=self.table,
-                rowguid=self.rowguid,
                 name=sql.Literal(self.article.rowguid),
             ),
-            render(
-                "twopc", "refuse_truncate_trigger", trigger=self.truncate_trigger, table=self.table
-            ),
+            self._render("refuse_truncate_trigger", trigger=self.truncate_trigger),
         ]
 
     def initialising(self) -> str:
         """Return the trigger that refuses changes until the table is initialised."""
-        return render(
-            "twopc",
-            "merge_initialising_trigger",
-            trigger=self.trigger("init"),
-            table=self.table,
-        )
+        return self._render("merge_initialising_trigger", trigger=self.trigger("init"))
 
     def drop(self, *, table: bool) -> list[str]:
         """Return the statements that drop the triggers, their functions, and the recorded metadata.
@@ -303,12 +310,40 @@ class TrackingTexts:
         triggers = (
             [*map(self.trigger, (*_EVENTS, "guid", "ref")), self.truncate_trigger] if table else []
         )
+        return [
+            *self._dropped(dict.fromkeys(_EVENTS, ""), triggers),
+            sql.SQL("drop table if exists {}").format(self.metadata).as_string(None),
+            sql.SQL("drop sequence if exists {}").format(self.floor).as_string(None),
+        ]
+
+    def drop_identity(self, *, table: bool) -> list[str]:
+        """Return the statements that drop the objects of `IdentityTexts`, if they exist.
+
+        Args:
+            table: whether the table still exists.
+        """
+        places = sql.Identifier(names.SCHEMA, names.merge_places(self.article.nickname))
+        triggers = map(self.trigger, ("idn", "idc", "idu")) if table else ()
+        return [
+            *self._dropped(dict.fromkeys(("idn", "idc", "idh"), ""), triggers),
+            sql.SQL("drop sequence if exists {}").format(places).as_string(None),
+        ]
+
+    def _dropped(
+        self, functions: Mapping[str, LiteralString], triggers: Iterable[sql.Identifier] = ()
+    ) -> list[str]:
+        """Return the statements that drop triggers and then functions, if they exist.
+
+        Args:
+            functions: each with the types of its arguments.
+        """
         texts = [
             sql.SQL("drop trigger if exists {} on {}").format(each, self.table) for each in triggers
         ]
         texts += [
-            sql.SQL("drop function if exists {}()").format(self.function(what)) for what in _EVENTS
+            sql.SQL("drop function if exists {}({})").format(
+                self.function(what), sql.SQL(arguments)
+            )
+            for what, arguments in functions.items()
         ]
-        texts.append(sql.SQL("drop table if exists {}").format(self.metadata))
-        texts.append(sql.SQL("drop sequence if exists {}").format(self.floor))
         return [text.as_string(None) for text in texts]

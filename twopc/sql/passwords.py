@@ -44,9 +44,8 @@ async def unlogged(connection: AsyncConnection[Any]) -> AsyncIterator[None]:
     """
     names = list(_SILENT)
     cursor = await connection.execute(_HELD, (names,))
-    row = await cursor.fetchone()
-    assert row is not None
+    [(held,)] = await cursor.fetchall()
     await connection.execute(_SET, (names, list(_SILENT.values())))
     yield
     # After an error nothing needs to be restored: the settings end with the transaction.
-    await connection.execute(_SET, (names, row[0]))
+    await connection.execute(_SET, (names, held))

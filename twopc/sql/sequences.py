@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Any, LiteralString
 
 from psycopg import AsyncConnection
+from psycopg.rows import class_row
 
 _SEQUENCES = """
-select a.attname::text, a.atttypid::regtype::text, a.attidentity <> '', format('%%I.%%I', n.nspname, c.relname),
-       s.seqincrement, s.seqcycle, coalesce(pg_sequence_last_value(s.seqrelid), s.seqstart - s.seqincrement)
+select a.attname::text as column, a.atttypid::regtype::text as type, a.attidentity <> '' as is_identity,
+       format('%%I.%%I', n.nspname, c.relname) as name, s.seqincrement as step, s.seqcycle as cycles,
+       coalesce(pg_sequence_last_value(s.seqrelid), s.seqstart - s.seqincrement) as last
 from pg_attribute as a
 join pg_sequence as s on s.seqrelid in (
     select d.objid from pg_depend as d
@@ -52,16 +54,6 @@ async def column_sequences(connection: AsyncConnection[Any], table: str) -> list
         connection: of a role with privileges on the sequences: to other roles, a sequence seems to be unused.
         table: quoted, with its schema.
     """
-    cursor = await connection.execute(_SEQUENCES, (table,))
-    return [
-        ColumnSequence(
-            column=column,
-            type=type_,
-            is_identity=is_identity,
-            name=name,
-            step=step,
-            cycles=cycles,
-            last=last,
-        )
-        for column, type_, is_identity, name, step, cycles, last in await cursor.fetchall()
-    ]
+    async with connection.cursor(row_factory=class_row(ColumnSequence)) as cursor:
+        await cursor.execute(_SEQUENCES, (table,))
+        return await cursor.fetchall()

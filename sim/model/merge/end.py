@@ -137,7 +137,7 @@ class ModelMergeEnd(ModelRanges):
             )
             return SliceOutcome(applied=applied, deferred=deferred)
         decisions: dict[UUID, MergeDecision] = {}
-        failed: dict[UUID, str] = {}
+        failed: dict[UUID, Fault] = {}
         rejected = 0
         for row in map(incoming_of, part.rows):
             encounter = self.node.encounter(part.artid, self._neighbour, row)
@@ -161,7 +161,7 @@ class ModelMergeEnd(ModelRanges):
                 if is_final:
                     self._record(part.artid, row, fault, is_pending=undone is None)
                 if undone is None:
-                    failed[row.rowguid] = fault[1]
+                    failed[row.rowguid] = fault
                     continue
                 ruling, rejected = undone, rejected + (undone.row is None)
             decisions[row.rowguid] = self._put(part.artid, row, encounter, ruling)

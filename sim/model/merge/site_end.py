@@ -149,7 +149,7 @@ class SiteMergeEnd(SiteRanges, ModelMergeEnd):
             yield from session.execute("begin")
             tx = session.tx
             assert tx is not None, "it was begun just now"
-            total, failed = SliceOutcome(), dict[UUID, str]()
+            total, failed = SliceOutcome(), dict[UUID, Fault]()
             for part in parts:
                 yield from self._lock(tx, part)
                 judge = None if part.leaves else judges.get(part.artid)
@@ -183,7 +183,7 @@ class SiteMergeEnd(SiteRanges, ModelMergeEnd):
                 if error is None:
                     return outcome
             self._forget(part.artid, before)
-        total, failed = SliceOutcome(), dict[UUID, str]()
+        total, failed = SliceOutcome(), dict[UUID, Fault]()
         for row in part.rows:
             one = replace(part, rows=(row,))
             outcome = yield from self._alone(tx, one, row, judge, is_final=is_final)
@@ -198,7 +198,7 @@ class SiteMergeEnd(SiteRanges, ModelMergeEnd):
         if not self._fits(part, row):
             if is_final:
                 self._record(part.artid, incoming, _MALFORMED, is_pending=True)
-            return SliceOutcome(failed={row.rowguid: _MALFORMED[1]})
+            return SliceOutcome(failed={row.rowguid: _MALFORMED})
         encounter = self.node.encounter(part.artid, self._neighbour, incoming)
         before = self._known(part.artid)
         outcome = self._take(part, judge, is_final=is_final)
@@ -211,7 +211,7 @@ class SiteMergeEnd(SiteRanges, ModelMergeEnd):
         if is_final:
             self._record(part.artid, incoming, fault, is_pending=undone is None)
         if undone is None:
-            return SliceOutcome(failed={row.rowguid: error.message})
+            return SliceOutcome(failed={row.rowguid: fault})
         self._put(part.artid, incoming, encounter, undone)
         yield from self._write(tx, part, before["rows"])
         return SliceOutcome(rejected=int(undone.row is None))

@@ -5,7 +5,7 @@ Every function takes an administrator's connection (a superuser's).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,7 +97,7 @@ async def check_nodes(connections: Mapping[str, Connection]) -> list[MergeFindin
                 )
             )
         replicas.setdefault(replica, node)
-    findings += await _check_columns(connections)
+    findings += [finding async for finding in _check_columns(connections)]
     for node, connection in connections.items():
         publisher = await publisher_name(connection)
         findings += [
@@ -129,33 +129,27 @@ async def check_nodes(connections: Mapping[str, Connection]) -> list[MergeFindin
     return findings
 
 
-async def _check_columns(connections: Mapping[str, Connection]) -> list[MergeFinding]:
+async def _check_columns(connections: Mapping[str, Connection]) -> AsyncIterator[MergeFinding]:
     """Find columns that were added or altered manually, at one node alone, so that values are lost or do not fit."""
-    findings: list[MergeFinding] = []
     types: dict[tuple[Any, ...], tuple[str, str]] = {}
     for node, connection in connections.items():
         for artid, schema, table, column, travels, type_, made in await _rows(connection, _COLUMNS):
             name = names.article_name(schema, table)
             if not travels:
-                findings.append(
-                    MergeFinding(
-                        node=node,
-                        what=f"table {name} has a column {column!r} that does not travel: it was added by hand",
-                        remedy=f"drop it, and add it by `twopc merge column add {name} {column} '{type_}'`",
-                    )
+                yield MergeFinding(
+                    node=node,
+                    what=f"table {name} has a column {column!r} that does not travel: it was added by hand",
+                    remedy=f"drop it, and add it by `twopc merge column add {name} {column} '{type_}'`",
                 )
                 continue
             other, known = types.setdefault((artid, column, made), (node, type_))
             if known != type_:
-                findings.append(
-                    MergeFinding(
-                        node=node,
-                        what=f"table {name} has column {column!r} as {type_}, and that of {other} is {known}: one of them "
-                        "was altered by hand",
-                        remedy="alter it back, and use `twopc merge column widen`",
-                    )
+                yield MergeFinding(
+                    node=node,
+                    what=f"table {name} has column {column!r} as {type_}, and that of {other} is {known}: one of them "
+                    "was altered by hand",
+                    remedy="alter it back, and use `twopc merge column widen`",
                 )
-    return findings
 
 
 def _check_ranges(status: RangeStatus, publisher: str | None) -> Iterator[MergeFinding]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
 import psycopg
 from psycopg import AsyncConnection, sql
@@ -52,16 +51,15 @@ async def name_self(connection: Connection, name: str, *, priority: float | None
     Args:
         priority: priority of its own changes; None if it has a client subscription.
     """
-    cursor = await connection.execute(
+    await connection.execute(
         "insert into msrepl.sysmergesubscriptions (subscriber_server, replnickname, is_self, subscriber_type, priority)"
         " select %s, r.replica, true, %s, %s from msrepl.msmerge_replica as r"
         " on conflict (subscriber_server) do nothing",
         (name, 2 if priority is None else 1, priority or 0),
     )
     cursor = await connection.execute("select replica from msrepl.msmerge_replica")
-    row = await cursor.fetchone()
-    assert row is not None
-    return int(row[0])
+    [(replica,)] = await cursor.fetchall()
+    return int(replica)
 
 
 async def make_agent(connection: Connection, neighbour: str, password: str) -> None:
@@ -179,8 +177,5 @@ async def close_generation(connection: Connection) -> Generation:
     """Close a generation in a transaction in which only REPEATABLE READ was set; see ``merge_close``."""
     await connection.execute("lock table msrepl.msmerge_genhistory in share row exclusive mode")
     cursor = await connection.execute("select * from msrepl.merge_close()")
-    row = await cursor.fetchone()
-    assert row is not None
-    number, guid = row
-    assert isinstance(guid, UUID)
+    [(number, guid)] = await cursor.fetchall()
     return Generation(number=number, guid=guid)

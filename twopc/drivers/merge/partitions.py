@@ -11,6 +11,7 @@ from typing import Any, LiteralString
 from uuid import UUID
 
 from psycopg import AsyncConnection, sql
+from psycopg.rows import class_row
 
 from twopc import names
 from twopc.drivers.merge.neighbours import close_generation
@@ -41,7 +42,9 @@ select s.partition_id, s.sentgen from msrepl.sysmergesubscriptions as s, msrepl.
 where s.subscriber_server = %s and i.artid = %s and s.partition_id is not null
 """
 _JOINS = """
-select j.join_articleid, a.nickname, a.source_schema, a.source_object, a.rowguid, j.join_filterclause, j.join_unique_key
+select j.join_articleid as parent, a.nickname as parent_nickname, a.source_schema as parent_schema,
+       a.source_object as parent_table, a.rowguid as parent_rowguid, j.join_filterclause as condition,
+       j.join_unique_key as is_key
 from msrepl.sysmergesubsetfilters as j join msrepl.sysmergearticles as a on a.artid = j.join_articleid
 where j.artid = %s order by a.nickname
 """
@@ -122,7 +125,7 @@ async def filtered_articles(connection: Connection) -> list[FilteredArticle]:
         FilteredArticle(
             nickname=nickname,
             artid=artid,
-            name=table if schema == "public" else f"{schema}.{table}",
+            name=names.article_name(schema, table),
             condition=condition,
         )
         for nickname, artid, schema, table, condition in rows
@@ -140,19 +143,9 @@ async def stored_filter(connection: Connection, artid: UUID) -> MergeFilter | No
     if row is None:
         return None
     condition, is_precomputed, is_timed, option, realigns = row
-    cursor = await connection.execute(_JOINS, (artid,))
-    joins = [
-        JoinFilter(
-            parent=parent,
-            parent_nickname=nickname,
-            parent_schema=schema,
-            parent_table=table,
-            parent_rowguid=rowguid,
-            condition=clause,
-            is_key=is_key,
-        )
-        for parent, nickname, schema, table, rowguid, clause, is_key in await cursor.fetchall()
-    ]
+    async with connection.cursor(row_factory=class_row(JoinFilter)) as joined:
+        await joined.execute(_JOINS, (artid,))
+        joins = await joined.fetchall()
     return MergeFilter(
         condition=condition,
         joins=tuple(joins),
@@ -201,9 +194,8 @@ async def partition_of(connection: Connection, host_name: str, login: str) -> in
         "select msrepl.merge_partition(%s, %s)",
         (host_name if "host_name" in used else None, login if "suser_sname" in used else None),
     )
-    row = await cursor.fetchone()
-    assert row is not None
-    return int(row[0])
+    [(partition,)] = await cursor.fetchall()
+    return int(partition)
 
 
 async def values(connection: Connection, partition: int | None) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from twopc.merge.articles import DEFAULT_OPTIONS, MergeOptions
 from twopc.merge.encounters import MergeEncounter
-from twopc.merge.judge import Judge
+from twopc.merge.judge import Fault, Judge
 from twopc.merge.marks import Generation, Marks, ServerSubscription
 from twopc.merge.plan import Slice
 from twopc.merge.ranges import AllottedRange, HeldValues, RangesHeld
@@ -69,8 +69,8 @@ class SliceOutcome:
     """Rows that were not applied, because a change of them must be uploaded first."""
     rejected: int = 0
     """Rows that were rejected, and whose change is undone at the other node."""
-    failed: Mapping[UUID, str] = field(default_factory=dict)
-    """Rows that could not be written, each with the reason."""
+    failed: Mapping[UUID, Fault] = field(default_factory=dict)
+    """Rows that could not be written, each with the error."""
 
     def __add__(self, later: SliceOutcome) -> SliceOutcome:
         """Return the outcome of both; rows that failed first are retried, so only later failures count."""

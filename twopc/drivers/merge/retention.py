@@ -34,8 +34,8 @@ _DATES = (
 async def read_retention(connection: Connection) -> int:
     """Return the retention of this node's publication, in days; 0 for ever."""
     cursor = await connection.execute("select min(retention) from msrepl.sysmergepublications")
-    row = await cursor.fetchone()
-    return RETENTION_DAYS if row is None or row[0] is None else int(row[0])
+    [(days,)] = await cursor.fetchall()
+    return RETENTION_DAYS if days is None else int(days)
 
 
 async def set_retention(connection: Connection, days: int) -> str | None:
@@ -77,9 +77,8 @@ async def clean_up(connection: Connection) -> int:
     A Subscriber removes metadata that its Publisher had removed by the last session.
     """
     cursor = await connection.execute("select msrepl.merge_clean_up()")
-    row = await cursor.fetchone()
-    assert row is not None
-    return int(row[0])
+    [(count,)] = await cursor.fetchall()
+    return int(count)
 
 
 async def age(connection: Connection, days: float) -> None:

@@ -34,12 +34,12 @@ from twopc.drivers.merge.slice_rows import (
     JudgedRows,
     apply_arguments,
     apply_rows,
-    taken_of,
+    outcome_of,
 )
 from twopc.errors import MergeError
 from twopc.merge.articles import Logging, MergeOptions, Upload
 from twopc.merge.encounters import MergeEncounter
-from twopc.merge.judge import Judge, is_fault_of_row
+from twopc.merge.judge import Fault, Judge, is_fault_of_row
 from twopc.merge.marks import Generation, Marks, ServerSubscription
 from twopc.merge.plan import Slice
 from twopc.merge.schema_changes import SchemaChange, SchemaMark, mark_of
@@ -302,7 +302,7 @@ class ServerMergeEnd(ServerRanges):
             await self._roll_back()
             raise
         assert answer is not None
-        return taken_of(answer).outcome
+        return outcome_of(answer)
 
     async def receive(
         self, generation: Generation, repeated: Sequence[Slice], judges: Mapping[UUID, Judge]
@@ -336,7 +336,7 @@ class ServerMergeEnd(ServerRanges):
                 raise
             await self._rows("rollback to each_by_itself; set constraints all immediate")
             outcome, left = await self._apply_in_turns(parts, judges)
-        failed: dict[UUID, str] = {}
+        failed: dict[UUID, Fault] = {}
         for part in left:
             last = await self._apply(part, judges.get(part.artid), is_final=True)
             outcome += last
@@ -366,12 +366,12 @@ class ServerMergeEnd(ServerRanges):
         self, part: Slice, judge: Judge | None, *, is_final: bool = False
     ) -> SliceOutcome:
         if judge is not None and not part.leaves:
-            taken = await self._judged_rows(part).take(judge, is_final=is_final)
+            outcome = await self._judged_rows(part).take(judge, is_final=is_final)
         else:
-            taken = await apply_rows(self._rows, part, is_final, ())
+            outcome = await apply_rows(self._rows, part, is_final, ())
         if self._articles[part.artid].is_filtered:
             await self._rows(_TOUCH, part.artid, arrays(part.rows)[0], False)
-        return taken.outcome
+        return outcome
 
     async def _roll_back(self) -> None:
         if self._connection is not None and not self._connection.broken:

@@ -46,30 +46,6 @@ _RECORD = "select msrepl.merge_record_failures(%s, %s::uuid[], %s::boolean[], %s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
-    """Outcome of rows that were applied."""
-
-    counts: tuple[int, int, int] = (0, 0, 0)
-    """Rows applied, rows skipped, conflicts."""
-    failed: Mapping[UUID, Fault]
-    deferred: Sequence[UUID] = ()
-    rejected: int = 0
-
-    @property
-    def outcome(self) -> SliceOutcome:
-        """The outcome in the form that a session uses."""
-        applied, skipped, conflicts = self.counts
-        return SliceOutcome(
-            applied=applied,
-            skipped=skipped,
-            conflicts=conflicts,
-            deferred=self.deferred,
-            rejected=self.rejected,
-            failed={guid: reason for guid, (_, reason) in self.failed.items()},
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedRow:
     """A row with the way in which it is written."""
 
@@ -193,7 +169,7 @@ class JudgedRows:
     def _values(self, texts: Texts | None) -> dict[str, Any] | None:
         return None if texts is None else self._texts.values(texts)
 
-    async def take(self, judge: Judge, *, is_final: bool) -> Taken:
+    async def take(self, judge: Judge, *, is_final: bool) -> SliceOutcome:
         """Apply the rows according to the judge.
 
         Args:
@@ -206,36 +182,26 @@ class JudgedRows:
         judgement = judged(judge, [*encounters.values()])
         rulings = judgement.resolutions
         planned, faults = self._planned(encounters, rulings, leaving=judgement.faults)
-        taken = await self._put(planned)
-        counts, failed = [*taken.counts], {**judgement.faults, **faults, **taken.failed}
+        outcome = await self._put(planned)
+        failed = {**judgement.faults, **faults, **outcome.failed}
         rejected = {
             guid: (REJECTED, f"the change was rejected at {self._node}")
             for guid, ruling in rulings.items()
             if guid not in failed and is_rejected(encounters[guid], ruling)
         }
         await self._record(rejected, is_pending=False)
-        undone = 0
-        if is_final and failed:
-            undone = await self._undo(judge, encounters, failed, counts)
-        return Taken(
-            counts=(counts[0], counts[1], counts[2]),
-            failed=failed,
-            deferred=taken.deferred,
-            rejected=len(rejected) + undone,
-        )
+        outcome = replace(outcome, failed=failed, rejected=len(rejected))
+        return await self._undo(judge, encounters, outcome) if is_final and failed else outcome
 
     async def _undo(
-        self,
-        judge: Judge,
-        encounters: Mapping[UUID, MergeEncounter],
-        failed: dict[UUID, Fault],
-        counts: list[int],
-    ) -> int:
-        """Record failed changes, and perform the judge's resolutions; return the number of changes undone at their
-        origin.
+        self, judge: Judge, encounters: Mapping[UUID, MergeEncounter], outcome: SliceOutcome
+    ) -> SliceOutcome:
+        """Record failed changes, and perform the judge's resolutions; return the outcome with changes that are
+        undone at their origin.
         """
         rulings: dict[UUID, Resolution] = {}
-        for guid, fault in failed.items():
+        failed = dict(outcome.failed)
+        for guid, fault in outcome.failed.items():
             ruling, failed[guid] = _ruled(judge, encounters[guid], fault)
             if ruling is not None:
                 rulings[guid] = ruling
@@ -245,14 +211,16 @@ class JudgedRows:
         planned, faults = self._planned(
             {guid: encounters[guid] for guid in rulings}, rulings, leaving={}
         )
-        taken = await self._put(planned)
-        _add(counts, taken.counts)
-        still = {**faults, **taken.failed}
+        repeated = await self._put(planned)
+        still = {**faults, **repeated.failed}
         await self._record(still, is_pending=True)
-        failed |= still
-        for guid in rulings.keys() - still.keys():
-            del failed[guid]
-        return sum(rulings[guid].row is None for guid in rulings.keys() - still.keys())
+        settled = rulings.keys() - still.keys()
+        return replace(
+            outcome + repeated,
+            deferred=outcome.deferred,
+            rejected=outcome.rejected + sum(rulings[guid].row is None for guid in settled),
+            failed={guid: why for guid, why in (failed | still).items() if guid not in settled},
+        )
 
     def _planned(
         self,
@@ -294,7 +262,7 @@ class JudgedRows:
         takens = tuple(is_taken.get(number, False) for number in range(1, max(is_taken) + 1))
         return JudgedRow(row=row, side=side, made=made, takens=takens)
 
-    async def _put(self, planned: Sequence[JudgedRow]) -> Taken:
+    async def _put(self, planned: Sequence[JudgedRow]) -> SliceOutcome:
         """Write the rows: all together, as they may exchange values; if that fails, each row with other values by
         itself.
         """
@@ -302,42 +270,41 @@ class JudgedRows:
         if len(others) == len(planned):
             return await self._write(planned)
         together = await self._attempt(planned)
-        if isinstance(together, Taken):
+        if isinstance(together, SliceOutcome):
             return together
-        taken = await self._write(others)
-        counts, failed, deferred = [*taken.counts], dict(taken.failed), [*taken.deferred]
+        total = await self._write(others)
+        failed = dict(total.failed)
         for each in planned:
             if each.made is not None:
                 outcome = await self._attempt([each])
-                if isinstance(outcome, Taken):
-                    _add(counts, outcome.counts)
+                if isinstance(outcome, SliceOutcome):
+                    total += outcome
                     failed |= outcome.failed
-                    deferred += outcome.deferred
                 else:
                     failed[each.row.rowguid] = outcome
-        return Taken(counts=(counts[0], counts[1], counts[2]), failed=failed, deferred=deferred)
+        return replace(total, failed=failed)
 
-    async def _attempt(self, planned: Sequence[JudgedRow]) -> Taken | Fault:
+    async def _attempt(self, planned: Sequence[JudgedRow]) -> SliceOutcome | Fault:
         """Write rows, or none of them if their other values cannot be written."""
         await self._query("savepoint judged")
         try:
-            taken = await self._write(planned)
+            outcome = await self._write(planned)
         except psycopg.Error as error:
             if error.sqlstate is None or not is_fault_of_row(error.sqlstate):
                 raise
             await self._query("rollback to savepoint judged; release savepoint judged")
             return error.sqlstate, str(error).partition("\n")[0]
         await self._query("release savepoint judged")
-        return taken
+        return outcome
 
-    async def _write(self, planned: Sequence[JudgedRow]) -> Taken:
+    async def _write(self, planned: Sequence[JudgedRow]) -> SliceOutcome:
         part = replace(self._part, rows=[each.row for each in planned])
         sides = [each.side for each in planned]
-        taken = await apply_rows(self._query, part, False, sides)
+        outcome = await apply_rows(self._query, part, False, sides)
         amended = [
             each
             for each in planned
-            if each.made is not None and each.row.rowguid not in taken.failed
+            if each.made is not None and each.row.rowguid not in outcome.failed
         ]
         if amended:
             await self._query(
@@ -346,7 +313,7 @@ class JudgedRows:
                 [each.made for each in amended],
                 [f"{{{','.join(map(str, each.takens))}}}" for each in amended],
             )
-        return taken
+        return outcome
 
     async def _record(self, faults: Mapping[UUID, Fault], *, is_pending: bool) -> None:
         rows = [row for row in self._part.rows if row.rowguid in faults]
@@ -365,12 +332,12 @@ class JudgedRows:
 
 async def apply_rows(
     query: Query, part: Slice, is_final: bool, sides: Sequence[Side | None]
-) -> Taken:
+) -> SliceOutcome:
     """Call ``merge_apply``, with the chosen sides if there are any."""
     if not part.rows:
-        return Taken(failed={})
+        return SliceOutcome()
     [answer] = await query(APPLY, *apply_arguments(part, is_final, sides))
-    return taken_of(answer)
+    return outcome_of(answer)
 
 
 def apply_arguments(
@@ -380,11 +347,13 @@ def apply_arguments(
     return [part.artid, *arrays(part.rows), is_final, _choices(part, sides)]
 
 
-def taken_of(answer: tuple[Any, ...]) -> Taken:
+def outcome_of(answer: tuple[Any, ...]) -> SliceOutcome:
     """Return the outcome from the result of ``merge_apply``."""
     applied, skipped, conflicts, deferred, failed, codes, reasons = answer
-    return Taken(
-        counts=(applied, skipped, conflicts),
+    return SliceOutcome(
+        applied=applied,
+        skipped=skipped,
+        conflicts=conflicts,
         deferred=deferred,
         failed=dict(zip(failed, zip(codes, reasons, strict=True), strict=True)),
     )
@@ -410,11 +379,6 @@ def _call(query: LiteralString, what: str, artid: UUID) -> str:
     """Return a query with the name of an article's function."""
     function = sql.Identifier(names.SCHEMA, names.merge_object(what, artid))
     return sql.SQL(query).format(function).as_string(None)
-
-
-def _add(counts: list[int], others: Sequence[int]) -> None:
-    for place, count in enumerate(others):
-        counts[place] += count
 
 
 def _numbers(text: str | None) -> list[int] | None:

@@ -101,9 +101,8 @@ async def read_settings(connection: Connection) -> SnapshotSettings:
         "select min(snapshot_folder), coalesce(bool_and(allow_subscriber_initiated_snapshot), false)"
         " from msrepl.sysmergepublications"
     )
-    row = await cursor.fetchone()
-    assert row is not None
-    return SnapshotSettings(folder=row[0], subscribers_may_start=row[1])
+    [(folder, may_start)] = await cursor.fetchall()
+    return SnapshotSettings(folder=folder, subscribers_may_start=may_start)
 
 
 async def set_folder(connection: Connection, folder: str) -> None:

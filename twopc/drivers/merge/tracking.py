@@ -25,7 +25,6 @@ from twopc.merge.resolvers import SQL
 from twopc.sql.describe import describe
 from twopc.sql.fragments import qualified
 from twopc.sql.merge_filter_texts import FilterTexts
-from twopc.sql.merge_identity_texts import drop_identity
 from twopc.sql.merge_session_texts import SessionTexts
 from twopc.sql.merge_texts import shared_texts
 from twopc.sql.render import compose
@@ -203,9 +202,8 @@ async def table_oid(connection: Connection, artid: UUID) -> int:
     cursor = await connection.execute(
         "select objid::int8 from msrepl.sysmergearticles where artid = %s", (artid,)
     )
-    row = await cursor.fetchone()
-    assert row is not None
-    return int(row[0])
+    [(oid,)] = await cursor.fetchall()
+    return int(oid)
 
 
 async def articles(connection: Connection) -> tuple[MergeArticle, ...]:
@@ -371,13 +369,11 @@ async def untrack(connection: Connection, stored: StoredMergeArticle) -> None:
         if here:
             await _check_keys(connection, stored.artid, texts.table, always=False)
         filters = FilterTexts(article, owner_role(connection.info.dbname))
-        guards = filters.drop_guard() if here else []
         for text in (
-            *guards,
-            *drop_identity(texts, table=here),
+            *texts.drop_identity(table=here),
             *texts.drop(table=here),
             *texts.drop_session(),
-            *filters.drop_filter(),
+            *filters.drop_filter(table=here),
         ):
             await connection.execute(text.encode())
         if here and stored.added_rowguid:
