@@ -18,8 +18,7 @@ from twopc.lsn import lsn_text
 from twopc.publisher.commands import CommandBuilder
 from twopc.publisher.distribution import articles, called, proc_articles
 from twopc.publisher.log_reader import rows
-from twopc.publisher.log_reader.planner import StoredBatch
-from twopc.publisher.log_reader.ports import ReaderArticles
+from twopc.publisher.log_reader.planner import ReaderArticles, StoredBatch
 from twopc.publisher.log_reader.rows import StoredPart
 from twopc.publisher.log_reader.session import connect
 

@@ -56,9 +56,9 @@ class Killed:
         order = {
             "reader": {
                 "publisher": reader.publisher,
-                "publisher_dsn": reader.host.publisher_dsn,
-                "distribution_dsn": reader.host.distribution_dsn,
-                "slot": reader.host.slot,
+                "publisher_dsn": reader.publisher_dsn,
+                "distribution_dsn": reader.distribution_dsn,
+                "slot": reader.slot,
             },
             "arm": arm,
             "reading": reading,
