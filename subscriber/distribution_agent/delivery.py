@@ -127,7 +127,7 @@ class Delivery:
             return
         if not await self.target.is_order_free():
             return
-        sample = window.head(_SAMPLE)
+        sample = window.part(slice(_SAMPLE))
         uniform = await self.source.uniform(
             self.seen,
             sample.seqnos[-1],
@@ -244,9 +244,7 @@ class Delivery:
     async def _confirm(self, load: BatchLoad, pending: PendingGroup) -> DeliveryFailure | None:
         answer = await pending
         if answer.failure is not None:
-            return DeliveryFailure(
-                batch=load.batch, report=answer.failure, constraint=answer.constraint
-            )
+            return DeliveryFailure(batch=load.batch, report=answer.failure)
         self._count(load)
         if load.last:
             self.target.position = load.batch.upto

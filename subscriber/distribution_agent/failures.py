@@ -39,13 +39,15 @@ class DeliveryFailure:
 
     batch: Batch
     report: ServerReport
-    constraint: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Culprit:
-    """The command at which a source transaction fails; without a command, it fails at its commit."""
+    """The command at which a source transaction fails; without a command, constraints fail at its commit."""
 
+    report: ServerReport
+    constraint: str = ""
+    """See `StepsAnswer.constraint`."""
     command_id: int = 0
     article: DistributedArticle | None = None
     routine: ProcArticle | None = None
@@ -131,11 +133,9 @@ def is_skipped(report: ServerReport, number: int, skip_errors: Collection[str]) 
     return report.sqlstate in skip_errors or (number != 0 and str(number) in skip_errors)
 
 
-def delivery_error(
-    subscriber: str, batch: Batch, culprit: Culprit, report: ServerReport, number: int
-) -> DeliveryError:
+def delivery_error(subscriber: str, batch: Batch, culprit: Culprit, number: int) -> DeliveryError:
     """Return the error that stops the agent: it names transaction, command, row, and the remedy."""
-    seqno = lsn_text(batch.upto)
+    seqno, report = lsn_text(batch.upto), culprit.report
     where = [f"transaction {seqno}"]
     if culprit.command_id:
         where.append(f"command {culprit.command_id}")

@@ -183,14 +183,10 @@ def window_of(result: pq.abc.PGresult, position: int) -> Window:
         for at, (column, code) in enumerate(zip(columns, "QQiqi", strict=True)):
             column += numbers(result.get_value(row, at), code)
     seqnos, xids, commands, lengths, originators = columns
-    passed = bisect_right(seqnos, position)
-    return Window(
-        seqnos=seqnos[passed:],
-        xids=xids[passed:],
-        commands=commands[passed:],
-        bytes=lengths[passed:],
-        originators=originators[passed:],
+    window = Window(
+        seqnos=seqnos, xids=xids, commands=commands, bytes=lengths, originators=originators
     )
+    return window.part(slice(bisect_right(seqnos, position), None))
 
 
 def split_rows(
