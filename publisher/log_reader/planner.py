@@ -259,7 +259,9 @@ class LogPlanner:
             elif not scanner.silent:
                 made = self.builder.commands(message, belonging)
                 if not made:
-                    self._passed_over(message.relation)
+                    self.passed_over, relation = True, message.relation
+                    if self.has_calls:
+                        self._brackets.changed(article_name(relation.schema, relation.name))
                 self._add(made, self._brackets.shift)
         elif type(message) is BeginMessage:
             scanner.begin(data)
@@ -356,11 +358,6 @@ class LogPlanner:
         self._batch.truncated += [(self._lsn, table) for table in emptied]
         for table in emptied:
             self._brackets.changed(table)
-
-    def _passed_over(self, relation: RelationMessage) -> None:
-        self.passed_over = True
-        if self.has_calls:
-            self._brackets.changed(article_name(relation.schema, relation.name))
 
     def _take_own(self, change: RowMessage) -> Sequence[Command]:
         """Process a branch marker, a call marker or a message: an insert; deletes by clean-up are ignored."""

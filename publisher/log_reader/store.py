@@ -191,7 +191,8 @@ class ServerStore:
         """Run one transaction: COPY rows, then execute the statements after them."""
         begin_copy = begin + _COPY
         if not self._points.armed:
-            await self._run(begin_copy + end, [[rows.HEADER, *blocks, rows.TRAILER]])
+            command = (begin_copy + end).as_bytes(None)
+            await self._channel.run(command, [[rows.HEADER, *blocks, rows.TRAILER]])
             return
         await self._channel.begin_copy(begin_copy.as_bytes(None))
         await self._channel.copy_in([rows.HEADER])
@@ -200,10 +201,7 @@ class ServerStore:
         await self._channel.end_copy()
         await self._channel.finish()
         await self._reach("log_reader.before_commit")
-        await self._run(end)
-
-    async def _run(self, command: sql.Composed, payloads: list[list[bytes]] | None = None) -> None:
-        await self._channel.run(command.as_bytes(None), payloads or [])
+        await self._channel.run(end.as_bytes(None), [])
 
     async def _reach(self, point: str) -> None:
         if self._points.armed:

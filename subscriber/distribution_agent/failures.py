@@ -10,7 +10,7 @@ from twopc.drivers.lean import ServerReport
 from twopc.errors import DeliveryError, conflict_facts
 from twopc.lsn import lsn_text
 from twopc.proc_execution import CALL_TYPE, ProcArticle, ProcCall, call_text
-from twopc.propagation import OPERATIONS, CommandType, Format, parameters, record_values
+from twopc.propagation import TYPE_OF, Format, parameters, record_values
 from twopc.subscriber.distribution_agent.planner import Batch
 
 ROW_NOT_FOUND = 20598
@@ -26,11 +26,7 @@ _ENDS_TRANSACTION = "2D000"
 #: Missing column, table or function, other type, generated column: procedures generated before an ALTER
 #: TABLE.
 _STALE = ("42703", "42P01", "42883", "42804", "428C9")
-_CALLS = {
-    CommandType.INSERT: OPERATIONS[0],
-    CommandType.UPDATE: OPERATIONS[1],
-    CommandType.DELETE: OPERATIONS[2],
-}
+_OPERATIONS: dict[int, str] = {kind: operation for operation, kind in TYPE_OF.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +67,7 @@ class Culprit:
     @property
     def key(self) -> str:
         """Key of the row as given by the command: ``id = 5``; empty if the command contains no key."""
-        operation = _CALLS.get(self.type)
+        operation = _OPERATIONS.get(self.type)
         if operation is None or self.article is None:
             return ""
         article, form = self.article.article, self.article.propagation.method(operation).format

@@ -68,13 +68,12 @@ def joined(parts: Sequence[StreamPart]) -> tuple[StreamPart, ...]:
         if len(several) == 1 or low != high:
             results += several
             continue
-        codes, calls = ([getattr(each, name) for each in several] for name in ("codes", "calls"))
         count = sum([each.count for each in several])
         results.append(
             StreamPart(
                 stream=stream,
-                codes=concatenated(codes, count),
-                calls=concatenated(calls, count),
+                codes=concatenated([each.codes for each in several], count),
+                calls=concatenated([each.calls for each in several], count),
                 low=low,
                 high=high,
                 count=count,
