@@ -10,6 +10,7 @@ taken for rows of the new one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from psycopg import sql
 
@@ -19,6 +20,8 @@ from twopc.publisher.pieces import INSIDE, OLD_VERSION, Pieces
 from twopc.sql import fragments as f
 from twopc.sql.render import compose, render
 from twopc.sql.table_role import path_is_kept, runs_as
+
+_render = partial(render, "twopc.publisher")
 
 #: Operations with a procedure, and with a row type; ``gen`` exists only if the Publisher generates values.
 OPERATIONS = ("ins", "upd", "del")
@@ -106,8 +109,7 @@ class ProcedureTexts:
         """Return the text of ``sp_mssync_<operation>_<table>``."""
         shape = shape_type_name(self.article.schema, self.article.table)
         texts = [sql.SQL("text")] * len(rows)
-        return render(
-            "twopc.publisher",
+        return _render(
             "sync_procedure",
             procedure=self.procedure(operation),
             parameters=f.COMMA.join(
@@ -177,8 +179,7 @@ class ProcedureTexts:
 
     def shape_type(self) -> str:
         """Return the text of the type of a call's first argument."""
-        return render(
-            "twopc.publisher",
+        return _render(
             "shape_type",
             type=shape_type_name(self.article.schema, self.article.table),
             shape=sql.Literal(self.article.shape),
@@ -191,8 +192,7 @@ class ProcedureTexts:
         pieces = self.pieces
 
         def create(what: str, pairs: list[tuple[str, Column]]) -> str:
-            return render(
-                "twopc.publisher",
+            return _render(
                 "row_type",
                 type=self.row_type(what),
                 attributes=f.attribute_definitions(pairs),
@@ -218,8 +218,7 @@ class ProcedureTexts:
         rows = pieces.new_rows()
         comment = f"Applies the INSERT of a Subscriber to {self.article.name}"
         rows_of = {"new_rows": "ins"}
-        change = render(
-            "twopc.publisher",
+        change = _render(
             "change_insert",
             **self._change("ins", rows_of, comment),
             columns=f.identifiers(c.name for c in pieces.values),
@@ -240,8 +239,7 @@ class ProcedureTexts:
         rows = pieces.both_rows()
         comment = f"Applies the UPDATE of a Subscriber to {self.article.name}"
         rows_of = {"old_rows": "old", "new_rows": "ins"}
-        change = render(
-            "twopc.publisher",
+        change = _render(
             "change_update",
             **self._change("upd", rows_of, comment),
             old_names=f.identifiers([*pieces.key_names, OLD_VERSION]),
@@ -277,8 +275,7 @@ class ProcedureTexts:
         pieces = self.pieces
         comment = f"Applies the DELETE of a Subscriber to {self.article.name}"
         rows_of = {"old_rows": "del"}
-        change = render(
-            "twopc.publisher",
+        change = _render(
             "change_delete",
             **self._change("del", rows_of, comment),
             old_names=f.identifiers(pieces.old_names),
@@ -310,8 +307,7 @@ class ProcedureTexts:
         comment = sql.Literal(f"Values that the Publisher generates for {self.article.name}")
         make = _make_name(self.article.schema, self.article.table)
         return [
-            render(
-                "twopc.publisher",
+            _render(
                 "make_values",
                 function=make,
                 runs_as=runs_as(self.role),
@@ -320,8 +316,7 @@ class ProcedureTexts:
                 caller=self.owner,
                 comment=comment,
             ),
-            render(
-                "twopc.publisher",
+            _render(
                 "generated_values",
                 function=self.procedure("gen"),
                 make=make,

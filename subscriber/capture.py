@@ -289,9 +289,7 @@ class CaptureTexts:
 
     def capture_insert(self) -> str:
         """Return the text of the function that sends inserted rows."""
-        return self._capture(
-            "ins", "capture_insert", "inserted into", new_columns=self._images("n")
-        )
+        return self._capture_rows("ins", "inserted into", "news", "inserted", "n")
 
     def capture_update(self) -> str:
         """Return the text of the function that sends updated rows, old and new."""
@@ -306,4 +304,14 @@ class CaptureTexts:
 
     def capture_delete(self) -> str:
         """Return the text of the function that sends deleted rows."""
-        return self._capture("del", "capture_delete", "deleted from", old_columns=self._images("o"))
+        return self._capture_rows("del", "deleted from", "olds", "deleted", "o")
+
+    def _capture_rows(self, operation: str, comment: str, sent: str, table: str, alias: str) -> str:
+        return self._capture(
+            operation,
+            "capture_rows",
+            comment,
+            sent=f.raw(sent),
+            columns=self._images(alias),
+            rows=f.raw(f"{table} as {alias}"),
+        )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from psycopg import sql
 
@@ -20,6 +21,8 @@ from twopc.subscriber.capture import NOTHING, SEALED
 from twopc.subscriber.trigger_order import OPERATIONS
 from twopc.subscriber.triggers import LINK, BranchNames, TriggerTexts
 from twopc.waits import link_prefix
+
+_render = partial(render, "twopc.subscriber")
 
 #: Name of the foreign server object that holds the Publisher's address.
 SERVER = "msrepl_publisher"
@@ -50,15 +53,13 @@ def install_texts(database: str, sites: BranchNames, link: LinkAddress) -> list[
     role = owner_role(database)
     owner = sql.Identifier(role)
     return [
-        render(
-            "twopc.subscriber",
+        _render(
             "create_owner",
             owner=owner,
             owner_text=sql.Literal(role),
             schema=sql.Identifier(names.SCHEMA),
         ),
-        render(
-            "twopc.subscriber",
+        _render(
             "install_dblink",
             owner=owner,
             link_schema=sql.Identifier(names.LINK_SCHEMA),
@@ -66,8 +67,7 @@ def install_texts(database: str, sites: BranchNames, link: LinkAddress) -> list[
         ),
         *server_texts(owner, link),
         *shared_objects(owner, sites),
-        render(
-            "twopc.subscriber",
+        _render(
             "register_agent",
             publisher=sql.Literal(sites.publisher),
             subscriber=sql.Literal(sites.subscriber),
@@ -129,7 +129,7 @@ def shared_objects(owner: sql.Identifier, sites: BranchNames) -> list[str]:
     """Return the texts of the objects at a Subscriber that do not depend on an article."""
     link = sql.Literal(LINK)
     return [
-        render("twopc.subscriber", "catalog", owner=owner),
+        _render("catalog", owner=owner),
         render("twopc", "branch_marker", owner=owner),
         render("twopc", "raise_conflict", owner=owner),
         render("twopc", "raise_stale", owner=owner),
@@ -138,18 +138,17 @@ def shared_objects(owner: sql.Identifier, sites: BranchNames) -> list[str]:
         render("twopc", "fingerprints", owner=owner, pinned=PINNED, more=NOTHING),
         render("twopc", "missing_fingerprint", owner=owner),
         render("twopc", "refuse_truncate_function", owner=owner),
-        render("twopc.subscriber", "raise_uncoordinated", owner=owner),
-        render("twopc.subscriber", "name_transaction", owner=owner, is_proven=_is_begun("gid")),
-        render("twopc.subscriber", "any_client", owner=owner),
-        render("twopc.subscriber", "begin_any_client", owner=owner, link=link),
-        render("twopc.subscriber", "raise_inactive", owner=owner),
-        render("twopc.subscriber", "deactivate", owner=owner),
-        render("twopc.subscriber", "drop_triggers", owner=owner),
+        _render("raise_uncoordinated", owner=owner),
+        _render("name_transaction", owner=owner, is_proven=_is_begun("gid")),
+        _render("any_client", owner=owner),
+        _render("begin_any_client", owner=owner, link=link),
+        _render("raise_inactive", owner=owner),
+        _render("deactivate", owner=owner),
+        _render("drop_triggers", owner=owner),
         *_link_objects(owner, sites),
         *_renew_version(owner),
-        render("twopc.subscriber", "held_row", owner=owner),
-        render(
-            "twopc.subscriber",
+        _render("held_row", owner=owner),
+        _render(
             "send_held",
             owner=owner,
             own_branch=sites.own_branch,
@@ -157,23 +156,22 @@ def shared_objects(owner: sql.Identifier, sites: BranchNames) -> list[str]:
             sites=sites.array,
             sites_text=sites.array_text,
         ),
-        render("twopc.subscriber", "enter_statement", owner=owner),
-        render("twopc.subscriber", "leave_statement", owner=owner),
-        render("twopc.subscriber", "release_held", owner=owner),
-        render("twopc.subscriber", "close_statement", owner=owner),
-        render("twopc.subscriber", "make_stale", owner=owner),
-        render("twopc.subscriber", "refuse_partition", owner=owner),
-        render(
-            "twopc.subscriber",
+        _render("enter_statement", owner=owner),
+        _render("leave_statement", owner=owner),
+        _render("release_held", owner=owner),
+        _render("close_statement", owner=owner),
+        _render("make_stale", owner=owner),
+        _render("refuse_partition", owner=owner),
+        _render(
             "close_partition",
             owner=sql.SQL("current_user"),
             caller=owner,
             trigger=sql.Literal(names.first_trigger("trg_mssync_partition")),
         ),
-        render("twopc.subscriber", "ddl_guard_function", owner=owner),
+        _render("ddl_guard_function", owner=owner),
         render("twopc", "ddl_guard_triggers"),
         *_voting(owner, sites),
-        render("twopc.subscriber", "guard_branches", owner=owner),
+        _render("guard_branches", owner=owner),
     ]
 
 
@@ -181,9 +179,8 @@ def _voting(owner: sql.Identifier, sites: BranchNames) -> list[str]:
     """Return the texts of the functions that prepare the Publisher's branch, and refuse a commit without it."""
     return [
         prepare_branch(owner, sites, may_hold=False),
-        render("twopc.subscriber", "flush_log", owner=owner),
-        render(
-            "twopc.subscriber",
+        _render("flush_log", owner=owner),
+        _render(
             "prepare_publisher",
             votes=_is_proven("'vote ' || array_to_string(sites, ',')", "$1", "$3"),
             begins=_is_begun("$1"),
@@ -191,8 +188,7 @@ def _voting(owner: sql.Identifier, sites: BranchNames) -> list[str]:
             own_branch=sites.own_branch,
             sites=sites.array,
         ),
-        render(
-            "twopc.subscriber",
+        _render(
             "refuse_unprepared",
             owner=owner,
             own_branch=sites.own_branch,
@@ -205,25 +201,24 @@ def _link_objects(owner: sql.Identifier, sites: BranchNames) -> list[str]:
     """Return the texts of the functions that use the link, and report on it."""
     link = sql.Literal(LINK)
     return [
-        render(
-            "twopc.subscriber",
+        _render(
             "open_link",
             owner=owner,
             link=link,
             server=sql.Literal(SERVER),
             application_name=sql.Literal(link_prefix(sites.subscriber)),
         ),
-        render("twopc.subscriber", "link_is_lost", owner=owner, link=link),
-        render("twopc.subscriber", "drain_link", owner=owner, link=link),
-        render("twopc.subscriber", "query_link", owner=owner, link=link),
-        render("twopc.subscriber", "shown_detail", owner=owner),
-        render("twopc.subscriber", "explain_failure", owner=owner),
-        render("twopc.subscriber", "ship_again", owner=owner, link=link),
-        render("twopc.subscriber", "prepare_again", owner=owner, link=link),
-        render("twopc.subscriber", "flush", owner=owner, link=link),
-        render("twopc.subscriber", "reset_link", owner=owner, link=link),
-        render("twopc.subscriber", "fetch_generated", owner=owner),
-        render("twopc.subscriber", "fetch_stored", owner=owner),
+        _render("link_is_lost", owner=owner, link=link),
+        _render("drain_link", owner=owner, link=link),
+        _render("query_link", owner=owner, link=link),
+        _render("shown_detail", owner=owner),
+        _render("explain_failure", owner=owner),
+        _render("ship_again", owner=owner, link=link),
+        _render("prepare_again", owner=owner, link=link),
+        _render("flush", owner=owner, link=link),
+        _render("reset_link", owner=owner, link=link),
+        _render("fetch_generated", owner=owner),
+        _render("fetch_stored", owner=owner),
     ]
 
 
@@ -233,8 +228,7 @@ def _renew_version(owner: sql.Identifier) -> list[str]:
         "if new.msrepl_tran_version = {} then\n        return new;\n    end if;\n    "
     ).format(SEALED)
     return [
-        render(
-            "twopc.subscriber",
+        _render(
             "renew_version",
             owner=owner,
             function=sql.Identifier(names.SCHEMA, name),
@@ -264,8 +258,7 @@ def prepare_branch(owner: sql.Identifier, sites: BranchNames, *, may_hold: bool)
         "\n    perform msrepl.send_held();"
         "\n    marker := nullif(current_setting('msrepl.marker', true), '')::tid;"
     )
-    return render(
-        "twopc.subscriber",
+    return _render(
         "prepare_branch",
         owner=owner,
         link=sql.Literal(LINK),
@@ -320,8 +313,7 @@ def article_texts(
     ).format(relation, relation)
     prepare = [prepare_branch(texts.owner, texts.sites, may_hold=True)] if texts.may_hold else []
     return [
-        render(
-            "twopc.subscriber",
+        _render(
             "check_version",
             table=relation,
             table_name=sql.Literal(texts.article.name),
@@ -331,8 +323,7 @@ def article_texts(
         *texts.functions(),
         *texts.triggers([qualified(*partition) for partition in partitions]),
         *prepare,
-        render(
-            "twopc.subscriber",
+        _render(
             "register_article",
             table=relation,
             schema=sql.Literal(texts.article.schema),

@@ -8,6 +8,7 @@ triggers. They keep the default firing mode, so they do nothing under
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from psycopg import sql
 
@@ -18,6 +19,8 @@ from twopc.sql.render import render
 from twopc.sql.table_role import path_is_kept, runs_as
 from twopc.subscriber.capture import LINK, NOTHING, SEALED, BranchNames, CaptureTexts
 from twopc.subscriber.trigger_order import OPERATIONS, by_row
+
+_render = partial(render, "twopc.subscriber")
 
 __all__ = ["LINK", "BranchNames", "TriggerTexts"]
 
@@ -56,8 +59,7 @@ class TriggerTexts(CaptureTexts):
                 column=_plain(always[0].name),
                 table=_plain(self.article.name),
             )
-        return render(
-            "twopc.subscriber",
+        return _render(
             "stamp_version",
             function=self.function("ver"),
             guard=guard,
@@ -79,8 +81,7 @@ class TriggerTexts(CaptureTexts):
         generator = sql.Identifier(
             names.SCHEMA, names.sync_procedure("gen", self.article.schema, self.article.table)
         )
-        return render(
-            "twopc.subscriber",
+        return _render(
             "fill_generated",
             function=self.function("gen"),
             missing=sql.SQL(" or ").join([is_missing(column) for column in made]),
@@ -112,16 +113,14 @@ class TriggerTexts(CaptureTexts):
             if not local[column.name].generated and local[column.name].identity != "a"
         ]
         return [
-            render(
-                "twopc.subscriber",
+            _render(
                 "row_type",
                 type=self.row_type(),
                 attributes=f.attribute_definitions(pairs),
                 owner=self.owner,
                 comment=self._comment("Rows as the Publisher stored them, of"),
             ),
-            render(
-                "twopc.subscriber",
+            _render(
                 "store_back",
                 function=self.function("store"),
                 runs_as=runs_as(self.table_role),
@@ -144,8 +143,7 @@ class TriggerTexts(CaptureTexts):
                 caller=self.owner,
                 comment=self._comment("Writes rows as the Publisher stored them in"),
             ),
-            render(
-                "twopc.subscriber",
+            _render(
                 "write_back",
                 function=self.function("back"),
                 store=self.function("store"),
@@ -193,8 +191,7 @@ class TriggerTexts(CaptureTexts):
         for operation, (verb, _) in OPERATIONS.items():
             rows = by_row(self.local, operation)
             texts.append(
-                render(
-                    "twopc.subscriber",
+                _render(
                     "capture_trigger",
                     trigger=self.trigger(operation),
                     event=sql.SQL(verb.lower()),
@@ -221,8 +218,7 @@ class TriggerTexts(CaptureTexts):
         return texts
 
     def _plain_trigger(self, what: str, when: str, where: sql.Identifier, function: str) -> str:
-        return render(
-            "twopc.subscriber",
+        return _render(
             "statement_trigger",
             trigger=self.trigger(what),
             when=sql.SQL(when),
@@ -231,8 +227,7 @@ class TriggerTexts(CaptureTexts):
         )
 
     def _row_trigger(self, what: str, event: str, function: sql.Identifier) -> str:
-        return render(
-            "twopc.subscriber",
+        return _render(
             "row_trigger",
             trigger=self.trigger(what),
             event=sql.SQL(event),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from twopc.distributed_article import DistributedArticle
 from twopc.errors import ArticleError
@@ -16,7 +16,22 @@ from twopc.publisher.pgoutput import RelationMessage, RowMessage
 #: new image belongs to it.
 Belonging = Sequence[tuple[bool, bool]]
 
-_NOTHING: tuple[Command, ...] = ()
+#: By operation and format: functions that return the function that makes an article's command. None for NONE.
+_MAKERS: dict[str, dict[Format, Callable[[LoggedRows], Make]]] = {
+    "ins": {Format.CALL: calls.insert, Format.SQL: statements.insert},
+    "upd": {
+        Format.CALL: calls.update,
+        Format.SCALL: calls.update_changed,
+        Format.MCALL: calls.update_masked,
+        Format.XCALL: calls.update_images,
+        Format.SQL: statements.update,
+    },
+    "del": {
+        Format.CALL: calls.delete,
+        Format.XCALL: calls.delete_image,
+        Format.SQL: statements.delete,
+    },
+}
 
 
 class _Plan:
@@ -33,7 +48,12 @@ class _Plan:
         #: functions of articles with a filter
         self.filtered: list[dict[str, Make]] = []
         for article in articles:
-            made = _makers(relation, article)
+            rows, method = LoggedRows(relation, article), article.propagation.method
+            made = {
+                operation: makers[form](rows)
+                for operation, makers in _MAKERS.items()
+                if (form := method(operation).format) is not Format.NONE
+            }
             if article.article.row_filter is not None:
                 self.filtered.append(made)
                 continue
@@ -133,38 +153,6 @@ class CommandBuilder:
         self._announced[relation.oid] = id(relation)
         self._plans[id(relation)] = plan
         return plan
-
-
-def _makers(relation: RelationMessage, distributed: DistributedArticle) -> dict[str, Make]:
-    """Return a function per operation that makes an article's command; none for operations with format NONE."""
-    rows, propagation = LoggedRows(relation, distributed), distributed.propagation
-    large = propagation.large
-    made: dict[str, Make] = {}
-    for operation in OPERATIONS:
-        match operation, propagation.method(operation).format:
-            case _, Format.NONE:
-                continue
-            case "ins", Format.SQL:
-                made[operation] = statements.insert(rows)
-            case "upd", Format.SQL:
-                made[operation] = statements.update(rows)
-            case _, Format.SQL:
-                made[operation] = statements.delete(rows)
-            case "ins", _:
-                made[operation] = calls.insert(rows)
-            case "upd", Format.CALL:
-                made[operation] = calls.update(rows)
-            case "upd", Format.SCALL:
-                made[operation] = calls.update_changed(rows)
-            case "upd", Format.MCALL:
-                made[operation] = calls.update_masked(rows)
-            case "upd", _:
-                made[operation] = calls.update_images(rows, large)
-            case _, Format.XCALL:
-                made[operation] = calls.delete_image(rows, large)
-            case _:
-                made[operation] = calls.delete(rows)
-    return made
 
 
 def _operation_for(operation: str, old: bool, new: bool) -> str:

@@ -43,10 +43,10 @@ def delete(rows: LoggedRows) -> Make:
     return make
 
 
-def delete_image(rows: LoggedRows, large: tuple[str, ...] | None) -> Make:
+def delete_image(rows: LoggedRows) -> Make:
     """Return a function that makes an XCALL of a delete: all old values."""
     article, key, hashkey = rows.article_id, rows.key, rows.hashkey
-    image = _before(rows, large)
+    image = _before(rows)
 
     def make(change: RowMessage) -> Command:
         old = rows.old_row_needed(change)
@@ -127,10 +127,10 @@ def update_masked(rows: LoggedRows) -> Make:
     return make
 
 
-def update_images(rows: LoggedRows, large: tuple[str, ...] | None) -> Make:
+def update_images(rows: LoggedRows) -> Make:
     """Return a function that makes an XCALL of an update: all old values, all new values."""
     article, pick, key, hashkey = rows.article_id, rows.pick, rows.key, rows.hashkey
-    image = _before(rows, large)
+    image = _before(rows)
 
     def make(change: RowMessage) -> Command:
         assert change.new is not None
@@ -143,9 +143,9 @@ def update_images(rows: LoggedRows, large: tuple[str, ...] | None) -> Make:
 # -- pieces ---------------------------------------------------------------------------------------
 
 
-def _before(rows: LoggedRows, large: tuple[str, ...] | None) -> Pick:
+def _before(rows: LoggedRows) -> Pick:
     """Return a function that takes the old values of an XCALL: large ones are NULL, except those of the key."""
-    article, pick = rows.article, rows.pick
+    article, pick, large = rows.article, rows.pick, rows.large
     hidden = [
         at
         for at, column in enumerate(article.value_columns)

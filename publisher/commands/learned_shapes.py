@@ -58,15 +58,6 @@ class ColumnSample:
                 self.lengths.clear()
 
 
-class Tally:
-    """Number of messages matched."""
-
-    __slots__ = ("hits",)
-
-    def __init__(self) -> None:
-        self.hits = 0
-
-
 Read = Callable[[bytes], Command | None]
 """Function that returns the command of a message; None if the message does not match."""
 
@@ -108,7 +99,6 @@ def reading(
     operation: str,
     shape: Shape,
     seen: Sequence[ColumnSample],
-    tally: Tally,
 ) -> Read:
     """Return a function that parses messages of a shape.
 
@@ -119,7 +109,7 @@ def reading(
     made, keys = _PatternBuilder(seen), rows.key_places
     known: Sequence[int]
     if operation == "del":
-        old = made.deleted(oid, rows, bool(shape[0]))
+        old = made.row(b"D" + oid + (b"K" if shape[0] else b"O"), dict.fromkeys(keys, _VALUE))
         groups = [old[at] for at in keys]
         known = range(len(keys))
         fields = [b'"%b"'] * len(keys)
@@ -129,7 +119,7 @@ def reading(
         valued = [at for at in places if kinds[at] == _VALUE]
         fields = [b'"%b"' if kind == _VALUE else b"" for kind in shape]
         if operation == "ins":
-            new = made.inserted(oid, kinds)
+            new = made.row(b"I" + oid + b"N", kinds)
             groups = [new[at] for at in valued]
             known = [valued.index(at) for at in keys]
         else:
@@ -150,7 +140,6 @@ def reading(
         taken=tuple(groups),
         known=tuple(known),
         text=text,
-        tally=tally,
     )
 
 
@@ -163,7 +152,6 @@ def _read(
     taken: tuple[int, ...],
     known: tuple[int, ...],
     text: bytes,
-    tally: Tally,
 ) -> Read:
     """Return a function that applies an expression.
 
@@ -187,7 +175,6 @@ def _read(
         # 34 and 92 are a quote and a backslash; in the message they may also be in other values or lengths
         if (34 in data or 92 in data) and (made.count(34) != quotes or made.count(92) != slashes):
             return None
-        tally.hits += 1
         return (article, code, crc32(values[only]) % streams + first, made)
 
     if len(known) == 1:
@@ -201,7 +188,6 @@ def _read(
         made = text % values
         if (34 in data or 92 in data) and (made.count(34) != quotes or made.count(92) != slashes):
             return None
-        tally.hits += 1
         key = b"\0".join([values[place] for place in known])
         return (article, code, crc32(key) % streams + first, made)
 
@@ -231,9 +217,9 @@ class _PatternBuilder:
         """Return the match function of the expression."""
         return re.compile(b"".join(self._parts), re.DOTALL).fullmatch
 
-    def inserted(self, oid: bytes, kinds: Mapping[int, object]) -> dict[int, int]:
-        """Add an insert; return the groups of its values."""
-        self._begin(b"I" + oid + b"N")
+    def row(self, head: bytes, kinds: Mapping[int, object]) -> dict[int, int]:
+        """Add an insert or a delete, of which `head` is the beginning; return the groups of its values."""
+        self._begin(head)
         values: dict[int, int] = {}
         for at in range(len(self._seen)):
             if at not in kinds:
@@ -243,17 +229,6 @@ class _PatternBuilder:
             else:
                 values[at] = self._value(at)
         return values
-
-    def deleted(self, oid: bytes, rows: LoggedRows, is_key: bool) -> dict[int, int]:
-        """Add a delete; return the groups of its key."""
-        self._begin(b"D" + oid + (b"K" if is_key else b"O"))
-        key: dict[int, int] = {}
-        for at in range(len(self._seen)):
-            if at in rows.key_places:
-                key[at] = self._value(at)
-            else:
-                self._any(at)
-        return key
 
     def updated(
         self, oid: bytes, rows: LoggedRows, kinds: Mapping[int, object]
@@ -267,7 +242,8 @@ class _PatternBuilder:
                 self._any(at)
                 continue
             # the whole old value with its length, to compare the new one with
-            self._open(b"old%d" % at)
+            self._parts.append(b"(?P<old%d>" % at)
+            self._groups += 1
             if at in rows.key_places:
                 key[at] = self._value(at)
             else:
@@ -303,10 +279,6 @@ class _PatternBuilder:
 
     def _add(self, data: bytes) -> None:
         self._parts.append(_literal(data))
-
-    def _open(self, name: bytes) -> None:
-        self._parts.append(b"(?P<%b>" % name)
-        self._groups += 1
 
     def _any(self, at: int, *, null: bool = True) -> None:
         """Add a value of a known length, or NULL, without a group to return."""

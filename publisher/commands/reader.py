@@ -12,7 +12,6 @@ from twopc.publisher.commands.learned_shapes import (
     ColumnSample,
     Read,
     Shape,
-    Tally,
     reading,
     shape_of,
 )
@@ -66,9 +65,9 @@ class CommandReader:
             for read in learner.reads:
                 command = read(data)
                 if command is not None:
-                    if (
-                        read is not learner.reads[0]
-                    ):  # the next message is likely to match the same expression
+                    learner.hits += 1
+                    # the next message is likely to match the same expression
+                    if read is not learner.reads[0]:
                         learner.reads.remove(read)
                         learner.reads.insert(0, read)
                     return command
@@ -103,18 +102,19 @@ class _Learner:
     """Learns expressions for the changes of one relation by one operation."""
 
     __slots__ = (
-        "_counted", "_kept", "_missed", "_oid", "_operation", "_resting", "_rows", "_seen", "_tally",
-        "reads", "relation",
+        "_counted", "_kept", "_missed", "_oid", "_operation", "_resting", "_rows", "_seen",
+        "hits", "reads", "relation",
     )  # fmt: skip
 
     def __init__(self, rows: LoggedRows, change: RowMessage, oid: bytes) -> None:
         self.relation = change.relation
         self.reads: list[Read] = []
         """Functions to try, in this order."""
+        self.hits = 0
+        """Number of messages that a function has read."""
         self._rows = rows
         self._oid = oid
         self._operation = change.operation
-        self._tally = Tally()
         self._kept: dict[Shape, Read] = {}
         self._resting = 0
         self._forget()
@@ -124,7 +124,7 @@ class _Learner:
         self._kept.clear()
         self._seen = [ColumnSample() for _ in self.relation.columns]
         self._counted: dict[Shape, int] = {}
-        self._tally.hits = self._missed = 0
+        self.hits = self._missed = 0
 
     def learn(self, change: RowMessage) -> None:
         """Learn from a change that no expression has matched."""
@@ -134,11 +134,11 @@ class _Learner:
         self._missed += 1
         if self._missed >= _JUDGED_AFTER:
             # the saving of one hit exceeds the cost of about four failed matches
-            if self._tally.hits * 4 < self._missed * max(1, len(self.reads)):
+            if self.hits * 4 < self._missed * max(1, len(self.reads)):
                 self._forget()
                 self._resting = _RESTED_FOR
                 return
-            self._tally.hits = self._missed = 0
+            self.hits = self._missed = 0
         if self.reads and self._missed % _SAMPLED:
             return
         images = [image for image in (change.old, change.new) if image is not None]
@@ -159,13 +159,13 @@ class _Learner:
 
     def _make(self, shape: Shape) -> None:
         """Make an expression for a shape, replacing an earlier one that lacks newer lengths."""
-        made = reading(self._rows, self._oid, self._operation, shape, self._seen, self._tally)
+        made = reading(self._rows, self._oid, self._operation, shape, self._seen)
         if shape in self._kept:
             self.reads.remove(self._kept[shape])
         elif len(self.reads) == _READS_MAX:
             last = self.reads.pop()
             self._kept = {each: read for each, read in self._kept.items() if read is not last}
         elif not self.reads:
-            self._tally.hits = self._missed = 0  # no hits were possible before
+            self.hits = self._missed = 0  # no hits were possible before
         self._kept[shape] = made
         self.reads.insert(0, made)

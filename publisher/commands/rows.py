@@ -38,6 +38,7 @@ class LoggedRows:
         place = {column.name: at for at, column in enumerate(relation.columns)}
         self.article = distributed.article
         self.article_id = distributed.article_id
+        self.large = distributed.propagation.large
         values = [place[column.name] for column in self.article.value_columns]
         keys = [place[column.name] for column in self.article.key_columns]
         #: takes the article's values out of a row

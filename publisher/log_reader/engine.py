@@ -7,6 +7,7 @@ engine must not know the Subscribers.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import TracebackType
 from typing import ClassVar, Self
 
@@ -31,7 +32,6 @@ from twopc.publisher.log_reader.ports import (
     LogReaderProfile,
     LogSourcePort,
     PassResult,
-    ReaderArticles,
     StorePort,
     WalPort,
     may_pass,
@@ -84,7 +84,6 @@ class LogReaderEngine:
         self._store: StorePort | None = None
         self._live: LivePort | None = None
         self._planned: LogPlanner | None = None
-        self._registered: ReaderArticles | None = None
         self._is_new = True
         """Whether no pass has ended since the sessions were opened."""
         self._transactions = self._commands = 0
@@ -327,17 +326,14 @@ class LogReaderEngine:
         """Start again at the end of the store, with the current articles."""
         assert self._wal is not None
         assert self._store is not None
-        known = self._registered = await self._store.registry()
+        known, next_xid = await self._store.registry(), self._wal.next_xid
+        if not known.horizon:  # writers before the first store are unknown
+            known = replace(known, horizon=next_xid - 1)
         self._planned = self.planner(
+            known,
             publisher=self._store.publisher,
-            builder=known.builder,
-            originators=known.originators,
             read_to=self._store.read_to,
-            next_xid=self._wal.next_xid,
-            calls=known.calls,
-            beside_until=known.beside_until,
-            # writers before the first store are unknown
-            horizon=known.horizon or self._wal.next_xid - 1,
+            next_xid=next_xid,
         )
 
     # -- from a source to the store ---------------------------------------------------------------
@@ -375,7 +371,8 @@ class LogReaderEngine:
         assert store is not None
         await self._reach("log_reader.received")
         try:
-            planner.feed(block, await self._compared(planner, block) if planner.has_filters else {})
+            has_filters = planner.builder.has_filters
+            planner.feed(block, await self._compared(planner, block) if has_filters else {})
         except ArticleError:
             if planner.transactions:
                 # transactions committed before are stored nevertheless
@@ -396,9 +393,8 @@ class LogReaderEngine:
     ) -> dict[int, tuple[RowMessage, Belonging]]:
         """Return the changes of filtered tables by place, and which of their images belong to which article."""
         assert self._wal is not None
-        assert self._registered is not None
         changes = planner.filtered(block)
-        belongings = await self._wal.belongings(self._registered.builder, [*changes.values()])
+        belongings = await self._wal.belongings(planner.builder, [*changes.values()])
         return dict(zip(changes, zip(changes.values(), belongings, strict=True), strict=True))
 
     async def _keep(self) -> None:

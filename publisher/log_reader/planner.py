@@ -16,14 +16,7 @@ from twopc.proc_execution import ProcArticle
 from twopc.propagation import CommandType
 from twopc.publisher.commands import Belonging, Command, CommandBuilder, CommandReader
 from twopc.publisher.log_reader.brackets import Brackets
-from twopc.publisher.log_reader.rows import (
-    CommandColumns,
-    LoggedTransaction,
-    StoredPart,
-    TransactionColumns,
-    blocks,
-    parts,
-)
+from twopc.publisher.log_reader.rows import StoredPart, blocks, parts
 from twopc.publisher.pgoutput import (
     BeginMessage,
     CommitMessage,
@@ -53,6 +46,21 @@ class _Elements(dict[int, bytes]):
 
 
 _CODES, _HASHKEYS = _Elements(), _Elements()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderArticles:
+    """Articles and originators with which the log reader makes commands."""
+
+    builder: CommandBuilder
+    originators: Mapping[str, int]
+    """Numbers of originators by link role."""
+    calls: Mapping[int, ProcArticle] = field(default_factory=dict)
+    """Routines whose calls are stored."""
+    beside_until: int = -1
+    """Commit LSN up to which the rows of a call are stored beside it."""
+    horizon: int = 0
+    """Highest transaction id of a stored writer; 0 if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,42 +104,33 @@ class LogPlanner:
 
     Args:
         publisher: number of the Publisher in the distribution database.
-        builder: of the articles.
-        originators: numbers of originators by link role.
         read_to: commit LSN of the last stored transaction; transactions up to it are dropped.
         next_xid: a current transaction id with its epoch, which the log omits.
-        calls, beside_until, horizon: see `Brackets`.
     """
 
     scans_changes: ClassVar[bool] = COMPILED
     """Whether the scanner processes changes too, as it does if compiled; otherwise `CommandReader` is faster."""
 
     def __init__(
-        self,
-        *,
-        publisher: int,
-        builder: CommandBuilder,
-        originators: Mapping[str, int],
-        read_to: int,
-        next_xid: int,
-        calls: Mapping[int, ProcArticle] | None = None,
-        beside_until: int = -1,
-        horizon: int = 0,
+        self, known: ReaderArticles, *, publisher: int, read_to: int, next_xid: int
     ) -> None:
         self._publisher = publisher
-        self._builder = builder
-        self._originators = {role.encode(): number for role, number in originators.items()}
+        self.builder = known.builder
+        self._originators = {role.encode(): number for role, number in known.originators.items()}
         self._brackets = Brackets(
-            calls or {}, builder.tables, beside_until=beside_until, horizon=horizon
+            known.calls,
+            known.builder.tables,
+            beside_until=known.beside_until,
+            horizon=known.horizon,
         )
-        self.has_calls = bool(calls)
+        self.has_calls = bool(known.calls)
         """Whether calls of routines are stored."""
         self._scanner = CommandScanner(read_to, next_xid, pauses=self.has_calls)
         self._decoder = Decoder()
         self._read = (
             self._decoder.decode
             if self.scans_changes
-            else CommandReader(self._decoder, builder).read
+            else CommandReader(self._decoder, self.builder).read
         )
         self._own: dict[int, RelationMessage] = {}
         self._compared: set[bytes] = set()
@@ -145,11 +144,6 @@ class LogPlanner:
         self._marks: tuple[bytes, ...] = ()
         self._remarked = False
         self._tokens: tuple[TracerToken, ...] = ()
-
-    @property
-    def has_filters(self) -> bool:
-        """Whether changes must be compared with row filters before `feed`: see `filtered`."""
-        return self._builder.has_filters
 
     @property
     def horizon(self) -> int:
@@ -263,9 +257,11 @@ class LogPlanner:
                 if not scanner.dropping:
                     self._add(self._take_own(message), 0)
             elif not scanner.silent:
-                made = self._builder.commands(message, belonging)
+                made = self.builder.commands(message, belonging)
                 if not made:
-                    self._passed_over(message.relation)
+                    self.passed_over, relation = True, message.relation
+                    if self.has_calls:
+                        self._brackets.changed(article_name(relation.schema, relation.name))
                 self._add(made, self._brackets.shift)
         elif type(message) is BeginMessage:
             scanner.begin(data)
@@ -289,11 +285,8 @@ class LogPlanner:
         batch.time_us = int.from_bytes(scanner.last_begin[9:17], signed=True)
         batch.horizon = self.horizon
         batch.fallbacks, self._brackets.fallbacks = self._brackets.fallbacks, []
-        complete = TransactionColumns(
-            scanner.begins, scanner.xids, scanner.counts, scanner.lengths, scanner.marked
-        )
-        batch.transactions, batch.commands = len(complete), sum(complete.counts)
-        batch.blocks = list(blocks(self._publisher, complete, self._taken(scanner.whole)))
+        batch.transactions, batch.commands = len(scanner.counts), sum(scanner.counts)
+        batch.blocks = list(blocks(self._publisher, scanner))
         scanner.forget()
         self.passed_over = False
         return batch
@@ -306,22 +299,9 @@ class LogPlanner:
         scanner = self._scanner
         assert not scanner.whole
         self._brackets.made(map(int4_from, set(scanner.codes)))
-        transaction, count = self._transaction(), len(scanner.codes)
-        rows = parts(self._publisher, transaction, self._taken(count))
-        scanner.forget_part(count, len(rows))
-        return StoredPart(
-            seqno=transaction.seqno,
-            xid=transaction.xid,
-            originator=transaction.originator,
-            blocks=rows,
-        )
-
-    def _taken(self, count: int) -> CommandColumns:
-        """Return the first commands kept."""
-        scanner = self._scanner
-        return CommandColumns(
-            scanner.codes[:count], scanner.hashkeys[:count], scanner.texts[: 2 * count]
-        )
+        part = parts(self._publisher, scanner)
+        scanner.forget_part(len(scanner.codes), len(part.blocks))
+        return part
 
     # -- single messages --------------------------------------------------------------------------
 
@@ -346,26 +326,6 @@ class LogPlanner:
         """Commit LSN of the current transaction."""
         return int.from_bytes(self._scanner.begun[1:9])
 
-    def _transaction(self) -> LoggedTransaction:
-        """Return the current transaction as received so far."""
-        scanner = self._scanner
-        return LoggedTransaction(
-            seqno=self._lsn,
-            xid=scanner.xid,
-            time_us=self._time_us,
-            originator=scanner.originator,
-            marks=scanner.marks,
-            commands=scanner.count,
-            length=scanner.length,
-            stored=scanner.stored,
-            part=scanner.parts,
-        )
-
-    @property
-    def _time_us(self) -> int:
-        """Commit time of the current transaction."""
-        return int.from_bytes(self._scanner.begun[9:17], signed=True)
-
     def _announced(self, relation: RelationMessage, oid: bytes) -> None:
         scanner = self._scanner
         is_own = relation.schema == SCHEMA and relation.name in _OWN
@@ -379,12 +339,12 @@ class LogPlanner:
         for letter, operation in _OPERATIONS.items():
             scanner.plans.pop(letter + oid, None)
             if self.scans_changes and not is_own:
-                rows = self._builder.sole_call(relation, operation)
+                rows = self.builder.sole_call(relation, operation)
                 if rows is not None:
                     scanner.plans[letter + oid] = rows.plan(operation)
 
     def _note_filters(self, relation: RelationMessage, oid: bytes) -> None:
-        if self._builder.filtered(relation):
+        if self.builder.filtered(relation):
             self._compared.add(oid)
         else:
             self._compared.discard(oid)
@@ -398,11 +358,6 @@ class LogPlanner:
         self._batch.truncated += [(self._lsn, table) for table in emptied]
         for table in emptied:
             self._brackets.changed(table)
-
-    def _passed_over(self, relation: RelationMessage) -> None:
-        self.passed_over = True
-        if self.has_calls:
-            self._brackets.changed(article_name(relation.schema, relation.name))
 
     def _take_own(self, change: RowMessage) -> Sequence[Command]:
         """Process a branch marker, a call marker or a message: an insert; deletes by clean-up are ignored."""
@@ -426,7 +381,8 @@ class LogPlanner:
         if kind is None:
             return ()
         if kind == CommandType.TRACER_TOKEN:
-            self._tokens += (TracerToken(id=int(row["id"] or 0), time_us=self._time_us),)
+            time_us = int.from_bytes(self._scanner.begun[9:17], signed=True)
+            self._tokens += (TracerToken(id=int(row["id"] or 0), time_us=time_us),)
         return ((0, kind, 0, row["body"] or b"{}"),)
 
     def _mark(self, row: Mapping[str, bytes | None]) -> None:

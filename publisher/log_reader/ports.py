@@ -6,7 +6,7 @@ On servers `reader`, `wal`, `sources` with `live`, and `store` implement the por
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,9 +15,8 @@ import psycopg
 from psycopg import errors
 
 from twopc.errors import StoredMeanwhileError
-from twopc.proc_execution import ProcArticle
 from twopc.publisher.commands import Belonging, CommandBuilder
-from twopc.publisher.log_reader.planner import StoredBatch
+from twopc.publisher.log_reader.planner import ReaderArticles, StoredBatch
 from twopc.publisher.log_reader.rows import StoredPart
 from twopc.publisher.pgoutput import RowMessage
 
@@ -58,21 +57,6 @@ class PassResult:
     """Position before which all committed transactions are stored; a pg_lsn."""
     caught_up: bool
     """Whether the log reader was far behind, and has peeked."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReaderArticles:
-    """Articles and originators with which the log reader makes commands."""
-
-    builder: CommandBuilder
-    originators: Mapping[str, int]
-    """Numbers of originators by link role."""
-    calls: Mapping[int, ProcArticle]
-    """Routines whose calls are stored."""
-    beside_until: int
-    """Commit LSN up to which the rows of a call are stored beside it."""
-    horizon: int
-    """Highest transaction id of a stored writer; 0 if unknown."""
 
 
 class LogSourcePort(Protocol):

@@ -1,4 +1,4 @@
-"""The log reader on servers: engine, host, and history in the distribution database."""
+"""The log reader on servers: its sessions, and its history in the distribution database."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ select id, %(event)s, read_to, %(error)s, %(message)s from there
 
 
 class LogReader(LogReaderEngine):
-    """Reads the log of one Publisher's database on a server; see `LogReaderEngine`.
+    """Reads the log of one Publisher's database on a server, as a process under asyncio; its own `HostPort`.
 
     Args:
         publisher: node name under which the distribution database knows the Publisher.
@@ -52,49 +52,36 @@ class LogReader(LogReaderEngine):
         reading: LogReaderProfile | None = None,
         points: Points | None = None,
     ) -> None:
-        reading, points = reading or LogReaderProfile(), points or Points()
-        self.host = AsyncioHost(publisher, publisher_dsn, distribution_dsn, slot, reading, points)
-        super().__init__(self.host, publisher=publisher, reading=reading, points=points)
+        super().__init__(self, publisher=publisher, reading=reading, points=points)
+        self.publisher_dsn = publisher_dsn
+        self.distribution_dsn = distribution_dsn
+        self.slot = slot
+        self._name = f"msrepl logreader {publisher}"
+        self._stopped: asyncio.Future[Any] | None = None
+        """Done when the log reader is told to stop; None during a single pass."""
+        self._last_wal: ServerWal | None = None
 
     @property
     def sessions(self) -> frozenset[int]:
         """Process IDs of the backends at the Publisher, including those of closed sessions that have not ended."""
-        return frozenset(self.host.wal.sessions if self.host.wal is not None else ())
+        return frozenset(self._last_wal.sessions if self._last_wal is not None else ())
 
     async def run(self, stop: asyncio.Event) -> None:
         """Read until `stop`; see `LogReaderEngine.attend`."""
-        await self.close()  # sessions opened from now on observe `stopped`
-        stopping = self.host.stopped = asyncio.ensure_future(stop.wait())
+        await self.close()  # sessions opened from now on observe `_stopped`
+        stopping = self._stopped = asyncio.ensure_future(stop.wait())
         try:
             await self.attend()
         finally:
             stopping.cancel()
-            self.host.stopped = None
+            self._stopped = None
 
-
-class AsyncioHost:
-    """A process under asyncio, and its servers. See `HostPort`."""
-
-    def __init__(
-        self, publisher: str, publisher_dsn: str, distribution_dsn: str, slot: str, reading: LogReaderProfile,
-        points: Points,
-    ) -> None:  # fmt: skip
-        self.publisher_dsn = publisher_dsn
-        self.distribution_dsn = distribution_dsn
-        self.slot = slot
-        self.stopped: asyncio.Future[Any] | None = None
-        """Done when the log reader is told to stop; None during a single pass."""
-        self.wal: ServerWal | None = None
-        """WAL opened last."""
-        self._publisher = publisher
-        self._name = f"msrepl logreader {publisher}"
-        self._reading = reading
-        self._points = points
+    # -- HostPort -----------------------------------------------------------------------------------
 
     @property
     def stopping(self) -> bool:
         """See `HostPort.stopping`."""
-        return self.stopped is not None and self.stopped.done()
+        return self._stopped is not None and self._stopped.done()
 
     def time(self) -> float:
         """Return the event loop's time."""
@@ -102,20 +89,20 @@ class AsyncioHost:
 
     async def delay(self, seconds: float) -> None:
         """See `HostPort.delay`."""
-        assert self.stopped is not None
-        await asyncio.wait((self.stopped,), timeout=seconds)
+        assert self._stopped is not None
+        await asyncio.wait((self._stopped,), timeout=seconds)
 
     async def open_wal(self) -> ServerWal:
         """See `HostPort.open_wal`."""
-        self.wal = await ServerWal.open(
-            self.publisher_dsn, self._name, self._publisher, self.slot, self._reading, self.stopped
+        wal = self._last_wal = await ServerWal.open(
+            self.publisher_dsn, self._name, self.publisher, self.slot, self.reading, self._stopped
         )
-        return self.wal
+        return wal
 
     async def open_store(self) -> ServerStore:
         """See `HostPort.open_store`."""
         return await ServerStore.open(
-            self.distribution_dsn, self._name, self._publisher, self._points
+            self.distribution_dsn, self._name, self.publisher, self.points
         )
 
     async def record(self, event: str, error: BaseException | None = None) -> None:
@@ -130,7 +117,7 @@ class AsyncioHost:
                 await connection.execute(
                     _RECORD,
                     {
-                        "publisher": self._publisher,
+                        "publisher": self.publisher,
                         "event": event,
                         "error": state,
                         "message": None if error is None else str(error),
@@ -138,5 +125,5 @@ class AsyncioHost:
                 )
         except (psycopg.Error, TwopcError, OSError) as failure:
             _log.warning(
-                "not recorded", publisher=self._publisher, event_kind=event, reason=str(failure)
+                "not recorded", publisher=self.publisher, event_kind=event, reason=str(failure)
             )

@@ -1,15 +1,15 @@
-"""Rows of `msrepl_blocks` in COPY's binary format. Pure."""
+"""Rows of `msrepl_blocks` in COPY's binary format, of the transactions and commands that a scanner holds. Pure."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, repeat
 from struct import Struct, pack
-from typing import Final, NamedTuple
+from typing import Final
 
-from twopc.core import int4_of
+from twopc.core import CommandScanner, int4_of
 
 HEADER: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 TRAILER: Final = b"\xff\xff"
@@ -29,30 +29,10 @@ _row = Struct("!hiiiqiqiiiiiiii").pack
 _array = Struct("!iiiIii").pack
 _empty = Struct("!iiiI").pack
 _lsn = Struct("!iq").pack
-#: Layout of a pgoutput BEGIN: letter, commit LSN, time, the low bits of the transaction id.
-_begin = Struct("!cqqI").pack
-_BEGIN_BYTES = 21
-_SEQNO_AT, _TIME_AT = 1, 9
-
-
-class LoggedTransaction(NamedTuple):
-    """A transaction with those of its commands that are not in a block yet."""
-
-    seqno: int
-    """Commit LSN."""
-    xid: int
-    time_us: int
-    """Commit time, in microseconds since 2000."""
-    originator: int
-    """Number of the originator; 0 for the Publisher itself."""
-    marks: int
-    commands: int
-    """Number of commands, including those in blocks."""
-    length: int
-    """Total length in bytes of all commands' texts."""
-    stored: int = 0
-    """Number of commands already in blocks, stored in `part` parts."""
-    part: int = 0
+#: Length of a pgoutput BEGIN, and places of the commit LSN and the time in it.
+_BEGIN_BYTES, _SEQNO_AT, _TIME_AT = 21, 1, 9
+#: `CommandScanner.marked` of a transaction that it does not list.
+_UNMARKED = (0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,137 +47,53 @@ class StoredPart:
     """Rows of COPY data."""
 
 
-@dataclass(slots=True)
-class TransactionColumns:
-    """Complete transactions in their order; see `LoggedTransaction`."""
-
-    begins: list[bytes] = field(default_factory=list)
-    """BEGIN messages, from which seqnos and times are taken by strides."""
-    xids: list[int] = field(default_factory=list)
-    counts: list[int] = field(default_factory=list)
-    lengths: list[int] = field(default_factory=list)
-    marked: dict[int, tuple[int, int, int, int]] = field(default_factory=dict)
-    """By place: originator, marks, commands stored, parts; only if not all of them are 0."""
-
-    def __len__(self) -> int:
-        return len(self.counts)
-
-    def add(self, one: LoggedTransaction) -> None:
-        """Append a transaction."""
-        rest = (one.originator, one.marks, one.stored, one.part)
-        if any(rest):
-            self.marked[len(self)] = rest
-        self.begins.append(_begin(b"B", one.seqno, one.time_us, one.xid & 0xFFFFFFFF))
-        self.xids.append(one.xid)
-        self.counts.append(one.commands)
-        self.lengths.append(one.length)
-
-    def at(self, place: int) -> LoggedTransaction:
-        """Return the transaction at a place."""
-        begin = self.begins[place]
-        originator, marks, stored, part = self.marked.get(place, (0, 0, 0, 0))
-        return LoggedTransaction(
-            seqno=int.from_bytes(begin[_SEQNO_AT:_TIME_AT]),
-            xid=self.xids[place],
-            time_us=int.from_bytes(begin[_TIME_AT : _TIME_AT + 8], signed=True),
-            originator=originator,
-            marks=marks,
-            commands=self.counts[place],
-            length=self.lengths[place],
-            stored=stored,
-            part=part,
-        )
-
-    def fresh(self) -> list[int]:
-        """Return the number of commands of each transaction that are not stored."""
-        if not self.marked:
-            return self.counts
-        counts = list(self.counts)
-        for place, (_, _, stored, _) in self.marked.items():
-            counts[place] -= stored
-        return counts
-
-
-@dataclass(slots=True)
-class CommandColumns:
-    """Commands in their order, as three lists of array elements."""
-
-    codes: list[bytes] = field(default_factory=list)
-    """Number of the article * 100 + type."""
-    hashkeys: list[bytes] = field(default_factory=list)
-    texts: list[bytes] = field(default_factory=list)
-    """Two elements for each command: the text's length, and the text."""
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    def add(self, code: int, hashkey: int, text: bytes) -> None:
-        """Append a command."""
-        self.codes.append(int4_of(code))
-        self.hashkeys.append(int4_of(hashkey))
-        self.texts += (len(text).to_bytes(4), text)
-
-    def take(self, count: int) -> CommandColumns:
-        """Remove and return the first commands."""
-        taken = CommandColumns(self.codes[:count], self.hashkeys[:count], self.texts[: 2 * count])
-        del self.codes[:count], self.hashkeys[:count], self.texts[: 2 * count]
-        return taken
-
-
-def blocks(
-    publisher: int, transactions: TransactionColumns, commands: CommandColumns
-) -> Iterator[bytes]:
-    """Yield rows of complete transactions with all their commands that are not stored yet."""
-    fresh = transactions.fresh()
-    counted, sized = list(accumulate(fresh)), list(accumulate(transactions.lengths))
+def blocks(publisher: int, held: CommandScanner) -> Iterator[bytes]:
+    """Yield rows of the complete transactions, with all their commands that are not stored yet."""
+    marked, fresh = held.marked, held.counts
+    if marked:
+        fresh = list(fresh)
+        for place, (_, _, stored, _) in marked.items():
+            fresh[place] -= stored
+    counted, sized = list(accumulate(fresh)), list(accumulate(held.lengths))
     first = at = length = 0
     while first < len(counted):
         end = first
-        if not transactions.marked or not transactions.at(first).part:
+        if not marked.get(first, _UNMARKED)[3]:
             end = min(
                 bisect_right(counted, at + BLOCK_COMMANDS, first),
                 bisect_right(sized, length + BLOCK_BYTES, first),
             )
         if end == first:  # the transaction is too large for a block, or parts of it are stored
             end = first + 1
-            yield from _ending(publisher, transactions.at(first), commands, at)
+            yield from _ending(publisher, held, first, at, counted[first])
         else:
-            yield _block(publisher, transactions, first, end, fresh, commands, at)
+            part = marked.get(end - 1, _UNMARKED)[3]
+            yield _block(publisher, held, first, end, fresh[first:end], at, part)
         first, at, length = end, counted[end - 1], sized[end - 1]
 
 
-def parts(publisher: int, transaction: LoggedTransaction, commands: CommandColumns) -> list[bytes]:
-    """Return rows with the next commands of a transaction that is not complete."""
-    rows: list[bytes] = []
-    at = 0
-    for size in _sizes(commands, 0, len(commands)):
-        rows.append(_part(publisher, transaction, len(rows), commands, at, size))
-        at += size
-    return rows
+def parts(publisher: int, held: CommandScanner) -> StoredPart:
+    """Return the commands held of the transaction in progress; there must be no complete transaction."""
+    seqno = int.from_bytes(held.begun[_SEQNO_AT:_TIME_AT])
+    sizes = _sizes(held, 0, len(held.codes))
+    rows = _parts(publisher, held, 0, sizes, seqno, held.originator, held.stored, held.parts)
+    return StoredPart(seqno=seqno, xid=held.xid, originator=held.originator, blocks=list(rows))
 
 
 def _ending(
-    publisher: int, transaction: LoggedTransaction, commands: CommandColumns, at: int
+    publisher: int, held: CommandScanner, place: int, start: int, end: int
 ) -> Iterator[bytes]:
-    """Yield the rows of a large transaction, or its last ones if parts are stored."""
-    sizes = list(_sizes(commands, at, at + transaction.commands - transaction.stored)) or [0]
-    end = at + sum(sizes[:-1])
-    start = at
-    for number, size in enumerate(sizes[:-1]):
-        yield _part(publisher, transaction, number, commands, start, size, stored=start - at)
-        start += size
-    only = TransactionColumns()
-    only.add(
-        transaction._replace(
-            stored=transaction.stored + end - at, part=transaction.part + len(sizes) - 1
-        )
-    )
-    yield _block(publisher, only, 0, 1, only.fresh(), commands, end)
+    """Yield the rows of a large transaction, or its last ones if parts are stored, from its commands' places."""
+    originator, _, stored, part = held.marked.get(place, _UNMARKED)
+    seqno = int.from_bytes(held.begins[place][_SEQNO_AT:_TIME_AT])
+    *sizes, last = list(_sizes(held, start, end)) or [0]
+    yield from _parts(publisher, held, start, sizes, seqno, originator, stored, part)
+    yield _block(publisher, held, place, place + 1, [last], end - last, part + len(sizes))
 
 
-def _sizes(commands: CommandColumns, start: int, end: int) -> Iterator[int]:
+def _sizes(held: CommandScanner, start: int, end: int) -> Iterator[int]:
     """Yield the number of commands of each row."""
-    sized = list(accumulate(map(len, commands.texts[2 * start + 1 : 2 * end : 2])))
+    sized = list(accumulate(map(len, held.texts[2 * start + 1 : 2 * end : 2])))
     at = length = 0
     while at < len(sized):
         size = bisect_right(sized, length + BLOCK_BYTES, at) - at
@@ -207,56 +103,52 @@ def _sizes(commands: CommandColumns, start: int, end: int) -> Iterator[int]:
         length = sized[at - 1]
 
 
-def _part(
-    publisher: int,
-    transaction: LoggedTransaction,
-    number: int,
-    commands: CommandColumns,
-    at: int,
-    count: int,
-    *,
-    stored: int | None = None,
-) -> bytes:
-    """Return the row of a part that is not the last one, which does not contain the transaction."""
-    before = transaction.stored + (at if stored is None else stored)
-    return b"".join(
-        (
-            _head(publisher, transaction.seqno, transaction.seqno, transaction.part + number, 0, count,
-                  before + count),
-            *map(_none, (_LSN, _XID8, _TIME, _INT4, _INT4, _INT4, _INT8)),
-            _array_of(_LSN, _lsn(8, transaction.seqno) * count, count),
-            _int4s(range(before + 1, before + count + 1)),
-            _array_of(_INT4, b"".join(commands.codes[at : at + count]), count),
-            _array_of(_INT4, int4_of(transaction.originator) * count, count),
-            _array_of(_INT4, b"".join(commands.hashkeys[at : at + count]), count),
-            _array_of(_TEXT, b"".join(commands.texts[2 * at : 2 * (at + count)]), count),
-        )
-    )  # fmt: skip
+def _parts(
+    publisher: int, held: CommandScanner, at: int, sizes: Iterable[int], seqno: int, originator: int,
+    stored: int, part: int,
+) -> Iterator[bytes]:  # fmt: skip
+    """Yield the rows of parts that are not the last one, which do not contain the transaction.
+
+    Args:
+        at: place of the first command.
+        stored, part: numbers of commands and of parts that precede.
+    """
+    for number, count in enumerate(sizes, part):
+        numbers = range(stored + 1, stored + count + 1)
+        yield b"".join(
+            (
+                _head(publisher, seqno, seqno, number, 0, count, stored + count),
+                *map(_none, (_LSN, _XID8, _TIME, _INT4, _INT4, _INT4, _INT8)),
+                *_commands(held, at, count, _lsn(8, seqno) * count, _elements(numbers), int4_of(originator) * count),
+            )
+        )  # fmt: skip
+        at += count
+        stored += count
 
 
 def _block(
     publisher: int,
-    transactions: TransactionColumns,
+    held: CommandScanner,
     first: int,
     end: int,
     fresh: Sequence[int],
-    commands: CommandColumns,
     at: int,
+    part: int,
 ) -> bytes:
-    """Return the row of the transactions from one place to another, with their commands, which begin at place `at`."""
-    width, fresh = end - first, fresh[first:end]
-    count, last = sum(fresh), transactions.at(end - 1)
-    begins = b"".join(transactions.begins[first:end])
-    counts = transactions.counts[first:end]
+    """Return the row of the transactions from one place to another, with their commands, which begin at place `at`.
+
+    Args:
+        fresh: number of commands of each transaction that are not stored.
+    """
+    width, count = end - first, sum(fresh)
+    begins = b"".join(held.begins[first:end])
+    counts = held.counts[first:end]
     seqnos = _eights(begins, _SEQNO_AT)
     marked = (
-        [transactions.marked.get(place) for place in range(first, end)]
-        if transactions.marked
-        else []
+        [held.marked.get(place, _UNMARKED) for place in range(first, end)] if held.marked else []
     )
-    originators = [each[0] if each else 0 for each in marked] or [0] * width
-    marks = [each[1] if each else 0 for each in marked] or [0] * width
-    stored = [each[2] if each else 0 for each in marked] or [0] * width
+    originators = [each[0] for each in marked] or [0] * width
+    marks = [each[1] for each in marked] or [0] * width
     if (
         fresh == counts and count == width
     ):  # one command per transaction, so the arrays are the same
@@ -267,28 +159,36 @@ def _block(
         )
         numbers: list[int] = []
         origin: list[int] = []
-        for before, many, who in zip(stored, fresh, originators, strict=True):
-            numbers += range(before + 1, before + many + 1)
+        for total, many, who in zip(counts, fresh, originators, strict=True):
+            numbers += range(total - many + 1, total + 1)
             origin += repeat(who, many)
         ids, origins = _elements(numbers), _elements(origin)
+    first_seqno, last_seqno = int.from_bytes(seqnos[4:12]), int.from_bytes(seqnos[-8:])
     return b"".join(
         (
-            _head(publisher, int.from_bytes(seqnos[4:12]), last.seqno, last.part, width, count, last.commands),
+            _head(publisher, first_seqno, last_seqno, part, width, count, counts[-1]),
             _array_of(_LSN, seqnos, width),
-            _int8s(_XID8, transactions.xids[first:end]),
+            _int8s(_XID8, held.xids[first:end]),
             _array_of(_TIME, _eights(begins, _TIME_AT), width),
             _int4s(originators),
             _int4s(marks),
             _int4s(counts),
-            _int8s(_INT8, transactions.lengths[first:end]),
-            _array_of(_LSN, command_seqnos, count),
-            _array_of(_INT4, ids, count),
-            _array_of(_INT4, b"".join(commands.codes[at : at + count]), count),
-            _array_of(_INT4, origins, count),
-            _array_of(_INT4, b"".join(commands.hashkeys[at : at + count]), count),
-            _array_of(_TEXT, b"".join(commands.texts[2 * at : 2 * (at + count)]), count),
+            _int8s(_INT8, held.lengths[first:end]),
+            *_commands(held, at, count, command_seqnos, ids, origins),
         )
-    )  # fmt: skip
+    )
+
+
+def _commands(
+    held: CommandScanner, at: int, count: int, seqnos: bytes, ids: bytes, originators: bytes
+) -> Iterator[bytes]:
+    """Yield the fields of commands, given the elements that are not held."""
+    yield _array_of(_LSN, seqnos, count)
+    yield _array_of(_INT4, ids, count)
+    yield _array_of(_INT4, b"".join(held.codes[at : at + count]), count)
+    yield _array_of(_INT4, originators, count)
+    yield _array_of(_INT4, b"".join(held.hashkeys[at : at + count]), count)
+    yield _array_of(_TEXT, b"".join(held.texts[2 * at : 2 * (at + count)]), count)
 
 
 def _head(

@@ -18,8 +18,7 @@ from twopc.lsn import lsn_text
 from twopc.publisher.commands import CommandBuilder
 from twopc.publisher.distribution import articles, called, proc_articles
 from twopc.publisher.log_reader import rows
-from twopc.publisher.log_reader.planner import StoredBatch
-from twopc.publisher.log_reader.ports import ReaderArticles
+from twopc.publisher.log_reader.planner import ReaderArticles, StoredBatch
 from twopc.publisher.log_reader.rows import StoredPart
 from twopc.publisher.log_reader.session import connect
 
@@ -192,7 +191,8 @@ class ServerStore:
         """Run one transaction: COPY rows, then execute the statements after them."""
         begin_copy = begin + _COPY
         if not self._points.armed:
-            await self._run(begin_copy + end, [[rows.HEADER, *blocks, rows.TRAILER]])
+            command = (begin_copy + end).as_bytes(None)
+            await self._channel.run(command, [[rows.HEADER, *blocks, rows.TRAILER]])
             return
         await self._channel.begin_copy(begin_copy.as_bytes(None))
         await self._channel.copy_in([rows.HEADER])
@@ -201,10 +201,7 @@ class ServerStore:
         await self._channel.end_copy()
         await self._channel.finish()
         await self._reach("log_reader.before_commit")
-        await self._run(end)
-
-    async def _run(self, command: sql.Composed, payloads: list[list[bytes]] | None = None) -> None:
-        await self._channel.run(command.as_bytes(None), payloads or [])
+        await self._channel.run(end.as_bytes(None), [])
 
     async def _reach(self, point: str) -> None:
         if self._points.armed:

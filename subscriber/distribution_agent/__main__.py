@@ -15,9 +15,7 @@ from twopc.subscriber.distribution_agent.profile import Profile
 
 def _config(text: str) -> Config:
     given = json.loads(text)
-    profile = given.pop("profile", {})
-    profile["skip_errors"] = tuple(profile.get("skip_errors", ()))
-    return Config(profile=Profile(**profile), **given)
+    return Config(profile=Profile.from_json(given.pop("profile", {})), **given)
 
 
 if __name__ == "__main__":

@@ -235,14 +235,7 @@ class DistributionAgent:
             raise
         if self._recent.transactions or self._recent.skipped:
             await self._record("succeeded")
-        total = self._total
-        return AgentProgress(
-            transactions=total.transactions - before.transactions,
-            commands=total.commands - before.commands,
-            batches=total.batches - before.batches,
-            skipped=total.skipped - before.skipped,
-            position=self.position,
-        )
+        return self._progress(before, self._target.position if self._target is not None else 0)
 
     async def run(self, stop: Signal) -> AgentProgress:
         """Deliver transactions until `stop` is set; open the agent first, and close it in the end.
@@ -289,13 +282,16 @@ class DistributionAgent:
     @property
     def delivered(self) -> AgentProgress:
         """Progress since this object was created, with the last reported position."""
+        return self._progress(DeliveryCounts(), self._reported)
+
+    def _progress(self, before: DeliveryCounts, position: int) -> AgentProgress:
         total = self._total
         return AgentProgress(
-            transactions=total.transactions,
-            commands=total.commands,
-            batches=total.batches,
-            skipped=total.skipped,
-            position=lsn_text(self._reported),
+            transactions=total.transactions - before.transactions,
+            commands=total.commands - before.commands,
+            batches=total.batches - before.batches,
+            skipped=total.skipped - before.skipped,
+            position=lsn_text(position),
         )
 
     async def _window(self, stop: Signal | None, *, final: bool) -> bool:

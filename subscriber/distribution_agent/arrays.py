@@ -15,11 +15,6 @@ def int4(value: int) -> bytes:
     return value.to_bytes(4, signed=True)
 
 
-def int8(value: int) -> bytes:
-    """Return the binary form of a bigint."""
-    return value.to_bytes(8, signed=True)
-
-
 def lsn8(value: int) -> bytes:
     """Return the binary form of a pg_lsn."""
     return value.to_bytes(8)

@@ -9,7 +9,7 @@ error is one to skip, the transaction is dropped and recorded; otherwise the err
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from twopc.distributed_article import DistributedArticle
 from twopc.drivers.lean import ServerReport
@@ -44,15 +44,6 @@ logger = get_logger(__name__)
 
 _NOT_SUPPORTED = "0A000"
 _ONE_BY_ONE = 500
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefusedCommand:
-    """The command that fails, or the failing check of constraints at the commit."""
-
-    culprit: Culprit
-    report: ServerReport
-    constraint: str = ""
 
 
 class Mending:
@@ -188,14 +179,14 @@ class Mending:
     async def _skip_or_raise(self, failure: DeliveryFailure) -> None:
         """Skip the transaction, or raise the error that stops the agent."""
         batch = failure.batch
-        refused = await self._find_refused(batch)
-        if refused is None:
+        culprit = await self._find_culprit(batch)
+        if culprit is None:
             raise PassingError(f"the second attempt went well: {failure.report}")
-        report, constraint = refused.report, refused.constraint
+        report, constraint = culprit.report, culprit.constraint
         _raise_if_passing(report)
         is_constraint = not constraint or await self.target.is_constraint(constraint)
         number = number_of(report, is_constraint=is_constraint)
-        error = delivery_error(self._subscriber, batch, refused.culprit, report, number)
+        error = delivery_error(self._subscriber, batch, culprit, number)
         if not is_skipped(report, number, self._profile.skip_errors):
             raise error
         # Record before skipping: a skip recorded twice is better than an unrecorded one.
@@ -205,7 +196,7 @@ class Mending:
             seqno=batch.upto,
             error=str(number or report.sqlstate),
             message=str(error),
-            command=refused.culprit.text,
+            command=culprit.text,
         )
         await self.source.history.event(skipped, durable=True)
         logger.warning("transaction skipped", seqno=lsn_text(batch.upto), error=report.message)
@@ -215,20 +206,20 @@ class Mending:
         """Skip a whole transaction."""
         await self.delivery.skip(batch)
 
-    async def _find_refused(self, batch: Batch) -> RefusedCommand | None:
+    async def _find_culprit(self, batch: Batch) -> Culprit | None:
         """Find the failing command by trying the transaction's commands one by one; roll all of them back."""
         first = self.target.lines[0]
         # outside a transaction block each command would be committed
         await perform(first, s.BeginBatch())
         try:
-            refused = await self._find_refused_in(batch)
+            culprit = await self._find_culprit_in(batch)
         except Exception:
             await first.send(s.Rollback())
             raise
         await first.send(s.Rollback())
-        return refused
+        return culprit
 
-    async def _find_refused_in(self, batch: Batch) -> RefusedCommand | None:
+    async def _find_culprit_in(self, batch: Batch) -> Culprit | None:
         planner = self.delivery.planner
         chunk: list[DecodedCommand] = []
         async for each in self.source.commands(batch.upto - 1, batch.upto):
@@ -238,19 +229,17 @@ class Mending:
                 continue
             chunk.append(each)
             if len(chunk) == _ONE_BY_ONE:
-                if (refused := await self._try(chunk)) is not None:
-                    return refused
+                if (culprit := await self._try(chunk)) is not None:
+                    return culprit
                 chunk = []
-        if chunk and (refused := await self._try(chunk)) is not None:
-            return refused
+        if chunk and (culprit := await self._try(chunk)) is not None:
+            return culprit
         answer = await self.target.lines[0].send(s.CheckConstraints())
         if answer.failure is None:
             return None
-        return RefusedCommand(
-            culprit=Culprit(), report=answer.failure, constraint=answer.constraint
-        )
+        return Culprit(report=answer.failure, constraint=answer.constraint)
 
-    async def _try(self, commands: Sequence[DecodedCommand]) -> RefusedCommand | None:
+    async def _try(self, commands: Sequence[DecodedCommand]) -> Culprit | None:
         steps = [s.Apply(part_of([_with_code(each)]), exact=True) for each in commands]
         answer = await self.target.lines[0].send(*steps)
         if answer.failure is None:
@@ -258,14 +247,15 @@ class Mending:
         each = commands[answer.failed_at]
         article_id = base_of(each.article_id)
         of_routine = each.type in (CALL_TYPE, DEFINITION_TYPE)
-        culprit = Culprit(
+        return Culprit(
+            report=answer.failure,
+            constraint=answer.constraint,
             command_id=each.command_id,
             article=None if of_routine else (await self.source.articles()).get(article_id),
             routine=(await self.source.proc_articles()).get(article_id) if of_routine else None,
             type=each.type,
             command=each.command,
         )
-        return RefusedCommand(culprit=culprit, report=answer.failure, constraint=answer.constraint)
 
 
 def net_of(

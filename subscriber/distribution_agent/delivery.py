@@ -127,7 +127,7 @@ class Delivery:
             return
         if not await self.target.is_order_free():
             return
-        sample = window.head(_SAMPLE)
+        sample = window.part(slice(_SAMPLE))
         uniform = await self.source.uniform(
             self.seen,
             sample.seqnos[-1],
@@ -169,39 +169,32 @@ class Delivery:
     ) -> DeliveryFailure | None:
         """Deliver batches over one connection; see `deliver`."""
         flight: deque[tuple[BatchLoad, PendingGroup]] = deque()
+        failure = None
+        sent = self.target.position
         try:
-            failure = await self._serial(batches, flight, stop, depth)
+            async with aclosing(self.loads(batches, 1)) as loads:
+                async for load in loads:
+                    if load.first and stop is not None and stop.is_set():
+                        break
+                    if self._has_no_commands(load):
+                        continue
+                    if self._points.armed:
+                        await self._points.reach("agent.before_send")
+                    flight.append((load, self.send(load, sent)))
+                    sent = load.batch.upto
+                    if self._points.armed:
+                        await self._points.reach("agent.sent")
+                    if len(flight) >= depth:
+                        failure = await self._confirm(*flight.popleft())
+                        if failure is not None:
+                            break
+                while flight and failure is None:
+                    failure = await self._confirm(*flight.popleft())
         except UnfinishedError:
             await self._give_up(flight)
             raise
         if failure is not None:
             await self._give_up(flight)
-        return failure
-
-    async def _serial(
-        self, batches: Sequence[Batch], flight: deque[tuple[BatchLoad, PendingGroup]],
-        stop: Signal | None, depth: int,
-    ) -> DeliveryFailure | None:  # fmt: skip
-        failure = None
-        sent = self.target.position
-        async with aclosing(self.loads(batches, 1)) as loads:
-            async for load in loads:
-                if load.first and stop is not None and stop.is_set():
-                    break
-                if self._has_no_commands(load):
-                    continue
-                if self._points.armed:
-                    await self._points.reach("agent.before_send")
-                flight.append((load, self.send(load, sent)))
-                sent = load.batch.upto
-                if self._points.armed:
-                    await self._points.reach("agent.sent")
-                if len(flight) >= depth:
-                    failure = await self._confirm(*flight.popleft())
-                    if failure is not None:
-                        break
-            while flight and failure is None:
-                failure = await self._confirm(*flight.popleft())
         return failure
 
     async def _give_up(self, flight: Iterable[tuple[BatchLoad, PendingGroup]] = ()) -> None:
@@ -244,9 +237,7 @@ class Delivery:
     async def _confirm(self, load: BatchLoad, pending: PendingGroup) -> DeliveryFailure | None:
         answer = await pending
         if answer.failure is not None:
-            return DeliveryFailure(
-                batch=load.batch, report=answer.failure, constraint=answer.constraint
-            )
+            return DeliveryFailure(batch=load.batch, report=answer.failure)
         self._count(load)
         if load.last:
             self.target.position = load.batch.upto

@@ -13,7 +13,8 @@ from psycopg import sql
 
 from twopc.names import SCHEMA
 from twopc.proc_execution import CALL_TYPE, DEFINITION_TYPE, base_of, beside
-from twopc.propagation import OPERATIONS, TYPE_OF, CommandType, Format, Propagation
+from twopc.propagation import OPERATIONS, TYPE_OF, CommandType, Format
+from twopc.subscriber.distribution_agent.loads import SubscribedArticles
 from twopc.subscriber.proc_execution.texts import apply_call_function, apply_definition_function
 from twopc.subscriber.propagation import apply_function, set_function
 
@@ -34,43 +35,37 @@ class CommandHandlers:
 
     one: sql.Identifier
     """Function that applies one command."""
-    many: sql.Identifier | None
+    many: sql.Identifier | None = None
     """Function that applies a run of calls as one statement, or reports that it cannot; None for SQL
     statements, and for calls and definitions of routines.
     """
 
 
-def takers(number: int, propagation: Propagation) -> dict[int, CommandHandlers]:
-    """Return the handlers of an article's commands, by code.
-
-    Args:
-        number: of the article, or the number under which its rows beside calls are stored, for the same
-            functions.
-    """
-    article_id = base_of(number)
-    results = {}
-    for operation in OPERATIONS:
-        form = propagation.method(operation).format
-        is_call = form is not Format.SQL
-        kind = TYPE_OF[operation] + (0 if is_call else _STATEMENT)
-        if form is not Format.NONE:
-            many = sql.Identifier(SCHEMA, set_function(article_id, kind)) if is_call else None
-            results[code_of(number, kind)] = CommandHandlers(
-                one=sql.Identifier(SCHEMA, apply_function(article_id, kind)), many=many
-            )
+def handlers(subscription: SubscribedArticles) -> dict[int, CommandHandlers]:
+    """Return the handlers of the commands that a subscription takes, by code."""
+    results: dict[int, CommandHandlers] = {}
+    for number, propagation in subscription.propagation:
+        article_id = base_of(number)  # rows beside calls have the functions of other rows
+        for operation in OPERATIONS:
+            form = propagation.method(operation).format
+            is_call = form is not Format.SQL
+            kind = TYPE_OF[operation] + (0 if is_call else _STATEMENT)
+            if form is not Format.NONE:
+                results[code_of(number, kind)] = CommandHandlers(
+                    one=_function(apply_function(article_id, kind)),
+                    many=_function(set_function(article_id, kind)) if is_call else None,
+                )
+    for article_id in subscription.definitions:
+        code = code_of(beside(article_id), DEFINITION_TYPE)
+        results[code] = CommandHandlers(one=_function(apply_definition_function(article_id)))
+    for article_id in subscription.calls:
+        code = code_of(article_id, CALL_TYPE)
+        results[code] = CommandHandlers(one=_function(apply_call_function(article_id)))
     return results
 
 
-def call_taker(article_id: int) -> dict[int, CommandHandlers]:
-    """Return the handler of a routine's calls, by code."""
-    one = sql.Identifier(SCHEMA, apply_call_function(article_id))
-    return {code_of(article_id, CALL_TYPE): CommandHandlers(one=one, many=None)}
-
-
-def definition_taker(article_id: int) -> dict[int, CommandHandlers]:
-    """Return the handler of a routine's definitions, by code."""
-    one = sql.Identifier(SCHEMA, apply_definition_function(article_id))
-    return {code_of(beside(article_id), DEFINITION_TYPE): CommandHandlers(one=one, many=None)}
+def _function(name: str) -> sql.Identifier:
+    return sql.Identifier(SCHEMA, name)
 
 
 def run_text(taker: CommandHandlers) -> str:
@@ -102,7 +97,7 @@ def dispatch_text(by_code: Mapping[int, CommandHandlers]) -> str:
 
 
 def _tree(cases: Sequence[tuple[int, CommandHandlers]]) -> sql.Composable:
-    refuse = sql.SQL("{}(c.code)").format(sql.Identifier(SCHEMA, "refuse_command"))
+    refuse = sql.SQL("{}(c.code)").format(_function("refuse_command"))
     if not cases:
         return refuse
     if len(cases) <= _BRANCHES_MAX:

@@ -10,7 +10,7 @@ from twopc.drivers.lean import ServerReport
 from twopc.errors import DeliveryError, conflict_facts
 from twopc.lsn import lsn_text
 from twopc.proc_execution import CALL_TYPE, ProcArticle, ProcCall, call_text
-from twopc.propagation import OPERATIONS, CommandType, Format, parameters, record_values
+from twopc.propagation import TYPE_OF, Format, parameters, record_values
 from twopc.subscriber.distribution_agent.planner import Batch
 
 ROW_NOT_FOUND = 20598
@@ -26,11 +26,7 @@ _ENDS_TRANSACTION = "2D000"
 #: Missing column, table or function, other type, generated column: procedures generated before an ALTER
 #: TABLE.
 _STALE = ("42703", "42P01", "42883", "42804", "428C9")
-_CALLS = {
-    CommandType.INSERT: OPERATIONS[0],
-    CommandType.UPDATE: OPERATIONS[1],
-    CommandType.DELETE: OPERATIONS[2],
-}
+_OPERATIONS: dict[int, str] = {kind: operation for operation, kind in TYPE_OF.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +35,15 @@ class DeliveryFailure:
 
     batch: Batch
     report: ServerReport
-    constraint: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Culprit:
-    """The command at which a source transaction fails; without a command, it fails at its commit."""
+    """The command at which a source transaction fails; without a command, constraints fail at its commit."""
 
+    report: ServerReport
+    constraint: str = ""
+    """See `StepsAnswer.constraint`."""
     command_id: int = 0
     article: DistributedArticle | None = None
     routine: ProcArticle | None = None
@@ -69,7 +67,7 @@ class Culprit:
     @property
     def key(self) -> str:
         """Key of the row as given by the command: ``id = 5``; empty if the command contains no key."""
-        operation = _CALLS.get(self.type)
+        operation = _OPERATIONS.get(self.type)
         if operation is None or self.article is None:
             return ""
         article, form = self.article.article, self.article.propagation.method(operation).format
@@ -131,11 +129,9 @@ def is_skipped(report: ServerReport, number: int, skip_errors: Collection[str]) 
     return report.sqlstate in skip_errors or (number != 0 and str(number) in skip_errors)
 
 
-def delivery_error(
-    subscriber: str, batch: Batch, culprit: Culprit, report: ServerReport, number: int
-) -> DeliveryError:
+def delivery_error(subscriber: str, batch: Batch, culprit: Culprit, number: int) -> DeliveryError:
     """Return the error that stops the agent: it names transaction, command, row, and the remedy."""
-    seqno = lsn_text(batch.upto)
+    seqno, report = lsn_text(batch.upto), culprit.report
     where = [f"transaction {seqno}"]
     if culprit.command_id:
         where.append(f"command {culprit.command_id}")

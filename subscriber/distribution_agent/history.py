@@ -63,11 +63,6 @@ class AgentHistory:
         self._who = (str(publisher_database_id).encode(), subscriber.encode())
 
     async def event(self, event: AgentEvent, *, durable: bool = False) -> None:
-        """Write a row of history.
-
-        Raises:
-            LostError: the row must be `durable`, and was not written.
-        """
         values = (
             event.event, event.duration_ms, event.transactions, event.commands,
             None if event.seqno is None else lsn_text(event.seqno),
@@ -80,25 +75,20 @@ class AgentHistory:
         await self._write(*queries, durable=durable)
 
     async def delivered(self, position: int) -> None:
-        """Record that transactions before this position are durable at the Subscriber and no longer needed."""
         await self._write((_DELIVERED, (*self._who, lsn_text(position).encode())))
 
     async def posted(self, posted: StoredMessage) -> None:
-        """Record that a tracer token has arrived."""
         if posted.type == CommandType.TRACER_TOKEN:
             publisher_database, subscriber = self._who
             token = str(posted.body["id"]).encode()
             await self._write((_TRACER, (publisher_database, token, subscriber)))
 
     async def _write(self, *queries: Query, durable: bool = False) -> None:
-        why = ""
         try:
-            answer = await self._pipe.run(*queries)
+            failure: object = (await self._pipe.run(*queries)).failure
         except LostError as error:
-            why = str(error)
-        else:
-            why = str(answer.failure) if answer.failure is not None else ""
-        if why and durable:
-            raise LostError(f"history not written: {why}")
-        if why:
-            logger.warning("history not written", error=why)
+            failure = error
+        if failure is not None and durable:
+            raise LostError(f"history not written: {failure}")
+        if failure is not None:
+            logger.warning("history not written", error=str(failure))

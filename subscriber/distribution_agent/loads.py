@@ -68,13 +68,12 @@ def joined(parts: Sequence[StreamPart]) -> tuple[StreamPart, ...]:
         if len(several) == 1 or low != high:
             results += several
             continue
-        codes, calls = ([getattr(each, name) for each in several] for name in ("codes", "calls"))
         count = sum([each.count for each in several])
         results.append(
             StreamPart(
                 stream=stream,
-                codes=concatenated(codes, count),
-                calls=concatenated(calls, count),
+                codes=concatenated([each.codes for each in several], count),
+                calls=concatenated([each.calls for each in several], count),
                 low=low,
                 high=high,
                 count=count,
@@ -183,14 +182,10 @@ def window_of(result: pq.abc.PGresult, position: int) -> Window:
         for at, (column, code) in enumerate(zip(columns, "QQiqi", strict=True)):
             column += numbers(result.get_value(row, at), code)
     seqnos, xids, commands, lengths, originators = columns
-    passed = bisect_right(seqnos, position)
-    return Window(
-        seqnos=seqnos[passed:],
-        xids=xids[passed:],
-        commands=commands[passed:],
-        bytes=lengths[passed:],
-        originators=originators[passed:],
+    window = Window(
+        seqnos=seqnos, xids=xids, commands=commands, bytes=lengths, originators=originators
     )
+    return window.part(slice(bisect_right(seqnos, position), None))
 
 
 def split_rows(

@@ -64,17 +64,13 @@ class PipeAnswer(ports.StepsAnswer):
         return self.results[place].command_status or b""
 
 
+@dataclass(slots=True, eq=False)
 class _Group:
-    __slots__ = ("answer", "coming", "complete", "done")
-
-    def __init__(
-        self, done: asyncio.Future[PipeAnswer], complete: Callable[[PipeAnswer], None] | None
-    ) -> None:
-        self.complete = complete
-        self.answer = PipeAnswer()
-        self.done = done
-        self.coming: deque[tuple[int, bytes | None]] = deque()
-        """For each outstanding result: the place of its statement, and the statement's name if it is a prepare."""
+    done: asyncio.Future[PipeAnswer]
+    complete: Callable[[PipeAnswer], None] | None
+    answer: PipeAnswer = field(default_factory=PipeAnswer)
+    coming: deque[tuple[int, bytes | None]] = field(default_factory=deque)
+    """For each outstanding result: the place of its statement, and the statement's name if it is a prepare."""
 
 
 def _seen(done: asyncio.Future[PipeAnswer]) -> None:
@@ -145,6 +141,7 @@ class Pipe(Channel):
             group.done.set_exception(LostError(self.lost))
             return group.done
         pgconn = self.pgconn
+        self._groups.append(group)
         try:
             for place, (statement, params) in enumerate(queries):
                 if statement.kept and statement.name not in self._prepared:
@@ -161,10 +158,7 @@ class Pipe(Channel):
             pgconn.pipeline_sync()
             self._write()
         except psycopg.Error as error:
-            self._groups.append(group)
             self._lose(str(error))
-        else:
-            self._groups.append(group)
         return group.done
 
     async def run(self, *queries: Query) -> PipeAnswer:

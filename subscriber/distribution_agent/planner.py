@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from typing import ClassVar
 
@@ -107,14 +107,14 @@ class Window:
     def __len__(self) -> int:
         return len(self.seqnos)
 
-    def head(self, count: int) -> Window:
-        """Return a window of the first transactions."""
+    def part(self, taken: slice) -> Window:
+        """Return a window of some of the transactions."""
         return Window(
-            seqnos=self.seqnos[:count],
-            xids=self.xids[:count],
-            commands=self.commands[:count],
-            bytes=self.bytes[:count],
-            originators=self.originators[:count],
+            seqnos=self.seqnos[taken],
+            xids=self.xids[taken],
+            commands=self.commands[taken],
+            bytes=self.bytes[taken],
+            originators=self.originators[taken],
         )
 
 
@@ -137,14 +137,7 @@ class Batch:
     def apart(self) -> Iterator[Batch]:
         """Yield a batch for each transaction."""
         for after, upto in pairwise((self.after, *self.seqnos)):
-            yield Batch(
-                after=after,
-                upto=upto,
-                articles=self.articles,
-                seqnos=(upto,),
-                commands=self.commands,
-                bytes=self.bytes,
-            )
+            yield replace(self, after=after, upto=upto, seqnos=(upto,), own=0)
 
 
 class BatchPlanner:

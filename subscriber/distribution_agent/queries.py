@@ -64,11 +64,12 @@ WINDOW = Statement(
     """,
     binary=True,
 )
-#: The partly stored transaction after a position, if no other transaction precedes it: others may have been stored
-#: before it since the window was read.
+#: The partly stored transaction after a position as a row of `WINDOW`, and `open_count`, if no other transaction
+#: precedes it: others may have been stored before it since the window was read.
 OPEN = Statement(
     """
-    select d.open_seqno, d.open_xid, d.open_originator, d.open_count, b.last_command
+    select array[d.open_seqno], array[d.open_xid], array[b.last_command], array[0::bigint], array[d.open_originator],
+        d.open_count
     from msrepl.mspublisher_databases d
     cross join lateral (
         select last_command from msrepl.msrepl_blocks

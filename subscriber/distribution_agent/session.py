@@ -14,14 +14,7 @@ from twopc.drivers.lean import ServerReport
 from twopc.lsn import lsn_text
 from twopc.subscriber.distribution_agent import steps as s
 from twopc.subscriber.distribution_agent.arrays import block
-from twopc.subscriber.distribution_agent.dispatch import (
-    CommandHandlers,
-    call_taker,
-    definition_taker,
-    dispatch_text,
-    run_text,
-    takers,
-)
+from twopc.subscriber.distribution_agent.dispatch import dispatch_text, handlers, run_text
 from twopc.subscriber.distribution_agent.loads import StreamPart, SubscribedArticles
 from twopc.subscriber.distribution_agent.pipe import Pipe, PipeAnswer, Query, Statement
 
@@ -49,13 +42,7 @@ class Applier:
 
     def subscribe(self, subscription: SubscribedArticles) -> None:
         """Take over the functions of the subscribed articles."""
-        by_code: dict[int, CommandHandlers] = {}
-        for article_id, propagation in subscription.propagation:
-            by_code |= takers(article_id, propagation)
-        for article_id in subscription.definitions:
-            by_code |= definition_taker(article_id)
-        for article_id in subscription.calls:
-            by_code |= call_taker(article_id)
+        by_code = handlers(subscription)
         self._mixed = Statement(dispatch_text(by_code), binary=True)
         self._runs = {
             code: Statement(run_text(taker), binary=True)

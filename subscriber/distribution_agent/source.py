@@ -9,16 +9,14 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-
-from psycopg import pq
+from dataclasses import replace
 
 from twopc.distributed_article import DistributedArticle
 from twopc.errors import DeliveryError, OutdatedError, SubscriptionError
 from twopc.lsn import lsn_text, lsn_value
 from twopc.proc_execution import ProcArticle
 from twopc.subscriber.distribution_agent import queries
-from twopc.subscriber.distribution_agent.arrays import int4, int4s, int8, lsn8, lsn8s
+from twopc.subscriber.distribution_agent.arrays import int4, int4s, lsn8, lsn8s
 from twopc.subscriber.distribution_agent.failures import may_pass
 from twopc.subscriber.distribution_agent.history import AgentHistory
 from twopc.subscriber.distribution_agent.loads import (
@@ -46,37 +44,6 @@ _PART_WAIT_S = 1.0
 _CUT_OUT_MIN = 100
 
 
-@dataclass(frozen=True, slots=True)
-class PartialTransaction:
-    """A transaction that is being stored."""
-
-    seqno: int
-    xid: int
-    originator: int
-    count: int
-    """Number that distinguishes one attempt to store the transaction from the next."""
-    commands: int
-    """Number of commands stored so far."""
-
-    @classmethod
-    def from_result(cls, result: pq.abc.PGresult) -> PartialTransaction | None:
-        """Return the transaction in a result of `queries.OPEN`, or None."""
-        if not result.ntuples:
-            return None
-        return cls(*(int.from_bytes(result.get_value(0, column) or b"") for column in range(5)))
-
-    def window(self) -> Window:
-        """Return a window that contains only this transaction."""
-        return Window(
-            seqnos=(self.seqno,),
-            xids=(self.xid,),
-            commands=(self.commands,),
-            bytes=(0,),
-            originators=(self.originator,),
-            is_open=True,
-        )
-
-
 class ServerSource:
     """See `twopc.subscriber.distribution_agent.ports.SourcePort`: the distribution database on a server.
 
@@ -91,8 +58,10 @@ class ServerSource:
     ) -> None:  # fmt: skip
         self.pipe = pipe
         self._news = news
-        self._open: PartialTransaction | None = None
-        """Partly stored transaction of the last window."""
+        self._open_count: bytes | None = None
+        """If the last window is a partly stored transaction: the number that distinguishes one attempt to store it
+        from the next.
+        """
         self.publisher_database_id = publisher_database_id
         self.subscriber = subscriber
         self.profile = profile
@@ -166,18 +135,6 @@ class ServerSource:
             raise
 
     async def window(self, position: int, *, may_be_open: bool = False) -> tuple[bool, Window]:
-        """Read the current subscription, and the next transactions after a position.
-
-        Args:
-            may_be_open: whether a partly stored transaction is returned if there is no complete one.
-
-        Returns:
-            Whether the subscription has changed, and the transactions.
-
-        Raises:
-            SubscriptionError: the subscription no longer exists.
-            DeliveryError: the next transactions were removed.
-        """
         questions: list[Query] = [
             (queries.SUBSCRIPTIONS, (self._text_id, self.subscriber.encode())),
             (queries.WINDOW, (self._id, lsn8(position), int4(WINDOW))),
@@ -192,11 +149,11 @@ class ServerSource:
             self._rows = rows
             self.subscription = subscription_of(rows)
             await self._check_kept(position)
-        window = window_of(answer.results[1], position)
-        self._open = None
-        if may_be_open and not len(window):
-            self._open = PartialTransaction.from_result(answer.results[2])
-        return changed, window if self._open is None else self._open.window()
+        window, self._open_count = window_of(answer.results[1], position), None
+        if may_be_open and not len(window) and answer.results[2].ntuples:
+            window = replace(window_of(answer.results[2], position), is_open=True)
+            self._open_count = answer.results[2].get_value(0, 5)
+        return changed, window
 
     async def _check_subscribed(self) -> None:
         answer = checked(
@@ -234,19 +191,14 @@ class ServerSource:
         streams: int,
         apart: Sequence[int] = (),
     ) -> AsyncGenerator[BatchLoad, None]:
-        """Yield the batches with their commands; a large one in several blocks, each a load of its own.
+        """See `SourcePort.loads`; a large batch comes in several blocks, each a load of its own.
 
         The next read is under way while the caller works on a load.
-
-        Args:
-            own: commands that are left out.
-            streams: number of streams over which the commands are spread.
-            apart: articles whose commands come in parts of their own.
         """
         owner = -1 if own.originator is None else own.originator
         terms = (int4(owner), int4s(own.echoed), int4(streams), int4s(apart))
-        if self._open is not None:
-            async for load in self._open_loads(batches[0], self._open, terms):
+        if self._open_count is not None:
+            async for load in self._open_loads(batches[0], self._open_count, terms):
                 yield load
             return
         reads = list(self._reads(batches))
@@ -271,7 +223,7 @@ class ServerSource:
                 answer = checked(await ahead)
 
     async def _open_loads(
-        self, batch: Batch, transaction: PartialTransaction, terms: tuple[bytes, ...]
+        self, batch: Batch, count: bytes, terms: tuple[bytes, ...]
     ) -> AsyncGenerator[BatchLoad, None]:
         """Yield the parts of a transaction as they are stored, and a last load once it is complete.
 
@@ -280,7 +232,7 @@ class ServerSource:
         """
         after, first, clock = 0, True, asyncio.get_running_loop().time
         until = clock() + _PART_WAIT_S
-        state = (queries.OPEN_STATE, (self._id, int8(transaction.count), lsn8(transaction.seqno)))
+        state = (queries.OPEN_STATE, (self._id, count, lsn8(batch.upto)))
         while True:
             self._news.clear()
             block = (queries.BLOCK, self._block_params(batch, terms, after))
@@ -359,9 +311,6 @@ class ServerSource:
     async def uniform(
         self, after: int, upto: int, articles: Sequence[int], commands: int
     ) -> dict[int, int]:
-        """Return the articles that have commands of only one type in a range, and their number; of each
-        transaction at most `commands` commands are examined.
-        """
         params = (self._id, lsn8(after), lsn8(upto), int4s(articles), int4(commands))
         result = checked(await self.pipe.run((queries.UNIFORM, params))).results[0]
         return {
@@ -372,13 +321,11 @@ class ServerSource:
         }
 
     async def own_transactions(self, position: int, originator: int) -> list[int]:
-        """Return the commit positions of the Subscriber's own transactions after a position."""
         params = (self._text_id, lsn_text(position).encode(), str(originator).encode())
         answer = checked(await self.pipe.run((queries.OWN, params)))
         return [lsn_value(str(seqno)) for (seqno,) in answer.rows(0)]
 
     async def commands(self, after: int, upto: int) -> AsyncIterator[DecodedCommand]:
-        """Yield all commands of the transactions after a position up to another, in order."""
         seqno, command_id = after, 2**31 - 1
         while True:
             params = (lsn_text(seqno), str(command_id), lsn_text(upto))
@@ -404,19 +351,16 @@ class ServerSource:
                 return
 
     async def articles(self) -> dict[int, DistributedArticle]:
-        """Return the Publisher's tables that are articles, by number."""
         rows = checked(await self.pipe.run((queries.ARTICLES, (self._text_id,)))).rows(0)
         results = [DistributedArticle.from_row(json.loads(str(row))) for (row,) in rows]
         return {each.article_id: each for each in results}
 
     async def proc_articles(self) -> dict[int, ProcArticle]:
-        """Return the Publisher's routines, by number."""
         rows = checked(await self.pipe.run((queries.PROC_ARTICLES, (self._text_id,)))).rows(0)
         results = [ProcArticle.from_json(json.loads(str(row))) for (row,) in rows]
         return {each.article_id: each for each in results}
 
     async def close(self) -> None:
-        """Close the connection."""
         await self.pipe.close()
 
 

@@ -7,6 +7,7 @@ defines the objects.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from psycopg import AsyncConnection, sql
@@ -146,14 +147,7 @@ async def create(
                 )
             elif texts.is_called(operation):
                 await _check_free(connection, article, texts.signature(operation))
-        place = SubscriberSide(
-            owner=place.owner,
-            agent=place.agent,
-            table_owner=place.table_owner,
-            held=place.held,
-            types=place.types,
-            routines=routines,
-        )
+        place = replace(place, routines=routines)
         texts = PropagationTexts(article, article_id, propagation, place, procedures)
         await connection.execute(";\n".join(texts.all()).encode())
         await grant_sequences(connection, article, texts.role)

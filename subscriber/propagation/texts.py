@@ -15,6 +15,7 @@ since large values come as NULL.)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from psycopg import sql
 
@@ -26,6 +27,8 @@ from twopc.sql.render import compose, render
 from twopc.sql.table_role import create_text, runs_as
 from twopc.subscriber.propagation.bodies import Bodies, ValueSource
 from twopc.subscriber.propagation.calls import COMMAND, Calls, SubscriberSide, own_object
+
+_render = partial(render, "twopc.subscriber")
 
 #: SQLSTATE of error 20598: the row that a command changes does not exist at the Subscriber.
 ROW_NOT_FOUND = "P0002"
@@ -65,8 +68,7 @@ class PropagationTexts(Calls):
             ),
         }
         if operation == "ins":
-            return render(
-                "twopc.subscriber",
+            return _render(
                 "msins",
                 table=bodies.table,
                 columns=bodies.insert_columns(),
@@ -81,8 +83,7 @@ class PropagationTexts(Calls):
             "key_json": bodies.key_json(source),
         }
         if bodies.has_bitmap:
-            return render(
-                "twopc.subscriber",
+            return _render(
                 "msupd_bitmap",
                 bytes=bodies.bytes(source),
                 key_changed=bodies.key_changed(source),
@@ -91,7 +92,7 @@ class PropagationTexts(Calls):
                 **holes,
             )
         statement = bodies.update(source, key=True) if operation == "upd" else bodies.delete(source)
-        return render("twopc.subscriber", "msreplace", statement=statement, **holes)
+        return _render("msreplace", statement=statement, **holes)
 
     def apply(self, operation: str) -> str:
         """Return the text of ``msrepl.apply_<article>_<operation>``."""
@@ -101,8 +102,7 @@ class PropagationTexts(Calls):
             sql.Literal(f"Applies one command for {COMMAND[operation]} in {self.article.name}"),
         )
         if not self.is_called(operation):
-            return render(
-                "twopc.subscriber",
+            return _render(
                 "apply_statement",
                 function=function,
                 operation=sql.Literal(COMMAND[operation]),
@@ -113,8 +113,7 @@ class PropagationTexts(Calls):
                 agent=self.agent,
                 comment=comment,
             )
-        return render(
-            "twopc.subscriber",
+        return _render(
             "apply_call",
             function=function,
             call_type=self.call_type(operation),
@@ -139,7 +138,7 @@ class PropagationTexts(Calls):
         statement = self._set_statement(bodies)
         if statement is None or operation in self.place.routines:
             comment = f"Commands for {COMMAND[operation]} in {self.article.name} go one by one"
-            return render("twopc.subscriber", "set_never", comment=sql.Literal(comment), **holes)
+            return _render("set_never", comment=sql.Literal(comment), **holes)
         comment = f"Applies a run of commands for {COMMAND[operation]} in {self.article.name}"
         holes |= {
             "runs_as": runs_as(self.role),
@@ -155,8 +154,7 @@ class PropagationTexts(Calls):
             return render(
                 "twopc.subscriber", "set_calls", operation=sql.Literal(operation), **holes
             )
-        return render(
-            "twopc.subscriber",
+        return _render(
             "set_updates",
             table_text=sql.Literal(bodies.table.as_string(None)),
             key=f.COMMA.join(bodies.original_key(_OF_SET)),
@@ -201,8 +199,7 @@ class PropagationTexts(Calls):
             ),
         )
         if "upd" in self.place.routines:
-            return render(
-                "twopc.subscriber",
+            return _render(
                 "set_never",
                 function=function,
                 owner=self.owner,
@@ -211,8 +208,7 @@ class PropagationTexts(Calls):
             )
         travelling = {column.name: column for column in self.article.value_columns}
         columns = [c.name for c in (held or self.article).columns if not c.generated]
-        return render(
-            "twopc.subscriber",
+        return _render(
             "net_updates",
             function=function,
             article_id=sql.Literal(self.article_id),
@@ -241,8 +237,7 @@ class PropagationTexts(Calls):
         """Return the statement that registers which procedure is called, and which objects to drop."""
         method, called = self.propagation.method(operation), self.is_called(operation)
         default = called and operation not in self.place.routines
-        return render(
-            "twopc.subscriber",
+        return _render(
             "register_procedure",
             article_id=sql.Literal(self.article_id),
             operation=sql.Literal(operation),
@@ -267,8 +262,7 @@ class PropagationTexts(Calls):
                 self.article.table,
                 "select, insert, update, delete",
             ),
-            render(
-                "twopc.subscriber",
+            _render(
                 "apply_rights",
                 role=role,
                 calls=sql.Identifier(names.calls_role(self.place.owner)),

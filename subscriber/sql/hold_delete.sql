@@ -1,5 +1,5 @@
 -- fragment: holds deleted rows while other statements are open.
--- called by: rendered into capture_delete of tables that may hold rows
+-- called by: rendered into capture_rows of tables that may hold rows
 -- tables:    transition table deleted; msrepl.held_row
 -- holes:     place, relation, old_key, old_columns, note
     sync.place := {place};

@@ -1,5 +1,5 @@
 -- fragment: holds inserted rows while other statements are open.
--- called by: rendered into capture_insert of tables that may hold rows
+-- called by: rendered into capture_rows of tables that may hold rows
 -- tables:    transition table inserted; msrepl.held_row
 -- holes:     place, relation, new_key, new_columns, note
     sync.place := {place};

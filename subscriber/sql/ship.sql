@@ -1,5 +1,5 @@
 -- fragment: sends one call to the Publisher, or queues it; the end of every capture trigger.
--- called by: rendered into capture_insert, capture_update, capture_delete (a function of its own would cost
+-- called by: rendered into capture_rows, capture_update (a function of its own would cost
 --            more than these lines)
 -- tables:    msrepl.branch_marker
 -- holes:     call, own_branch, publisher_branch, sites, sites_text, table_name, send, send_again, after

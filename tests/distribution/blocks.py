@@ -3,15 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from struct import pack
+from typing import Any, NamedTuple
 
 from psycopg import AsyncConnection
 
+from twopc.core import CommandScanner, int4_of
 from twopc.publisher.log_reader import rows
-from twopc.publisher.log_reader.rows import CommandColumns, LoggedTransaction, TransactionColumns
 
 #: Type, article, hash key and text of a command.
 Made = tuple[int, int, int, str]
+
+
+class LoggedTransaction(NamedTuple):
+    """A transaction in the log; see `CommandScanner`."""
+
+    seqno: int
+    xid: int
+    time_us: int
+    originator: int = 0
+    marks: int = 0
+
+
+def begin(scanner: CommandScanner, one: LoggedTransaction) -> None:
+    """Begin a transaction."""
+    scanner.next_xid = one.xid
+    scanner.begin(pack("!cqqI", b"B", one.seqno, one.time_us, one.xid & 0xFFFFFFFF))
+    scanner.originator, scanner.marks = one.originator, one.marks
+
+
+def add(scanner: CommandScanner, commands: Sequence[Made]) -> None:
+    """Add commands to the transaction in progress."""
+    for kind, article, hashkey, text in commands:
+        scanner.add(int4_of(article * 100 + kind), int4_of(hashkey), text.encode())
+
+
+def commit(scanner: CommandScanner) -> None:
+    """Complete the transaction in progress."""
+    scanner.commit(bytes(26))
 
 
 async def write_blocks(
@@ -19,22 +48,17 @@ async def write_blocks(
     publisher: int,
     transactions: Sequence[tuple[LoggedTransaction, Sequence[Made]]],
 ) -> None:
-    """Write transactions with their commands; counts and lengths are computed here."""
-    commands, whole = CommandColumns(), TransactionColumns()
+    """Write transactions with their commands."""
+    scanner = CommandScanner(0, 1, pauses=True)
     for transaction, made in transactions:
-        length = 0
-        for kind, article, hashkey, text in made:
-            raw = text.encode()
-            length += len(raw)
-            commands.add(article * 100 + kind, hashkey, raw)
-        whole.add(transaction._replace(commands=len(made), length=length))
+        begin(scanner, transaction)
+        add(scanner, made)
+        commit(scanner)
     async with (
         connection.cursor() as cursor,
         cursor.copy(f"copy {rows.BLOCKS} from stdin (format binary)".encode()) as copy,
     ):
-        await copy.write(
-            b"".join((rows.HEADER, *rows.blocks(publisher, whole, commands), rows.TRAILER))
-        )
+        await copy.write(b"".join((rows.HEADER, *rows.blocks(publisher, scanner), rows.TRAILER)))
 
 
 def moment_us(seconds: float) -> int:

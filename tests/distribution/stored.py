@@ -6,11 +6,10 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from tests.distribution.blocks import moment_us, write_blocks
+from tests.distribution.blocks import LoggedTransaction, moment_us, write_blocks
 from twopc.distributed_article import DistributedArticle
 from twopc.lsn import lsn_value
 from twopc.publisher import distribution
-from twopc.publisher.log_reader.rows import LoggedTransaction
 
 Connection = AsyncConnection[Any]
 
@@ -37,7 +36,7 @@ async def store(
     row = await cursor.fetchone()
     assert row is not None
     text = '("1","2","00000000-0000-0000-0000-000000000001")'
-    whole = LoggedTransaction(lsn_value(seqno), 1, moment_us(row[0]), 0, 0, 0, 0)
+    whole = LoggedTransaction(lsn_value(seqno), 1, moment_us(row[0]), 0)
     await write_blocks(connection, publisher, [(whole, [(1, 7, 1, text)] * commands)])
 
 
@@ -58,8 +57,6 @@ async def store_commands(
     originator: int | None = None,
 ) -> None:
     """Store a transaction committed at the beginning of 2024, with commands of type, article and text."""
-    whole = LoggedTransaction(
-        lsn_value(seqno), 1, moment_us(1_704_067_200), originator or 0, 0, 0, 0
-    )
+    whole = LoggedTransaction(lsn_value(seqno), 1, moment_us(1_704_067_200), originator or 0)
     made = [(kind, article, 0, text) for kind, article, text in commands]
     await write_blocks(connection, publisher, [(whole, made)])

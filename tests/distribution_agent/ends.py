@@ -12,7 +12,7 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from tests.distribution.blocks import moment_us, write_blocks
+from tests.distribution.blocks import LoggedTransaction, moment_us, write_blocks
 from tests.fix_server import Database
 from tests.propagation.here import call, propagation
 from twopc.articles import Article
@@ -20,7 +20,6 @@ from twopc.distributed_article import DistributedArticle, default_procedures
 from twopc.lsn import lsn_text, lsn_value
 from twopc.propagation import TYPE_OF, Format
 from twopc.publisher import distribution
-from twopc.publisher.log_reader.rows import LoggedTransaction
 from twopc.sql.describe import describe
 from twopc.subscriber import propagation as procedures
 from twopc.subscriber.distribution_agent import Config, DistributionAgent, Profile, Servers
@@ -209,7 +208,7 @@ class Ends:
         await write_blocks(self.admin, self.publisher_id, [(self._transaction(5), made)])
 
     def _transaction(self, xid: int, originator: int | None = None) -> LoggedTransaction:
-        return LoggedTransaction(self.at, xid, moment_us(time.time()), originator or 0, 0, 0, 0)
+        return LoggedTransaction(self.at, xid, moment_us(time.time()), originator or 0)
 
     def agent(self, *, points: Any = None, **profile: Any) -> DistributionAgent:
         """Return an agent under the agents' role; it is closed with the databases."""

@@ -10,14 +10,14 @@ from contextlib import asynccontextmanager
 import pytest
 from psycopg import errors
 
-from tests.distribution.blocks import moment_us
+from tests.distribution.blocks import LoggedTransaction, add, begin, commit, moment_us
 from tests.distribution_agent.ends import PUBLISHER, SUBSCRIBER, Does, Ends, ins
 from tests.distribution_agent.test_running import NEVER_MS, TABLE, running
+from twopc.core import CommandScanner
 from twopc.drivers.points import Points
 from twopc.errors import DeliveryError
 from twopc.publisher.log_reader import rows
 from twopc.publisher.log_reader.planner import StoredBatch
-from twopc.publisher.log_reader.rows import CommandColumns, LoggedTransaction, TransactionColumns
 from twopc.publisher.log_reader.store import ServerStore
 from twopc.subscriber.distribution_agent.pipe import PipeAnswer, Query
 from twopc.subscriber.distribution_agent.planner import ArticleTerms, BatchPlanner, Window
@@ -31,47 +31,45 @@ class LargeTransaction:
     def __init__(self, ends: Ends, store: ServerStore) -> None:
         ends.at += 0x100
         self.store = store
-        self.now = LoggedTransaction(
-            ends.at, 5, moment_us(time.time()), originator=0, marks=0, commands=0, length=0
-        )
+        self.now = LoggedTransaction(ends.at, 5, moment_us(time.time()))
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin with none of its commands stored."""
+        self.scanner = CommandScanner(0, 1, pauses=True)
+        begin(self.scanner, self.now)
 
     async def part(self, *commands: Does) -> None:
         """Store a further part."""
-        columns = self._columns(commands)
-        made = rows.parts(self.store.publisher, self.now, columns)
-        await self.store.write(
-            rows.StoredPart(
-                seqno=self.now.seqno, xid=5, originator=self.now.originator, blocks=made
-            )
-        )
-        self.now = self.now._replace(
-            stored=self.now.stored + len(commands), part=self.now.part + len(made)
-        )
+        self._add(commands)
+        part = rows.parts(self.store.publisher, self.scanner)
+        await self.store.write(part)
+        self.scanner.forget_part(len(commands), len(part.blocks))
 
     async def end(self, *commands: Does, originator: int = 0) -> None:
         """Store the last part."""
-        whole = TransactionColumns()
-        count = self.now.stored + len(commands)
-        whole.add(self.now._replace(commands=count, length=count, originator=originator))
-        columns = self._columns(commands)
+        scanner = self.scanner
+        scanner.originator = originator
+        self._add(commands)
+        commit(scanner)
         await self.store.commit(
             StoredBatch(
                 transactions=1,
-                commands=count,
-                blocks=list(rows.blocks(self.store.publisher, whole, columns)),
+                commands=scanner.counts[0],
+                blocks=list(rows.blocks(self.store.publisher, scanner)),
                 read_to=self.now.seqno,
                 time_us=self.now.time_us,
                 remarked=[(self.now.seqno, originator)] if originator else [],
             )
         )
 
-    @staticmethod
-    def _columns(commands: tuple[Does, ...]) -> CommandColumns:
-        columns = CommandColumns()
-        for each in commands:
-            text = "(" + ",".join(f'"{value}"' for value in each.values) + ")"
-            columns.add(each.article_id * 100 + 1, each.hashkey, text.encode())
-        return columns
+    def _add(self, commands: tuple[Does, ...]) -> None:
+        texts = ["(" + ",".join(f'"{value}"' for value in each.values) + ")" for each in commands]
+        made = [
+            (1, each.article_id, each.hashkey, text)
+            for each, text in zip(commands, texts, strict=True)
+        ]
+        add(self.scanner, made)
 
 
 @asynccontextmanager
@@ -145,7 +143,7 @@ async def test_what_is_not_stored_any_further_is_rolled_back(ends: Ends) -> None
             await until_session_is(ends, "idle in transaction")
         async with storing(ends) as store:
             large.store = store
-            large.now = large.now._replace(stored=0, part=0)
+            large.begin()
             await large.part(*some(101))
             await large.part(*some(104))
             await until_session_is(ends, "idle")
@@ -244,12 +242,12 @@ async def test_the_mark_that_counts_came_later(ends: Ends, is_own: bool) -> None
         first, last = ends.other_originator_id, ends.other_originator_id
     async with storing(ends) as store, running(ends.agent(polling_interval_ms=NEVER_MS)) as task:
         large = LargeTransaction(ends, store)
-        large.now = large.now._replace(originator=first)
+        large.scanner.originator = first
         await large.part(*some(1))
         await until_session_is(ends, "idle in transaction")
-        large.now = large.now._replace(originator=ends.originator_id)
+        large.scanner.originator = ends.originator_id
         await large.part(*some(4))
-        large.now = large.now._replace(originator=last)
+        large.scanner.originator = last
         await large.end(*some(7), originator=last)
         await ends.until_at(ends.at, task)
     assert [key for key, _, _ in await ends.rows()] == ([] if is_own else [*range(1, 10)])
@@ -288,7 +286,7 @@ async def test_of_two_log_readers_one_stores_it(ends: Ends, ends_it: bool) -> No
         async with storing(ends) as after:
             with pytest.raises(errors.ObjectInUse, match="18752"):
                 await (large.end if ends_it else large.part)(*some(4))
-            large.now = large.now._replace(stored=0, part=0)
+            large.begin()
             large.store = after
             await large.part(*some(1))
             await large.end(*some(4))

@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.distribution.blocks import Made, write_blocks
+from tests.distribution.blocks import LoggedTransaction, Made, write_blocks
 from tests.distribution_agent.ends import PUBLISHER, SUBSCRIBER, Ends
 from twopc.publisher.log_reader import rows
-from twopc.publisher.log_reader.rows import LoggedTransaction
 from twopc.subscriber.distribution_agent import queries
 from twopc.subscriber.distribution_agent.arrays import int4, int4s, lsn8, lsn8s, numbers, texts
 from twopc.subscriber.distribution_agent.loads import split_rows
@@ -50,7 +49,7 @@ def drawn(chance: random.Random, count: int, articles: Sequence[int], *, own: bo
         ]  # fmt: skip
         if own and chance.random() < 0.05:
             who, commands = 0, [(20, 0, 0, '{"id": 1}')]
-        made.append((LoggedTransaction(place * 10, place, 0, who, 0, 0, 0), commands))
+        made.append((LoggedTransaction(place * 10, place, 0, who), commands))
     return made
 
 
@@ -137,7 +136,7 @@ async def test_queries_leave_out_what_is_its_own(
     transactions = drawn(random.Random(1), 60, (7, 8), own=True)
     for place, who in enumerate((_OWN, _OTHER, 0), start=61):
         posted: list[Made] = [(20, 0, 0, f'{{"id": {place}}}')]
-        transactions.append((LoggedTransaction(place * 10, place, 0, who, 0, 0, 0), posted))
+        transactions.append((LoggedTransaction(place * 10, place, 0, who), posted))
     await write_blocks(ends.admin, ends.publisher_id, transactions)
     expected = [
         text
@@ -175,7 +174,7 @@ async def test_a_window_from_anywhere(ends: Ends, monkeypatch: pytest.MonkeyPatc
     chance = random.Random(1)
     transactions = drawn(chance, 40, (7,), own=True)
     large: list[Made] = [(1, 7, 0, f"{n}") for n in range(11)]
-    transactions.append((LoggedTransaction(1000, 41, 0, 0, 0, 0, 0), large))
+    transactions.append((LoggedTransaction(1000, 41, 0, 0), large))
     await write_blocks(ends.admin, ends.publisher_id, transactions)
     await ends.admin.execute(
         "insert into msrepl.msdistribution_agents (publisher_database_id, subscriber) values (%s, %s)"

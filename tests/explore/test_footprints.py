@@ -111,8 +111,6 @@ UNSHOWN = {
 _UNNOTED = {
     "SubscriberClient._numbers": "numbers of one client",
     "Brackets._tables": "created by the compiled scanner",
-    "TransactionColumns": "created by the compiled scanner",
-    "CommandColumns": "created by the compiled scanner",
 }
 
 

@@ -32,9 +32,9 @@ class Killed(Forking):
         order = {
             "reader": {
                 "publisher": reader.publisher,
-                "publisher_dsn": reader.host.publisher_dsn,
-                "distribution_dsn": reader.host.distribution_dsn,
-                "slot": reader.host.slot,
+                "publisher_dsn": reader.publisher_dsn,
+                "distribution_dsn": reader.distribution_dsn,
+                "slot": reader.slot,
             },
             "reading": reading,
         }

@@ -23,7 +23,7 @@ from twopc.errors import RemoteProtocolError
 from twopc.proc_execution import BESIDE, ProcArticle, ProcCall, ProcType
 from twopc.propagation import Propagation, parse_method
 from twopc.publisher.commands import CommandBuilder
-from twopc.publisher.log_reader.planner import LogPlanner, StoredBatch
+from twopc.publisher.log_reader.planner import LogPlanner, ReaderArticles, StoredBatch
 from twopc.publisher.pgoutput import (
     Decoded,
     RelationColumn,
@@ -68,16 +68,14 @@ def planner(
     *routines: ProcArticle, beside_until: int = -1, horizon: int = 0, read_to: int = 0
 ) -> LogPlanner:
     """Return a planner that knows the article and these routines."""
-    return LogPlanner(
-        publisher=3,
+    known = ReaderArticles(
         builder=CommandBuilder([ARTICLE, UNSENT]),
         originators=ORIGINATORS,
-        read_to=read_to,
-        next_xid=1000,
         calls={each.article_id: each for each in routines},
         beside_until=beside_until,
         horizon=horizon,
     )
+    return LogPlanner(known, publisher=3, read_to=read_to, next_xid=1000)
 
 
 def _inserted(relation: RelationMessage, values: Mapping[str, object | None]) -> RowMessage:
@@ -196,14 +194,10 @@ def test_the_outermost_call_counts(known: bool) -> None:
 def test_a_call_among_filtered_rows() -> None:
     """Rows behind the end of a call in a block are filtered, although the block is scanned before."""
     filtered = dataclasses.replace(ARTICLE, article=dataclasses.replace(ITEM, row_filter="id > 0"))
-    one = LogPlanner(
-        publisher=3,
-        builder=CommandBuilder([filtered]),
-        originators={},
-        read_to=0,
-        next_xid=1000,
-        calls={20: routine()},
+    known = ReaderArticles(
+        builder=CommandBuilder([filtered]), originators={}, calls={20: routine()}
     )
+    one = LogPlanner(known, publisher=3, read_to=0, next_xid=1000)
     feed(one, [TABLE, MARKER, CALLS])
     whole = transaction(10, insert(1), begun(1), insert(2), ended(1), insert(3))
     for block in (whole[:3], whole[3:]):
@@ -335,15 +329,13 @@ def test_the_horizon_without_calls_is_every_transaction() -> None:
 
 
 def test_transaction_ids_beyond_32_bits() -> None:
-    one = LogPlanner(
-        publisher=3,
+    known = ReaderArticles(
         builder=CommandBuilder([ARTICLE]),
         originators={},
-        read_to=0,
-        next_xid=2**32 + 5,
         calls={20: routine()},
         horizon=2**32 - 100,
     )
+    one = LogPlanner(known, publisher=3, read_to=0, next_xid=2**32 + 5)
     _, batch = read(
         one,
         transaction(10, insert(1), xid=2**32 - 2),

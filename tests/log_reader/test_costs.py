@@ -118,8 +118,8 @@ async def test_a_huge_transaction_needs_little_memory(
     order = {
         "reader": {
             "publisher": "pub",
-            "publisher_dsn": reader.host.publisher_dsn,
-            "distribution_dsn": reader.host.distribution_dsn,
+            "publisher_dsn": reader.publisher_dsn,
+            "distribution_dsn": reader.distribution_dsn,
             "slot": SLOT,
         },
         "reading": {"catch_up_bytes": 0 if how == "peek" else 1 << 40},

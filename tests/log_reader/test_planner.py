@@ -15,7 +15,7 @@ from twopc.distributed_article import DistributedArticle, default_procedures
 from twopc.names import VERSION_COLUMN
 from twopc.publisher.commands import CommandBuilder
 from twopc.publisher.log_reader import rows
-from twopc.publisher.log_reader.planner import LogPlanner
+from twopc.publisher.log_reader.planner import LogPlanner, ReaderArticles
 from twopc.publisher.pgoutput import (
     BeginMessage,
     CommitMessage,
@@ -51,13 +51,8 @@ ORIGINATORS = {"link_a": 11, "link_b": 12}
 
 def planner(read_to: int = 0, next_xid: int = 1000) -> LogPlanner:
     """Return a planner that knows the article and two originators."""
-    return LogPlanner(
-        publisher=3,
-        builder=CommandBuilder([ARTICLE]),
-        originators=ORIGINATORS,
-        read_to=read_to,
-        next_xid=next_xid,
-    )
+    known = ReaderArticles(builder=CommandBuilder([ARTICLE]), originators=ORIGINATORS)
+    return LogPlanner(known, publisher=3, read_to=read_to, next_xid=next_xid)
 
 
 def insert(key: int) -> RowMessage:

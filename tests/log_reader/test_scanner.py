@@ -171,8 +171,8 @@ async def test_what_a_server_sends(core: ModuleType, both: Rig) -> None:
     recorded = [data for (data,) in await rows(both.pub, query, SLOT, NAME)]
     made: list[list[bytes]] = []
     async with both.reader() as reader:
-        known = reader._registered
-        assert known is not None
+        assert reader._planned is not None
+        known = planners.ReaderArticles(builder=reader._planned.builder, originators={})
         for scanner, scans, size in (
             (core, True, 7),
             (core, True, 2000),
@@ -182,9 +182,7 @@ async def test_what_a_server_sends(core: ModuleType, both: Rig) -> None:
                 patch.setattr(planners, "CommandScanner", scanner.CommandScanner)
                 patch.setattr(commands_rows, "RowPlan", scanner.RowPlan)
                 patch.setattr(planners.LogPlanner, "scans_changes", scans)
-                planner = planners.LogPlanner(
-                    publisher=1, builder=known.builder, originators={}, read_to=0, next_xid=1000
-                )
+                planner = planners.LogPlanner(known, publisher=1, read_to=0, next_xid=1000)
                 for at in range(0, len(recorded), size):
                     planner.feed(recorded[at : at + size])
                 made.append(planner.take().blocks)

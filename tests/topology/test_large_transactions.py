@@ -63,7 +63,7 @@ async def test_killed_between_any_two_parts(make_topology: MakeTopology, seed: i
     async def read(points: Points) -> None:
         reader = await topology.agents.make_reader()
         reader.reading = replace(reader.reading, store_bytes=1)
-        reader.points = reader.host._points = points
+        reader.points = points
         try:
             await reader.run(stop)
         finally:

@@ -17,8 +17,7 @@ from twopc.drivers.virtual import awaited, steps
 from twopc.errors import TwopcError
 from twopc.publisher.commands import Belonging, CommandBuilder
 from twopc.publisher.log_reader import LogReaderEngine, LogReaderProfile
-from twopc.publisher.log_reader.planner import StoredBatch
-from twopc.publisher.log_reader.ports import ReaderArticles
+from twopc.publisher.log_reader.planner import ReaderArticles, StoredBatch
 from twopc.publisher.log_reader.rows import StoredPart
 from twopc.publisher.log_reader.sources import BLOCK_MESSAGES
 from twopc.publisher.pgoutput import RowMessage

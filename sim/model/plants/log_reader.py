@@ -9,7 +9,7 @@ from typing import Any
 
 from twopc.proc_execution import Writers
 from twopc.publisher.log_reader import LogReaderEngine
-from twopc.publisher.log_reader.planner import LogPlanner
+from twopc.publisher.log_reader.planner import LogPlanner, ReaderArticles
 from twopc.sim.model.explore.results import Budget, PlantedBug
 from twopc.sim.model.wiring import replacing
 
@@ -41,8 +41,8 @@ class KeepsOriginator(LogPlanner):
 class ForgetsMark(LogPlanner):
     """A planner that ignores the stored position, and takes everything from the slot for new."""
 
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**{**given, "read_to": 0})
+    def __init__(self, known: ReaderArticles, **given: Any) -> None:
+        super().__init__(known, **{**given, "read_to": 0})
 
 
 class _AlwaysSeen(Writers):
@@ -53,9 +53,9 @@ class _AlwaysSeen(Writers):
 class SendsUnseen(LogPlanner):
     """A planner that assumes that a serializable transaction has seen all transactions before it in the log."""
 
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
-        self._brackets.writers = _AlwaysSeen(given["horizon"])
+    def __init__(self, known: ReaderArticles, **given: Any) -> None:
+        super().__init__(known, **given)
+        self._brackets.writers = _AlwaysSeen(known.horizon)
 
 
 # -- order of actions --------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ class GoesOn(LogReaderEngine):
         if self._planned is None:
             await super()._learn()
         elif self._store is not None:
-            self._registered = await self._store.registry()
+            await self._store.registry()
 
 
 _NONE = Budget(faults=0, deviations=0)

@@ -55,10 +55,11 @@ alter function "msrepl"."trg_mssync_ver_account"() owner to "msrepl_owner_012345
 revoke all on function "msrepl"."trg_mssync_ver_account"() from public;
 comment on function "msrepl"."trg_mssync_ver_account"() is 'Gives a new version to updated rows of account';
 
--- trg_mssync_ins_<table>: sends the rows that a statement inserted to the Publisher, in one call.
--- called by: AFTER INSERT trigger of the subscribed table
--- tables:    transition table inserted; msrepl.branch_marker
--- holes:     function, new_columns, variables, before, ship, owner, comment
+-- trg_mssync_ins_<table>, trg_mssync_del_<table>: send the rows that a statement inserted or deleted to the
+-- Publisher, in one call.
+-- called by: AFTER INSERT and AFTER DELETE triggers of the subscribed table
+-- tables:    transition table inserted or deleted; msrepl.branch_marker
+-- holes:     function, sent, columns, rows, variables, before, ship, owner, comment
 create or replace function "msrepl"."trg_mssync_ins_account"() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
@@ -87,7 +88,7 @@ begin
     end if;
     arguments := quote_literal(news);
 -- fragment: sends one call to the Publisher, or queues it; the end of every capture trigger.
--- called by: rendered into capture_insert, capture_update, capture_delete (a function of its own would cost
+-- called by: rendered into capture_rows, capture_update (a function of its own would cost
 --            more than these lines)
 -- tables:    msrepl.branch_marker
 -- holes:     call, own_branch, publisher_branch, sites, sites_text, table_name, send, send_again, after
@@ -219,7 +220,7 @@ begin
     end if;
     arguments := quote_literal(olds) || ',' || quote_literal(news);
 -- fragment: sends one call to the Publisher, or queues it; the end of every capture trigger.
--- called by: rendered into capture_insert, capture_update, capture_delete (a function of its own would cost
+-- called by: rendered into capture_rows, capture_update (a function of its own would cost
 --            more than these lines)
 -- tables:    msrepl.branch_marker
 -- holes:     call, own_branch, publisher_branch, sites, sites_text, table_name, send, send_again, after
@@ -303,10 +304,11 @@ alter function "msrepl"."trg_mssync_upd_account"() owner to "msrepl_owner_012345
 revoke all on function "msrepl"."trg_mssync_upd_account"() from public;
 comment on function "msrepl"."trg_mssync_upd_account"() is 'Sends to the Publisher what was updated in account';
 
--- trg_mssync_del_<table>: sends the rows that a statement deleted to the Publisher, in one call.
--- called by: AFTER DELETE trigger of the subscribed table
--- tables:    transition table deleted; msrepl.branch_marker
--- holes:     function, old_columns, variables, before, ship, owner, comment
+-- trg_mssync_ins_<table>, trg_mssync_del_<table>: send the rows that a statement inserted or deleted to the
+-- Publisher, in one call.
+-- called by: AFTER INSERT and AFTER DELETE triggers of the subscribed table
+-- tables:    transition table inserted or deleted; msrepl.branch_marker
+-- holes:     function, sent, columns, rows, variables, before, ship, owner, comment
 create or replace function "msrepl"."trg_mssync_del_account"() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
@@ -335,7 +337,7 @@ begin
     end if;
     arguments := quote_literal(olds);
 -- fragment: sends one call to the Publisher, or queues it; the end of every capture trigger.
--- called by: rendered into capture_insert, capture_update, capture_delete (a function of its own would cost
+-- called by: rendered into capture_rows, capture_update (a function of its own would cost
 --            more than these lines)
 -- tables:    msrepl.branch_marker
 -- holes:     call, own_branch, publisher_branch, sites, sites_text, table_name, send, send_again, after

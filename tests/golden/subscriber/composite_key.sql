@@ -62,10 +62,11 @@ alter function "msrepl"."trg_mssync_ver_sales__line"() owner to "msrepl_owner_01
 revoke all on function "msrepl"."trg_mssync_ver_sales__line"() from public;
 comment on function "msrepl"."trg_mssync_ver_sales__line"() is 'Gives a new version to updated rows of sales.line';
 
--- trg_mssync_ins_<table>: sends the rows that a statement inserted to the Publisher, in one call.
--- called by: AFTER INSERT trigger of the subscribed table
--- tables:    transition table inserted; msrepl.branch_marker
--- holes:     function, new_columns, variables, before, ship, owner, comment
+-- trg_mssync_ins_<table>, trg_mssync_del_<table>: send the rows that a statement inserted or deleted to the
+-- Publisher, in one call.
+-- called by: AFTER INSERT and AFTER DELETE triggers of the subscribed table
+-- tables:    transition table inserted or deleted; msrepl.branch_marker
+-- holes:     function, sent, columns, rows, variables, before, ship, owner, comment
 create or replace function "msrepl"."trg_mssync_ins_sales__line"() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
@@ -90,7 +91,7 @@ declare
     place integer;
 begin
 -- fragment: holds inserted rows while other statements are open.
--- called by: rendered into capture_insert of tables that may hold rows
+-- called by: rendered into capture_rows of tables that may hold rows
 -- tables:    transition table inserted; msrepl.held_row
 -- holes:     place, relation, new_key, new_columns, note
     sync.place := msrepl.leave_statement(tg_relid, tg_op, true, false);
@@ -111,7 +112,7 @@ begin
     end if;
     arguments := quote_literal(news);
 -- fragment: sends one call to the Publisher, or queues it; the end of every capture trigger.
--- called by: rendered into capture_insert, capture_update, capture_delete (a function of its own would cost
+-- called by: rendered into capture_rows, capture_update (a function of its own would cost
 --            more than these lines)
 -- tables:    msrepl.branch_marker
 -- holes:     call, own_branch, publisher_branch, sites, sites_text, table_name, send, send_again, after
@@ -272,7 +273,7 @@ begin
     end if;
     arguments := quote_literal(olds) || ',' || quote_literal(news);
 -- fragment: sends one call to the Publisher, or queues it; the end of every capture trigger.
--- called by: rendered into capture_insert, capture_update, capture_delete (a function of its own would cost
+-- called by: rendered into capture_rows, capture_update (a function of its own would cost
 --            more than these lines)
 -- tables:    msrepl.branch_marker
 -- holes:     call, own_branch, publisher_branch, sites, sites_text, table_name, send, send_again, after
@@ -356,10 +357,11 @@ alter function "msrepl"."trg_mssync_upd_sales__line"() owner to "msrepl_owner_01
 revoke all on function "msrepl"."trg_mssync_upd_sales__line"() from public;
 comment on function "msrepl"."trg_mssync_upd_sales__line"() is 'Sends to the Publisher what was updated in sales.line';
 
--- trg_mssync_del_<table>: sends the rows that a statement deleted to the Publisher, in one call.
--- called by: AFTER DELETE trigger of the subscribed table
--- tables:    transition table deleted; msrepl.branch_marker
--- holes:     function, old_columns, variables, before, ship, owner, comment
+-- trg_mssync_ins_<table>, trg_mssync_del_<table>: send the rows that a statement inserted or deleted to the
+-- Publisher, in one call.
+-- called by: AFTER INSERT and AFTER DELETE triggers of the subscribed table
+-- tables:    transition table inserted or deleted; msrepl.branch_marker
+-- holes:     function, sent, columns, rows, variables, before, ship, owner, comment
 create or replace function "msrepl"."trg_mssync_del_sales__line"() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
@@ -384,7 +386,7 @@ declare
     place integer;
 begin
 -- fragment: holds deleted rows while other statements are open.
--- called by: rendered into capture_delete of tables that may hold rows
+-- called by: rendered into capture_rows of tables that may hold rows
 -- tables:    transition table deleted; msrepl.held_row
 -- holes:     place, relation, old_key, old_columns, note
     sync.place := msrepl.leave_statement(tg_relid, tg_op, true, false);
@@ -405,7 +407,7 @@ begin
     end if;
     arguments := quote_literal(olds);
 -- fragment: sends one call to the Publisher, or queues it; the end of every capture trigger.
--- called by: rendered into capture_insert, capture_update, capture_delete (a function of its own would cost
+-- called by: rendered into capture_rows, capture_update (a function of its own would cost
 --            more than these lines)
 -- tables:    msrepl.branch_marker
 -- holes:     call, own_branch, publisher_branch, sites, sites_text, table_name, send, send_again, after

@@ -57,10 +57,11 @@ alter function "msrepl"."trg_mssync_ver_the ""odd"" one__t%s{}\'"() owner to "ms
 revoke all on function "msrepl"."trg_mssync_ver_the ""odd"" one__t%s{}\'"() from public;
 comment on function "msrepl"."trg_mssync_ver_the ""odd"" one__t%s{}\'"() is  E'Gives a new version to updated rows of the "odd" one.t%s{}\\''';
 
--- trg_mssync_ins_<table>: sends the rows that a statement inserted to the Publisher, in one call.
--- called by: AFTER INSERT trigger of the subscribed table
--- tables:    transition table inserted; msrepl.branch_marker
--- holes:     function, new_columns, variables, before, ship, owner, comment
+-- trg_mssync_ins_<table>, trg_mssync_del_<table>: send the rows that a statement inserted or deleted to the
+-- Publisher, in one call.
+-- called by: AFTER INSERT and AFTER DELETE triggers of the subscribed table
+-- tables:    transition table inserted or deleted; msrepl.branch_marker
+-- holes:     function, sent, columns, rows, variables, before, ship, owner, comment
 create or replace function "msrepl"."trg_mssync_ins_the ""odd"" one__t%s{}\'"() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
@@ -89,7 +90,7 @@ begin
     end if;
     arguments := quote_literal(news);
 -- fragment: sends one call to the Publisher, or queues it; the end of every capture trigger.
--- called by: rendered into capture_insert, capture_update, capture_delete (a function of its own would cost
+-- called by: rendered into capture_rows, capture_update (a function of its own would cost
 --            more than these lines)
 -- tables:    msrepl.branch_marker
 -- holes:     call, own_branch, publisher_branch, sites, sites_text, table_name, send, send_again, after
@@ -221,7 +222,7 @@ begin
     end if;
     arguments := quote_literal(olds) || ',' || quote_literal(news);
 -- fragment: sends one call to the Publisher, or queues it; the end of every capture trigger.
--- called by: rendered into capture_insert, capture_update, capture_delete (a function of its own would cost
+-- called by: rendered into capture_rows, capture_update (a function of its own would cost
 --            more than these lines)
 -- tables:    msrepl.branch_marker
 -- holes:     call, own_branch, publisher_branch, sites, sites_text, table_name, send, send_again, after
@@ -305,10 +306,11 @@ alter function "msrepl"."trg_mssync_upd_the ""odd"" one__t%s{}\'"() owner to "ms
 revoke all on function "msrepl"."trg_mssync_upd_the ""odd"" one__t%s{}\'"() from public;
 comment on function "msrepl"."trg_mssync_upd_the ""odd"" one__t%s{}\'"() is  E'Sends to the Publisher what was updated in the "odd" one.t%s{}\\''';
 
--- trg_mssync_del_<table>: sends the rows that a statement deleted to the Publisher, in one call.
--- called by: AFTER DELETE trigger of the subscribed table
--- tables:    transition table deleted; msrepl.branch_marker
--- holes:     function, old_columns, variables, before, ship, owner, comment
+-- trg_mssync_ins_<table>, trg_mssync_del_<table>: send the rows that a statement inserted or deleted to the
+-- Publisher, in one call.
+-- called by: AFTER INSERT and AFTER DELETE triggers of the subscribed table
+-- tables:    transition table inserted or deleted; msrepl.branch_marker
+-- holes:     function, sent, columns, rows, variables, before, ship, owner, comment
 create or replace function "msrepl"."trg_mssync_del_the ""odd"" one__t%s{}\'"() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
@@ -337,7 +339,7 @@ begin
     end if;
     arguments := quote_literal(olds);
 -- fragment: sends one call to the Publisher, or queues it; the end of every capture trigger.
--- called by: rendered into capture_insert, capture_update, capture_delete (a function of its own would cost
+-- called by: rendered into capture_rows, capture_update (a function of its own would cost
 --            more than these lines)
 -- tables:    msrepl.branch_marker
 -- holes:     call, own_branch, publisher_branch, sites, sites_text, table_name, send, send_again, after

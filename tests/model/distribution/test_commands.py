@@ -7,16 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests.distribution.blocks import LoggedTransaction, add, begin, commit
 from tests.fix_topology import MakeTopology
 from tests.model.distribution.test_system import Silent
-from twopc.publisher.log_reader.rows import (
-    BLOCK_COMMANDS,
-    CommandColumns,
-    LoggedTransaction,
-    TransactionColumns,
-    blocks,
-    parts,
-)
+from twopc.core import CommandScanner
+from twopc.publisher.log_reader.rows import BLOCK_COMMANDS, blocks, parts
 from twopc.sim.model.distribution.store import read_blocks
 from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.system import System, build
@@ -147,31 +142,27 @@ async def test_the_same_commands_as_the_product(make_topology: MakeTopology) -> 
         ]
 
 
-@pytest.mark.parametrize("count", [0, 1, 3, BLOCK_COMMANDS, BLOCK_COMMANDS + 7, 3 * BLOCK_COMMANDS])
-def test_blocks_are_read_as_they_were_written(count: int) -> None:
+@pytest.mark.parametrize("count", [1, 3, BLOCK_COMMANDS, BLOCK_COMMANDS + 7, 3 * BLOCK_COMMANDS])
+@pytest.mark.parametrize("left", [0, 1, 2])
+def test_blocks_are_read_as_they_were_written(count: int, left: int) -> None:
     """Blocks are read as written, also those of a large transaction of which parts were stored before."""
-    texts = [f"({number})".encode() for number in range(count)]
-    commands, complete = CommandColumns(), TransactionColumns()
-    for at, text in enumerate(texts):
-        commands.add(100 * (1 + at % 3) + 1, at % 64, text)
-    size = sum(map(len, texts))
-    large = LoggedTransaction(
-        seqno=2**40 + 8, xid=2**33, time_us=7, originator=2, marks=1, commands=count, length=size
-    )
-    small = LoggedTransaction(
-        seqno=2**40 + 9, xid=5, time_us=8, originator=0, marks=0, commands=1, length=2
-    )
-    commands.add(103, 0, b"()")
-    early = parts(1, large, commands.take(count // 2))
-    came = large._replace(stored=count // 2, part=len(early))
-    for one in (came, small):
-        complete.add(one)
-    found = read_blocks([*early, *blocks(1, complete, commands)])
+    made = [(1, 1 + at % 3, at % 64, f"({at})") for at in range(count)]
+    scanner, stored = CommandScanner(0, 1, pauses=True), count - count * left // 2
+    begin(scanner, LoggedTransaction(2**40 + 8, 2**33, 7, originator=2, marks=1))
+    add(scanner, made[:stored])
+    early = parts(1, scanner).blocks
+    scanner.forget_part(stored, len(early))
+    add(scanner, made[stored:])
+    commit(scanner)
+    begin(scanner, LoggedTransaction(2**40 + 9, 5, 8))
+    add(scanner, [(3, 1, 0, "()")])
+    commit(scanner)
+    found = read_blocks([*early, *blocks(1, scanner)])
     assert [(one.seqno, one.xid, one.time_us, one.originator, one.marks) for one in found] == [
         (2**40 + 8, 2**33, 7, 2, 1),
         (2**40 + 9, 5, 8, 0, 0),
     ]
-    assert [each.command.encode() for each in found[0].commands] == texts
+    assert [each.command for each in found[0].commands] == [text for *_, text in made]
     assert [each.command_id for each in found[0].commands] == list(range(1, count + 1))
     assert {each.originator for each in found[0].commands} <= {2}
     assert found[0].hashkeys == tuple(at % 64 for at in range(count))

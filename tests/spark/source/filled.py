@@ -9,11 +9,11 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from tests.distribution.blocks import Made, moment_us, write_blocks
+from tests.distribution.blocks import LoggedTransaction, Made, moment_us, write_blocks
 from tests.distribution.made import article, columns
 from tests.fix_server import Database
 from twopc.publisher import distribution
-from twopc.publisher.log_reader.rows import BLOCK_COMMANDS, LoggedTransaction
+from twopc.publisher.log_reader.rows import BLOCK_COMMANDS
 
 #: Separate roles, because roles belong to the whole server.
 LOGREADER, AGENT = "spark_logreader", "spark_agent"
@@ -25,9 +25,7 @@ LARGE = BLOCK_COMMANDS * 2 + 10
 
 def made(seqno: int, *commands: Made, originator: int = 0) -> tuple[LoggedTransaction, list[Made]]:
     """Return a transaction."""
-    whole = LoggedTransaction(
-        seqno, seqno + 1000, moment_us(TIME + seqno % 1000), originator, 1, 0, 0
-    )
+    whole = LoggedTransaction(seqno, seqno + 1000, moment_us(TIME + seqno % 1000), originator, 1)
     return whole, list(commands)
 
 
