@@ -19,8 +19,8 @@ from twopc.sim.scenario.judging import FailedCheck
 from twopc.sim.scenario.judging.case_expectations import CaseExpectations
 from twopc.sim.scenario.judging.compare import as_expected, as_rows, holder, outcome_text
 from twopc.sim.scenario.judging.runs import Runs, StepRun
-from twopc.sim.scenario.text import Document, Map
-from twopc.sim.scenario.values import Case, Path
+from twopc.sim.scenario.text import Document, Map, Path
+from twopc.sim.scenario.values import Case
 
 #: Prefixes of the checks whose results may become expectations; a name follows.
 _ACCEPTED = ("steps.", "sessions.", "tables.")

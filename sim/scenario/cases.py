@@ -13,8 +13,9 @@ from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.model import Order, OrderItem, Scenario
 from twopc.sim.scenario.ordering import Courses, courses, single
 from twopc.sim.scenario.selection import selector
+from twopc.sim.scenario.text import Path
 from twopc.sim.scenario.twins import Twin
-from twopc.sim.scenario.values import Case, Cell, Path, Selection
+from twopc.sim.scenario.values import Case, Cell, Selection
 
 #: The default selection.
 EVERYTHING = Selection()

@@ -17,7 +17,8 @@ from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.postgres_stage import PostgresStage
 from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 from twopc.sim.scenario.stage import SetUpError
-from twopc.sim.scenario.values import Case, Path
+from twopc.sim.scenario.text import Path
+from twopc.sim.scenario.values import Case
 
 _READ = frozenset({"select", "insert", "update", "delete", "merge", "values", "table"})
 _UTILITIES = """
@@ -55,7 +56,7 @@ async def check_statements(loaded: LoadedScenario, theatre: PostgresTheatre) -> 
             for path, node, text in _statements(scenario):
                 await _ask(loaded, stage, path, node, text)
     except SetUpError as error:
-        document.error(document.mark(error.path), str(error))
+        document.error(error.path, str(error))
 
 
 async def _ask(
@@ -69,7 +70,7 @@ async def _ask(
     except TransactionError as error:
         if error.sqlstate not in _UNDETERMINED:
             document = loaded.document
-            document.error(document.mark(path), f"{node} says: {error} ({error.sqlstate})")
+            document.error(path, f"{node} says: {error} ({error.sqlstate})")
 
 
 def _statements(scenario: Scenario) -> Iterator[tuple[Path, str, str]]:

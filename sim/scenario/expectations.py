@@ -23,6 +23,7 @@ from twopc.sim.scenario.parts import (
     WrittenForm,
     kind_of,
     refuse,
+    said_of,
 )
 from twopc.sim.scenario.procedures import Commands
 from twopc.sim.scenario.text import Number, listed, suggestion
@@ -131,10 +132,9 @@ class StepExpect(Part):
         }
         if isinstance(value, str) and value in longer:
             raise refuse(f"'{value}' needs more: {longer[value]}")
-        text = f"'{value}'" if isinstance(value, str) else kind_of(value)
         raise refuse(
             "an expectation is ok, in_doubt, rolled back, any or a mapping with rejected, error, "
-            f"blocked_by, rows, rowcount, delivered or calls, not {text}"
+            f"blocked_by, rows, rowcount, delivered or calls, not {said_of(value)}"
             + suggestion(str(value), words)
         )
 

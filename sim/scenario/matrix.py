@@ -32,8 +32,7 @@ def cells(document: Document) -> list[tuple[Cell, Map]]:
         number *= len(values)
     if number > CELLS_MAX:
         document.error(
-            document.mark(("matrix",), key=True),
-            f"{number} cells are too many: a matrix has at most {CELLS_MAX}",
+            ("matrix",), f"{number} cells are too many: a matrix has at most {CELLS_MAX}", key=True
         )
         return [(Cell(), root)]
     results = []
@@ -83,7 +82,7 @@ def _axes(document: Document, root: Map) -> list[tuple[str, Sequence]]:
     results: list[tuple[str, Sequence]] = []
     is_right = bool(matrix)
     if not matrix:
-        document.error(document.mark(("matrix",)), "a matrix has a key at least")
+        document.error(("matrix",), "a matrix has a key at least")
     for key, values in matrix.items():
         text = len(document.errors)
         if not isinstance(values, Sequence):

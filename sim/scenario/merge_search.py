@@ -229,7 +229,7 @@ class MergeSearch:
                 lesson = await Runner(case, stage, own).play()
         except SetUpError as error:
             document = dataclasses.replace(self._loaded.document, problems=[])
-            document.error(document.mark(error.path), str(error))
+            document.error(error.path, str(error))
             raise ScenarioError(document.report(severity="error")) from error
         verdict = judge(dataclasses.replace(case, twin=None), own.records)
         names = (*_INVARIANTS, "ends")

@@ -25,7 +25,7 @@ from twopc.sim.scenario.merge_model_setup import empty_spec, merging_of
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.model_setup import spec_of
 from twopc.sim.scenario.stage import SetUpError
-from twopc.sim.scenario.values import Path
+from twopc.sim.scenario.text import Path
 
 _NO_RIGHTS = "the model looks at no rights, so it has no roles"
 _NO_NOTICES = "the model sends no notices"
@@ -36,7 +36,7 @@ def check_model(loaded: LoadedScenario) -> None:
     document = loaded.document
     for _, scenario in loaded.cells:
         for path, message in unknown(scenario):
-            document.error(document.mark(path), message)
+            document.error(path, message)
 
 
 def unknown(scenario: Scenario) -> Iterator[tuple[Path, str]]:

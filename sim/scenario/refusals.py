@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.expectations import Expect
 from twopc.sim.scenario.model import OrderItem, Scenario
-from twopc.sim.scenario.values import Capabilities, NotPlayableError, Path
+from twopc.sim.scenario.text import Path
+from twopc.sim.scenario.values import Capabilities, NotPlayableError
 
 _BY_KEY = frozenset({"workload", "isolation", "settings", "plain"})
 
@@ -25,7 +26,7 @@ def refuse(loaded: LoadedScenario, possible: Capabilities) -> None:
     document = dataclasses.replace(loaded.document, problems=[])
     for path, message in results:
         by_key = path[-1] in _BY_KEY  # the presence of the key is the error
-        document.error(document.mark(path, key=by_key), message)
+        document.error(path, message, key=by_key)
     raise NotPlayableError(results[0][0], document.report(severity="error"))
 
 

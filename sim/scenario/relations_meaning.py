@@ -15,9 +15,7 @@ from twopc.sim.scenario import sqltext
 from twopc.sim.scenario.expectations import Expect
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.steps import Step
-from twopc.sim.scenario.text import Document, Mark, listed, suggestion
-
-Path = tuple[str | int, ...]
+from twopc.sim.scenario.text import Document, Mark, Path, listed, suggestion
 
 #: Names in expectations of the error of a missing table.
 _UNDEFINED = frozenset({"42P01", "undefined_table", "UndefinedTable"})

@@ -161,7 +161,7 @@ class _Run:
                 await self._replay(case, own)
         except SetUpError as error:
             document = dataclasses.replace(self._loaded.document, problems=[])
-            document.error(document.mark(error.path), str(error))
+            document.error(error.path, str(error))
             raise ScenarioError(document.report(severity="error")) from error
         own.write("end")
         if learned.infeasible_at is not None:

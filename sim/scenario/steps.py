@@ -24,8 +24,8 @@ from twopc.sim.scenario.parts import (
     Row,
     Texts,
     WrittenForm,
-    kind_of,
     refuse,
+    said_of,
 )
 from twopc.sim.scenario.text import Map, listed, suggestion
 
@@ -110,10 +110,9 @@ class Step(Part):
         """Return the mapping for a step that consists of one word."""
         if value in _WORDS:
             return {"action": value}
-        text = f"not '{value}'" if isinstance(value, str) else f"not {kind_of(value)}"
         raise refuse(
             f"a step is {', '.join(_WORDS)} or a mapping with {', '.join(_DOES[:-1])} or {_DOES[-1]}, "
-            f"{text}{suggestion(str(value), _WORDS) or _as_sql(value)}"
+            f"not {said_of(value)}{suggestion(str(value), _WORDS) or _as_sql(value)}"
         )
 
     @classmethod

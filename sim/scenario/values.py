@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from twopc.errors import ScenarioError
 from twopc.sim.scenario.model import Order, OrderItem, Scenario
+from twopc.sim.scenario.text import Path
 from twopc.sim.scenario.twins import Twin
 
 if TYPE_CHECKING:
     from twopc.sim.replay.loads import LoadTransaction
-
-Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from twopc.sim.scenario.judging.compare import as_rows, counted, row_equal
 from twopc.sim.scenario.judging.runs import Runs
 from twopc.sim.scenario.judging.verdicts import FailedCheck
 from twopc.sim.scenario.merge_parts import MergeConflictExpect
+from twopc.sim.scenario.text import Path
 
 #: Nouns for the fields of a session's report that are numbers; the other fields are Booleans.
 _COUNTED = {
@@ -64,9 +65,7 @@ def conflicts(expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
             yield _failure(path, every, f"{_text(each)} was not expected", _text(each))
 
 
-def _failure(
-    path: tuple[str | int, ...], every: Sequence[Mapping[str, Any]], message: str, got: str
-) -> FailedCheck:
+def _failure(path: Path, every: Sequence[Mapping[str, Any]], message: str, got: str) -> FailedCheck:
     actual = [_as_expected(each) for each in every] if isinstance(path[-1], str) else None
     return FailedCheck(
         path=path,

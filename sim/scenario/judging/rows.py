@@ -13,7 +13,8 @@ from twopc.sim.scenario.judging.case_expectations import CaseExpectations
 from twopc.sim.scenario.judging.compare import as_rows, only, unmatched
 from twopc.sim.scenario.judging.runs import Runs
 from twopc.sim.scenario.judging.verdicts import FailedCheck
-from twopc.sim.scenario.values import Case, Path
+from twopc.sim.scenario.text import Path
+from twopc.sim.scenario.values import Case
 
 _Final = Mapping[tuple[str, str], HistoryRecord]  # by node and table
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from twopc.sim.scenario.judging.verdicts import FAILURE_KINDS, FailedCheck
+from twopc.sim.scenario.text import Path
 from twopc.sim.scenario.twins import Twin
-from twopc.sim.scenario.values import Case, Path
+from twopc.sim.scenario.values import Case
 
 
 def judge_twin(

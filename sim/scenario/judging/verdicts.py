@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from twopc.sim.scenario.values import Path
+from twopc.sim.scenario.text import Path
 
 #: Kinds of failures, the worst first.
 FAILURE_KINDS = ("safety", "liveness", "threshold", "unknown")
