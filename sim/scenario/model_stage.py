@@ -19,8 +19,6 @@ from twopc.sim.model.values import (
     Steps,
     UnsupportedError,
 )
-from twopc.sim.scenario.faults import Fault
-from twopc.sim.scenario.merge_parts import ColumnChange
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.model_check import (
     NullRecorder,
@@ -30,13 +28,12 @@ from twopc.sim.scenario.model_check import (
 from twopc.sim.scenario.stage import (
     AGENTS,
     AwayError,
-    EndedMergeSession,
     NodeContent,
     SetUpError,
+    Stage,
     StageDelivery,
     lost_table,
 )
-from twopc.sim.scenario.values import FaultStrike, NotPlayableError
 from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.model import (
     CoordinatedSession,
@@ -47,8 +44,8 @@ from twopc.sim.sessions.model import (
 from twopc.sim.sessions.waits import Waits, clients_of, read_waits
 
 
-class ModelStage:
-    """See `twopc.sim.scenario.stage.Stage`."""
+class ModelStage(Stage):
+    """Stage of a model."""
 
     def __init__(self, model: System, scenario: Scenario, recorder: NullRecorder) -> None:
         self._model = model
@@ -142,10 +139,6 @@ class ModelStage:
             for each in self._model.take_deliveries()
         ]
 
-    def merge_sessions(self) -> Sequence[EndedMergeSession]:
-        """Return nothing: this is not merge replication."""
-        return ()
-
     async def waits(self) -> Waits:
         """Read the locks of all nodes."""
         clients = await clients_of(self._sessions)
@@ -207,9 +200,7 @@ class ModelStage:
         return tuple(sorted(gid for gid in result if gid.startswith(f"{PREFIX}:")))
 
     async def markers(self, node: str) -> list[dict[str, Any]]:
-        """Return the rows of the node's marker table; `sent`: whether a Subscriber's branch has one at the
-        Publisher.
-        """
+        """Return the rows of the node's marker table."""
         results = sorted(self._model.nodes[node].markers(), key=lambda each: each.gid)
         return [
             {
@@ -254,26 +245,6 @@ class ModelStage:
             network.shut(node)
         else:
             network.open(node)
-
-    async def pause_agent(self, subscriber: str, *, on: bool) -> None:
-        """Do nothing: agents run only in sync steps, and the player omits paused agents."""
-
-    async def age(self, days: int) -> None:
-        """Do nothing: only metadata of merge replication is dated."""
-
-    async def backup(self, node: str, *, kept: bool) -> None:
-        """Do nothing: only merging nodes are backed up."""
-
-    async def change_column(self, change: ColumnChange) -> None:
-        """Do nothing: only columns of merged tables are changed."""
-
-    async def arm(self, fault: Fault) -> None:
-        """Raise NotPlayableError: this stage does not inject faults."""
-        raise NotPlayableError(("faults",), "faults are not performed on the model")
-
-    async def fired(self) -> Sequence[FaultStrike]:
-        """Return nothing: no fault is armed."""
-        return ()
 
     async def recover(self) -> None:
         """Run one pass of recovery in every coordinator that is alive."""
