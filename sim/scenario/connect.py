@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from twopc.errors import TransactionError
 from twopc.sim.scenario import sqltext
 from twopc.sim.scenario.check import LoadedScenario
-from twopc.sim.scenario.expectations import EVERYWHERE, Expect
 from twopc.sim.scenario.merge_stage import MergeStage
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.postgres_stage import PostgresStage
@@ -87,11 +86,7 @@ def _statements(scenario: Scenario) -> Iterator[tuple[Path, str, str]]:
                 word = "sql" if step.sql is not None else "check"
                 for text in step.statements:
                     yield (*at, word), session.node, text
-    sources: list[tuple[Path, Expect]] = [(("expect",), scenario.expect)]
-    for place, order in enumerate(scenario.orders):
-        sources.append((("orders", place, "expect"), order.expect))
-    for path, expect in sources:
+    for path, expect in scenario.expectations():
         for place, query in enumerate(expect.sql):
-            nodes = scenario.topology.nodes
-            for node in nodes if query.at == EVERYWHERE else (query.at or nodes[0],):
+            for node in query.nodes(scenario.topology.nodes):
                 yield (*path, "sql", place), node, query.text

@@ -75,9 +75,7 @@ def check_cells(document: Document, scenario: Scenario, cells: Sequence[Cell]) -
 
 def expectations(scenario: Scenario) -> Iterator[tuple[Path, Expect]]:
     """Yield every `expect` of the file with its place: that of the file, of its orders and of its twins."""
-    yield ("expect",), scenario.expect
-    for place, order in enumerate(scenario.orders):
-        yield ("orders", place, "expect"), order.expect
+    yield from scenario.expectations()
     for place, twin in enumerate(scenario.twins):
         yield ("twin", place, "expect"), twin.expect
 

@@ -7,6 +7,7 @@ They check shapes only, as in `twopc.sim.scenario.model`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -276,6 +277,10 @@ class NoRows(Part):
     """A node, or `everywhere`. If omitted, the Publisher."""
     text: str
     """SQL of the query."""
+
+    def nodes(self, every: Sequence[str]) -> Sequence[str]:
+        """Return the nodes at which the query runs, of all nodes, the Publisher first."""
+        return every if self.at == EVERYWHERE else (self.at or every[0],)
 
     @classmethod
     def spell_out(cls, value: Any) -> Any:

@@ -9,6 +9,7 @@ import itertools
 from typing import Any
 
 from twopc.sim.scenario.parts import EVERY_NODE
+from twopc.sim.scenario.sources import only
 from twopc.sim.scenario.text import Document, Map, Mark, Sequence
 from twopc.sim.scenario.values import Cell
 
@@ -123,11 +124,11 @@ def put(root: Map, path: list[str], value: Any, *, key_at: Mark, value_at: Mark)
         key_at: place of the key, in this file or another.
         value_at: place of the value, in this file or another.
     """
-    copy = here = _copy(root)
+    copy = here = only(root, root)
     for part, following in itertools.pairwise(path):
         below = here.get(part)
         if isinstance(below, Map):
-            inner = _copy(below)
+            inner = only(below, below)
         else:
             inner = Map(key_at)
             topology = root.get("topology")
@@ -144,11 +145,4 @@ def put(root: Map, path: list[str], value: Any, *, key_at: Mark, value_at: Mark)
     here.keys_at[path[-1]] = key_at
     here.values_at[path[-1]] = value_at
     here.value_spans.pop(path[-1], None)
-    return copy
-
-
-def _copy(values: Map) -> Map:
-    copy = Map(values.mark, flow=values.flow)
-    for key in values:
-        copy.take(key, values[key], values)
     return copy

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from twopc import lexer
 from twopc.lexer import statements
 from twopc.names import VERSION_COLUMN
-from twopc.sim.scenario.expect_meaning import check_expect, check_rows, sqlstate_of
+from twopc.sim.scenario.expect_meaning import check_expect, check_rows
 from twopc.sim.scenario.expectations import EVERYWHERE
 from twopc.sim.scenario.faults_meaning import check_faults
 from twopc.sim.scenario.merge_meaning import check_kind
@@ -26,8 +26,6 @@ from twopc.sim.scenario.tables import ScenarioTable
 from twopc.sim.scenario.text import Document, Path
 from twopc.sim.scenario.twins_meaning import check_twins
 from twopc.sim.scenario.workload_meaning import check_load
-
-__all__ = ["check_meaning", "sqlstate_of"]
 
 #: Settings that the simulator needs to reach the servers and for replication.
 _OURS = frozenset(

@@ -228,9 +228,7 @@ class MergeSearch:
             async with theatre.stage(case) as stage:
                 lesson = await Runner(case, stage, own).play()
         except SetUpError as error:
-            document = dataclasses.replace(self._loaded.document, problems=[])
-            document.error(error.path, str(error))
-            raise ScenarioError(document.report(severity="error")) from error
+            raise error.within(self._loaded.document) from error
         verdict = judge(dataclasses.replace(case, twin=None), own.records)
         names = (*_INVARIANTS, "ends")
         return PlayedCourse(

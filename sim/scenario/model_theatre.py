@@ -78,11 +78,6 @@ class ModelTheatre:
             faults=frozenset(ON_MODEL),
             points=frozenset().union(*ON_MODEL.values()),
             faults_at=ON_MODEL,
-            workloads=True,
-            outages=True,
-            plain_sessions=True,
-            procedures=True,
-            merges=True,
             is_virtual=True,
             settings=SETTINGS,
         )
@@ -110,19 +105,16 @@ class ModelTheatre:
         spec = spec_of(case, seed=self._seed, one_server=self._one_server)
         spec = dataclasses.replace(spec, began_s=self._began_s)
         kernel, recorder = self._kernel(spec.seed), NullRecorder()
-        if case.scenario.merges:
-            with loop.inside(kernel):
-                stage = _merging(case, spec, kernel, recorder, self._points())
-                yield stage
-                await stage.take_down()
-            return
         with loop.inside(kernel):
-            wiring = wiring_for(case.off, self._wiring)
-            model = built(
-                case.scenario, spec, wiring,
-                kernel=kernel, recorder=recorder, points=self._points(),
-            )  # fmt: skip
-            stage = _stage_of(model, case, recorder)
+            if case.scenario.merges:
+                stage = _merging(case, spec, kernel, recorder, self._points())
+            else:
+                wiring = wiring_for(case.off, self._wiring)
+                model = built(
+                    case.scenario, spec, wiring,
+                    kernel=kernel, recorder=recorder, points=self._points(),
+                )  # fmt: skip
+                stage = _stage_of(model, case, recorder)
             yield stage
             await stage.take_down()
 

@@ -118,15 +118,10 @@ class PostgresTheatre:
             name="postgres",
             protections=frozenset(SUPPORTED) | IN_PROCESS | frozenset(MergeProtection),
             why_on=WHY_ON,
-            workloads=True,
             faults=frozenset(ON_POSTGRES),
             points=frozenset().union(*ON_POSTGRES.values()),
             faults_at=ON_POSTGRES,
             reasons=WHY_NOT,
-            outages=True,
-            plain_sessions=True,
-            procedures=True,
-            merges=True,
         )
 
     @property

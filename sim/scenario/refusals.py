@@ -11,8 +11,6 @@ from twopc.sim.scenario.model import OrderItem, Scenario
 from twopc.sim.scenario.text import Path
 from twopc.sim.scenario.values import Capabilities, NotPlayableError
 
-_BY_KEY = frozenset({"workload", "isolation", "settings", "plain"})
-
 
 def refuse(loaded: LoadedScenario, possible: Capabilities) -> None:
     """Refuse a scenario that the theatre cannot play. Twins that it cannot play are skipped instead.
@@ -25,17 +23,13 @@ def refuse(loaded: LoadedScenario, possible: Capabilities) -> None:
         return
     document = dataclasses.replace(loaded.document, problems=[])
     for path, message in results:
-        by_key = path[-1] in _BY_KEY  # the presence of the key is the error
+        by_key = path[-1] == "isolation"  # the presence of the key is the error
         document.error(path, message, key=by_key)
     raise NotPlayableError(results[0][0], document.report(severity="error"))
 
 
 def _unsupported(scenario: Scenario, possible: Capabilities) -> Iterator[tuple[Path, str]]:
     where = "real servers" if possible.name == "postgres" else f"stage '{possible.name}'"
-    if scenario.merges and not possible.merges:
-        yield ("topology", "replication"), f"merge replication is not played on {where}"
-    if scenario.workload is not None and not possible.workloads:
-        yield ("workload",), f"load is not played on {where}"
     yield from _faults(scenario, possible, where)
     for path, expect in _expectations(scenario):
         if expect.isolation_claim is not None:
@@ -43,19 +37,6 @@ def _unsupported(scenario: Scenario, possible: Capabilities) -> Iterator[tuple[P
                 (*path, "isolation"),
                 "a history's isolation is judged by an external checker, and there is none here",
             )
-    if not possible.outages:
-        for path, item in _items(scenario):
-            if item.cut is not None or item.restore is not None:
-                yield path, f"nodes are not cut off on {where}"
-    if not possible.plain_sessions:
-        for name, session in scenario.sessions.items():
-            if session.plain:
-                yield ("sessions", name, "plain"), f"there are no plain sessions on {where}"
-    if not possible.procedures:
-        for name in scenario.procedures:
-            yield ("procedures", name), f"the execution of routines is not published on {where}"
-        for name in filter(scenario.only_reads, scenario.topology.subscribers):
-            yield ("subscribers", name, "update"), f"there are no read-only Subscribers on {where}"
     for name in scenario.topology.settings:
         if possible.settings is not None and name not in possible.settings:
             yield ("topology", "settings", name), f"there is no setting '{name}' on {where}"
@@ -97,10 +78,7 @@ def _items(scenario: Scenario) -> Iterator[tuple[Path, OrderItem]]:
 
 
 def _expectations(scenario: Scenario) -> Iterator[tuple[Path, Expect]]:
-    sources: list[tuple[Path, Expect]] = [(("expect",), scenario.expect)]
-    for place, order in enumerate(scenario.orders):
-        sources.append((("orders", place, "expect"), order.expect))
-    for path, expect in sources:
+    for path, expect in scenario.expectations():
         yield path, expect
         for cell, inner in expect.cells.items():
             yield (*path, "cells", cell), inner

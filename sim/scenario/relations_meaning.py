@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from twopc import lexer
 from twopc.lexer import SqlToken
 from twopc.sim.scenario import sqltext
+from twopc.sim.scenario.expect_meaning import expectations
 from twopc.sim.scenario.expectations import Expect
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.steps import Step
@@ -105,8 +106,7 @@ def _is_expected(scenario: Scenario) -> bool:
             or any(map(in_it, expect.cells.values()))
         )
 
-    sources = [scenario.expect, *(order.expect for order in scenario.orders)]
-    return any(map(in_it, (*sources, *(twin.expect for twin in scenario.twins))))
+    return any(in_it(expect) for _, expect in expectations(scenario))
 
 
 def _created_names(scenario: Scenario) -> Iterator[str]:
@@ -132,11 +132,7 @@ def _statements(scenario: Scenario) -> Iterator[tuple[Path, str]]:
         for place, each in enumerate(session.steps):
             for step_name, step in each.items():
                 yield from _of_step(("sessions", name, "steps", place, step_name), step)
-    sources: list[tuple[Path, Expect]] = [(("expect",), scenario.expect)]
-    sources += [
-        (("orders", at, "expect"), order.expect) for at, order in enumerate(scenario.orders)
-    ]
-    for path, expect in sources:
+    for path, expect in scenario.expectations():
         for place, query in enumerate(expect.sql):
             if not query.hole:
                 yield (*path, "sql", place), query.text

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from twopc.errors import ScenarioError
 from twopc.sim.checkers import defaults
 from twopc.sim.report import verdict as report
 from twopc.sim.report.history import SCHEMA, History, HistoryRecord, OrderHistory
@@ -160,9 +159,7 @@ class _Run:
             if case.scenario.replay is not None:
                 await self._replay(case, own)
         except SetUpError as error:
-            document = dataclasses.replace(self._loaded.document, problems=[])
-            document.error(error.path, str(error))
-            raise ScenarioError(document.report(severity="error")) from error
+            raise error.within(self._loaded.document) from error
         own.write("end")
         if learned.infeasible_at is not None:
             return CaseOutcome(case=case, learned=learned, verdict=None, records=own.records)

@@ -10,13 +10,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from twopc.errors import ScenarioError
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.merge_parts import ColumnChange
-from twopc.sim.scenario.text import Path
+from twopc.sim.scenario.text import Document, Path
 from twopc.sim.scenario.values import Capabilities, Case, FaultStrike
 from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.waits import Waits
@@ -92,6 +92,12 @@ class SetUpError(ScenarioError):
         super().__init__(message)
         self.path = path
         """Place of the cause in the file."""
+
+    def within(self, document: Document) -> ScenarioError:
+        """Return the error as a report on the document, with its place there."""
+        report = replace(document, problems=[])
+        report.error(self.path, str(self))
+        return ScenarioError(report.report(severity="error"))
 
 
 def lost_table(message: str) -> SetUpError:

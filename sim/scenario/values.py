@@ -133,13 +133,6 @@ class Capabilities:
     """Supported points of those faults that are not supported at all of the theatre's points."""
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Reasons why some faults are not supported, by first words."""
-    workloads: bool = False
-    outages: bool = False
-    plain_sessions: bool = False
-    procedures: bool = False
-    """Whether it supports published routines and read-only Subscribers."""
-    merges: bool = False
-    """Whether it supports merge replication."""
     is_virtual: bool = False
     """Whether it uses virtual time."""
     settings: frozenset[str] | None = None

@@ -183,8 +183,6 @@ class ToyTheatre:
     capabilities = Capabilities(
         name="toy",
         is_virtual=True,
-        outages=True,
-        plain_sessions=True,
         faults=frozenset({"crash"}),
         points=frozenset({"coordinator.decision_logged"}),
     )
