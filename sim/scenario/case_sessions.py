@@ -225,7 +225,6 @@ class CaseSessions:
                 raise StuckError(name)
 
     async def _cancel(self) -> None:
-        """Cancel all running steps."""
         until = now_s() + CANCEL_S
         while self._busy and now_s() < until:
             for lane in self._busy:

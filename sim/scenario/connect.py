@@ -74,18 +74,16 @@ async def _ask(
 
 def _statements(scenario: Scenario) -> Iterator[tuple[Path, str, str]]:
     """Yield each statement with its place and its node."""
-    for name, session in scenario.sessions.items():
-        if session.setup or any(step.script for _, step in session.named_steps):
+    for at, session, _, step in scenario.placed_steps():
+        if session.setup or any(each.script for _, each in session.named_steps):
             continue  # its SQL may create objects that its statements need
-        for place, (step_name, step) in enumerate(session.named_steps):
-            at: Path = ("sessions", name, "steps", place, step_name)
-            if step.lines is not None:
-                for line, text in enumerate(step.lines):
-                    yield (*at, "lines", line), session.node, text
-            elif step.call is None:
-                word = "sql" if step.sql is not None else "check"
-                for text in step.statements:
-                    yield (*at, word), session.node, text
+        if step.lines is not None:
+            for line, text in enumerate(step.lines):
+                yield (*at, "lines", line), session.node, text
+        elif step.call is None:
+            word = "sql" if step.sql is not None else "check"
+            for text in step.statements:
+                yield (*at, word), session.node, text
     for path, expect in scenario.expectations():
         for place, query in enumerate(expect.sql):
             for node in query.nodes(scenario.topology.nodes):

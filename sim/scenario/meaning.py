@@ -183,12 +183,9 @@ def _orders(document: Document, scenario: Scenario) -> None:
         check_expect(document, scenario, (*at, "expect"), order.expect, known)
     if not complete or not scenario.orders:
         return
-    for session_name, session in scenario.sessions.items():
-        for place, each in enumerate(session.steps):
-            for step in each:
-                if step not in used:
-                    at = ("sessions", session_name, "steps", place, step)
-                    document.warn(at, f"step '{step}' is in no order", key=True)
+    for at, _, step, _ in scenario.placed_steps():
+        if step not in used:
+            document.warn(at, f"step '{step}' is in no order", key=True)
 
 
 def _unreadable(scenario: Scenario, order: Order) -> bool:

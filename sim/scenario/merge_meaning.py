@@ -136,12 +136,9 @@ def _tree(document: Document, scenario: Scenario) -> None:
 
 
 def _steps(document: Document, scenario: Scenario) -> None:
-    for name, session in scenario.sessions.items():
-        for place, each in enumerate(session.steps):
-            for step_name, step in each.items():
-                if step.action in OF_SUBSCRIPTIONS and step.action != "reinitialise":
-                    at = ("sessions", name, "steps", place, step_name)
-                    document.error(at, f"'{step.action}' {_OF_UPDATING}")
+    for at, _, _, step in scenario.placed_steps():
+        if step.action in OF_SUBSCRIPTIONS and step.action != "reinitialise":
+            document.error(at, f"'{step.action}' {_OF_UPDATING}")
 
 
 def _subscription(document: Document, at: Path, subscriber: Subscriber) -> None:

@@ -50,11 +50,9 @@ class MergeModelStage(MergingStage, ModelStage):
         return self._merging
 
     async def open(self, session: str, node: str) -> ClientSession:
-        """Return a session of the application's role."""
         return self._at(session, node)
 
     def agents(self) -> ClientSession:
-        """Return the session in which an order syncs."""
         return self._at(AGENTS, self._model.spec.publisher)
 
     def _at(self, name: str, node: str) -> MergeVirtualSession:
@@ -66,7 +64,6 @@ class MergeModelStage(MergingStage, ModelStage):
         return True
 
     async def seen(self, node: str) -> NodeKnowledge:
-        """See `MergeSight`."""
         known = self._merging.sites[node].knowledge
         return NodeKnowledge(
             replicas=(*known.former, known.replica),
@@ -88,7 +85,6 @@ class MergeModelStage(MergingStage, ModelStage):
         )
 
     async def conflicts(self, node: str) -> Sequence[SeenConflict]:
-        """See `MergeSight`."""
         return [self._as_seen(node, each) for each in self._merging.recorded(node)]
 
     def _as_seen(self, node: str, conflict: RecordedConflict) -> SeenConflict:
@@ -115,7 +111,6 @@ class MergeModelStage(MergingStage, ModelStage):
         return self._faults.with_paused(await super().waits(), self._sessions)
 
     async def look(self, node: str, tables: Mapping[str, Sequence[str]]) -> NodeContent:
-        """Return the given columns of these tables' rows."""
         content = await super().look(node, tables)
         for name, rows in content.rows.items():
             for guid, row in zip(self._merging.rowguids(node, name), rows, strict=True):
@@ -125,7 +120,6 @@ class MergeModelStage(MergingStage, ModelStage):
     async def part(
         self, subscriber: str, table: str, columns: Sequence[str]
     ) -> list[dict[str, Any]] | None:
-        """See `twopc.sim.scenario.stage.Stage`."""
         places = self._merging.part(subscriber, table)
         if places is None:
             return None
@@ -134,16 +128,13 @@ class MergeModelStage(MergingStage, ModelStage):
         return [rows[place] for place in places]
 
     async def outage(self, node: str, *, on: bool) -> None:
-        """See `twopc.sim.scenario.outages`."""
         await super().outage(node, on=on)
         (self._merging.cut if on else self._merging.restore)(node)
 
     async def age(self, days: int) -> None:
-        """See `twopc.sim.scenario.stage.Stage`."""
         self._merging.age(days)
 
     async def backup(self, node: str, *, kept: bool) -> None:
-        """See `twopc.sim.scenario.stage.Stage`."""
         for session in self._sessions.values():
             if session.node == node:
                 await session.close()
@@ -154,7 +145,6 @@ class MergeModelStage(MergingStage, ModelStage):
         await self._watch.restored(node)
 
     async def change_column(self, change: ColumnChange) -> None:
-        """See `twopc.sim.scenario.stage.Stage`."""
         merging, table, column = self._merging, change.table, change.column
         if isinstance(change, AddedColumn):
             merging.add_column(table, column, change.type, change.default)

@@ -105,11 +105,9 @@ class MergeStage(MergingStage, ServerStage[MergeTopology]):
         self._watch = MergeWatch(case, self)
 
     async def open(self, session: str, node: str) -> ClientSession:
-        """Return a session of the application's role."""
         return self._seated(session, node)
 
     def agents(self) -> ClientSession:
-        """Return the session in which an order syncs."""
         return self._seated(AGENTS, self._topology.publisher)
 
     def _seated(self, name: str, node: str) -> MergeLocalSession:
@@ -119,7 +117,6 @@ class MergeStage(MergingStage, ServerStage[MergeTopology]):
         return opened
 
     async def seen(self, node: str) -> NodeKnowledge:
-        """See `MergeSight`."""
         connection = await self._topology.admin(node)
         row = await (await connection.execute(_SEEN)).fetchone()
         assert row is not None, "the node merges"
@@ -138,7 +135,6 @@ class MergeStage(MergingStage, ServerStage[MergeTopology]):
         )
 
     async def conflicts(self, node: str) -> Sequence[SeenConflict]:
-        """See `MergeSight`."""
         return [
             SeenConflict(
                 table=each.table,
@@ -158,7 +154,6 @@ class MergeStage(MergingStage, ServerStage[MergeTopology]):
         return self._faults.with_paused(await super().waits(), self._sessions)
 
     async def look(self, node: str, tables: Mapping[str, Sequence[str]]) -> NodeContent:
-        """Return the given columns of these tables' rows."""
         with_guid = {
             name: [self._scenario.tables[name].merge.rowguid or "rowguid", *columns]
             for name, columns in tables.items()
@@ -179,7 +174,6 @@ class MergeStage(MergingStage, ServerStage[MergeTopology]):
     async def part(
         self, subscriber: str, table: str, columns: Sequence[str]
     ) -> list[dict[str, Any]] | None:
-        """See `twopc.sim.scenario.stage.Stage`."""
         if not self._scenario.tables[table].merge.is_filtered:
             return None
         connection = await self._topology.admin(self._scenario.topology.publisher)
@@ -189,11 +183,9 @@ class MergeStage(MergingStage, ServerStage[MergeTopology]):
         return await self._selected(table, columns, belongs, "t")
 
     async def age(self, days: int) -> None:
-        """See `twopc.sim.scenario.stage.Stage`."""
         await self._topology.age(days)
 
     async def backup(self, node: str, *, kept: bool) -> None:
-        """See `twopc.sim.scenario.stage.Stage`."""
         for session in self._sessions.values():
             if session.node == node:
                 await session.close()
@@ -206,7 +198,6 @@ class MergeStage(MergingStage, ServerStage[MergeTopology]):
         await self._observer.return_to(node, self._topology.node(node).dsn)
 
     async def change_column(self, change: ColumnChange) -> None:
-        """See `twopc.sim.scenario.stage.Stage`."""
         topology, table, column = self._topology, change.table, change.column
         if isinstance(change, AddedColumn):
             await topology.add_column(table, column, change.type, default=change.default)

@@ -25,13 +25,10 @@ class MergingStage(Stage):
         return node not in superseded(self._scenario)
 
     def merge_sessions(self) -> Sequence[EndedMergeSession]:
-        """See `twopc.sim.scenario.stage.Stage`."""
         return self._watch.taken()
 
     async def arm(self, fault: Fault) -> None:
-        """See `twopc.sim.scenario.stage.Stage`."""
         self._faults.arm(fault.id)
 
     async def fired(self) -> Sequence[FaultStrike]:
-        """See `twopc.sim.scenario.stage.Stage`."""
         return self._faults.fired()

@@ -347,6 +347,12 @@ class Scenario(Part):
         ]
         return frozenset(name for name, times in Counter(names).items() if times > 1)
 
+    def placed_steps(self) -> Iterator[tuple[Path, Session, str, Step]]:
+        """Yield every step with its place in the file, its session, and its name."""
+        for name, session in self.sessions.items():
+            for place, (step_name, step) in enumerate(session.named_steps):
+                yield ("sessions", name, "steps", place, step_name), session, step_name, step
+
     def expectations(self) -> Iterator[tuple[Path, Expect]]:
         """Yield the `expect` of the file and those of its orders, with their places in the file."""
         yield ("expect",), self.expect

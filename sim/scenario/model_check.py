@@ -158,10 +158,9 @@ def _unknown(model: System, node: str, text: str) -> UnsupportedError | None:
 
 
 def _unsupported(scenario: Scenario) -> Iterator[tuple[Path, str]]:
-    for name, session in scenario.sessions.items():
-        for place, (step_name, step) in enumerate(session.named_steps):
-            if step.role:
-                yield ("sessions", name, "steps", place, step_name, "as"), _NO_RIGHTS
+    for path, _, _, step in scenario.placed_steps():
+        if step.role:
+            yield (*path, "as"), _NO_RIGHTS
     for place, order in enumerate(scenario.orders):
         for at, item in enumerate(order.steps):
             if item.waits_for_notices:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from twopc.drivers.recovery import SettledBranch
@@ -99,7 +100,6 @@ class ModelStage(Stage):
         return report
 
     async def open(self, session: str, node: str) -> ClientSession:
-        """Return a session of the application's role."""
         opened: VirtualSession
         text = self._scenario.sessions.get(session)  # the clients of a load are not in the file
         if text is not None and text.plain:
@@ -117,30 +117,14 @@ class ModelStage(Stage):
         return opened
 
     def agents(self) -> ClientSession:
-        """Return the session in which an order syncs."""
         opened = VirtualSession(self._place, "", "")
         self._sessions[AGENTS] = opened
         return opened
 
     async def deliveries(self) -> list[StageDelivery]:
-        """Return the agents' deliveries since the last call."""
-        return [
-            StageDelivery(
-                node=each.node,
-                seqno=each.seqno,
-                origin=each.origin or self._model.spec.publisher,
-                gid=each.gid,
-                commands=each.commands,
-                calls=each.calls,
-                definitions=each.definitions,
-                suppressed=each.suppressed,
-                skipped=each.skipped,
-            )
-            for each in self._model.take_deliveries()
-        ]
+        return [StageDelivery(**asdict(each)) for each in self._model.take_deliveries()]
 
     async def waits(self) -> Waits:
-        """Read the locks of all nodes."""
         clients = await clients_of(self._sessions)
         nodes = self._model.nodes.values()
         sessions = [one for node in nodes for one in node.wait_rows()]
@@ -154,7 +138,6 @@ class ModelStage(Stage):
         return self.subscribes(node) or self._model.members.has_tables(node)
 
     async def look(self, node: str, tables: Mapping[str, Sequence[str]]) -> NodeContent:
-        """Return the given columns of these tables' rows."""
         if not self._has_tables(node):
             raise AwayError(node)
         there = self._model.nodes[node]
@@ -253,7 +236,6 @@ class ModelStage(Stage):
                 await self._do(each.recover())
 
     def settled(self) -> Sequence[SettledBranch]:
-        """See `twopc.sim.scenario.stage.Stage`."""
         results = [*self._model.settled]
         self._model.settled.clear()
         return results

@@ -122,7 +122,6 @@ class ModelTheatre:
 def _merging(
     case: Case, spec: ModelSpec, kernel: SimpyKernel, recorder: NullRecorder, points: Points
 ) -> ModelStage:
-    """Return the stage for a case of merge replication."""
     from twopc.sim.scenario.merge_model_stage import MergeModelStage  # few scenarios need it
 
     model, merging = built_to_merge(

@@ -44,7 +44,6 @@ class PostgresStage(ServerStage[Topology]):
         self._topology.watch(observe)
 
     async def open(self, session: str, node: str) -> ClientSession:
-        """Return a session of the application's role."""
         place = (self._topology, node, self._observer)
         opened: PostgresSession
         text = self._scenario.sessions.get(session)  # the clients of a load are not in the file
@@ -80,13 +79,11 @@ class PostgresStage(ServerStage[Topology]):
         await switch_off_at(self._topology, subscriber, self._off)
 
     def agents(self) -> ClientSession:
-        """Return the session in which an order syncs."""
         opened = PostgresSession(self._topology, "", self._observer)
         self._sessions[AGENTS] = opened
         return opened
 
     async def deliveries(self) -> list[StageDelivery]:
-        """Return the agents' deliveries since the last call."""
         return [
             StageDelivery(
                 node=each.subscriber,
@@ -107,7 +104,6 @@ class PostgresStage(ServerStage[Topology]):
         return node == self._topology.publisher or node in self._topology.installer.subscribed
 
     async def look(self, node: str, tables: Mapping[str, Sequence[str]]) -> NodeContent:
-        """Return the given columns of these tables' rows."""
         if not self.subscribes(node):
             result = await self._topology.execute(
                 node,
@@ -168,7 +164,6 @@ class PostgresStage(ServerStage[Topology]):
         return not self._scenario.only_reads(node) and self.subscribes(node)
 
     async def outage(self, node: str, *, on: bool) -> None:
-        """See `twopc.sim.scenario.outages`."""
         await super().outage(node, on=on)
         self._observer.cut = [each for each in self._observer.cut if each != node] + [node] * on
 
@@ -177,7 +172,6 @@ class PostgresStage(ServerStage[Topology]):
         await self._topology.recover()
 
     def settled(self) -> Sequence[SettledBranch]:
-        """See `twopc.sim.scenario.stage.Stage`."""
         results = [*self._settled]
         self._settled.clear()
         return results

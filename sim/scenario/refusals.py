@@ -6,8 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from twopc.sim.scenario.check import LoadedScenario
-from twopc.sim.scenario.expectations import Expect
-from twopc.sim.scenario.model import OrderItem, Scenario
+from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.text import Path
 from twopc.sim.scenario.values import Capabilities, NotPlayableError
 
@@ -31,12 +30,14 @@ def refuse(loaded: LoadedScenario, possible: Capabilities) -> None:
 def _unsupported(scenario: Scenario, possible: Capabilities) -> Iterator[tuple[Path, str]]:
     where = "real servers" if possible.name == "postgres" else f"stage '{possible.name}'"
     yield from _faults(scenario, possible, where)
-    for path, expect in _expectations(scenario):
-        if expect.isolation_claim is not None:
-            yield (
-                (*path, "isolation"),
-                "a history's isolation is judged by an external checker, and there is none here",
-            )
+    for path, expect in scenario.expectations():
+        inner = [((*path, "cells", cell), each) for cell, each in expect.cells.items()]
+        for at, each in ((path, expect), *inner):
+            if each.isolation_claim is not None:
+                yield (
+                    (*at, "isolation"),
+                    "a history's isolation is judged by an external checker, and there is none here",
+                )
     for name in scenario.topology.settings:
         if possible.settings is not None and name not in possible.settings:
             yield ("topology", "settings", name), f"there is no setting '{name}' on {where}"
@@ -61,24 +62,12 @@ def _faults(scenario: Scenario, possible: Capabilities, where: str) -> Iterator[
             there = ", ".join(sorted(possible.faults_at[deed]))
             text = f"'{deed}' is not performed at '{point}' on {where}, but at {there}"
             yield (*at, "do"), f"fault '{fault.id}': {text}"
-    for path, item in _items(scenario):
-        if item.fault in missing:
-            yield (*path, "fault"), f"fault '{item.fault}' is not performed on {where}"
     for place, order in enumerate(scenario.orders):
-        for at_place, name in enumerate(order.faults):
+        for number, item in enumerate(order.steps):
+            if item.fault in missing:
+                path: Path = ("orders", place, "steps", number, "fault")
+                yield path, f"fault '{item.fault}' is not performed on {where}"
+        for number, name in enumerate(order.faults):
             if name in missing:
-                path = ("orders", place, "faults", at_place)
+                path = ("orders", place, "faults", number)
                 yield path, f"fault '{name}' is not performed on {where}"
-
-
-def _items(scenario: Scenario) -> Iterator[tuple[Path, OrderItem]]:
-    for place, order in enumerate(scenario.orders):
-        for at, item in enumerate(order.steps):
-            yield ("orders", place, "steps", at), item
-
-
-def _expectations(scenario: Scenario) -> Iterator[tuple[Path, Expect]]:
-    for path, expect in scenario.expectations():
-        yield path, expect
-        for cell, inner in expect.cells.items():
-            yield (*path, "cells", cell), inner

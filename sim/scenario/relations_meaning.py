@@ -128,10 +128,8 @@ def _created_names(scenario: Scenario) -> Iterator[str]:
 
 def _statements(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     """Yield every statement of steps and invariants, with its place."""
-    for name, session in scenario.sessions.items():
-        for place, each in enumerate(session.steps):
-            for step_name, step in each.items():
-                yield from _of_step(("sessions", name, "steps", place, step_name), step)
+    for at, _, _, step in scenario.placed_steps():
+        yield from _of_step(at, step)
     for path, expect in scenario.expectations():
         for place, query in enumerate(expect.sql):
             if not query.hole:

@@ -59,17 +59,13 @@ def check_transactions(
 
 def _step_names(document: Document, scenario: Scenario) -> None:
     seen: dict[str, str] = {}
-    for session_name, session in scenario.sessions.items():
-        for place, each in enumerate(session.steps):
-            for step in each:
-                mark = document.mark(("sessions", session_name, "steps", place, step), key=True)
-                if step in seen:
-                    document.error(mark, f"step '{step}' already defined at {seen[step]}")
-                elif step in scenario.sessions:
-                    document.error(
-                        mark, f"step '{step}' is called like a session; name it otherwise"
-                    )
-                seen.setdefault(step, document.where(mark, beside=True))
+    for at, _, step, _ in scenario.placed_steps():
+        mark = document.mark(at, key=True)
+        if step in seen:
+            document.error(mark, f"step '{step}' already defined at {seen[step]}")
+        elif step in scenario.sessions:
+            document.error(mark, f"step '{step}' is called like a session; name it otherwise")
+        seen.setdefault(step, document.where(mark, beside=True))
 
 
 def _session(document: Document, scenario: Scenario, name: str, session: Session) -> None:
@@ -108,7 +104,6 @@ def _session(document: Document, scenario: Scenario, name: str, session: Session
 def _further_subscribers(
     document: Document, scenario: Scenario, at: Path, session: Session
 ) -> None:
-    """Record the errors of a session's further Subscribers."""
     subscribers = scenario.topology.subscribers
     at = (*at, "also")
     for name in session.also:
@@ -153,7 +148,6 @@ def _committer(document: Document, scenario: Scenario, at: Path, session: Sessio
 
 
 def _node_and_role(document: Document, path: Path, session: Session, step: Step) -> None:
-    """Record the errors of a step's node and role."""
     if step.at is not None and step.at not in session.nodes:
         document.error(
             (*path, "at"),
