@@ -200,7 +200,7 @@ def _step_expect(
             document.error(
                 (*at, field), f"step '{name}' is no merge session: it is no sync", key=True
             )
-    if final.error is not None and not _error_known(final.error):
+    if final.error is not None and final.error not in NUMBERS and not sqlstate_of(final.error):
         document.error(at, f"'{final.error}' is neither a SQLSTATE nor an error's name as in psycopg.errors")  # fmt: skip
     if expected.blocked_by is not None:
         listed_items = items if order is not None and order.generate is None else []
@@ -240,10 +240,6 @@ def _steps_of(scenario: Scenario, order: Order | None) -> list[str | None]:
         return [item.step for item in order.steps]
     chosen = order.generate.sessions or tuple(scenario.sessions)
     return [name for name, (session, _) in scenario.steps.items() if session in chosen]
-
-
-def _error_known(name: str) -> bool:
-    return name in NUMBERS or sqlstate_of(name) != ""
 
 
 def sqlstate_of(name: str) -> str:

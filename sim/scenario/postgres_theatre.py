@@ -105,11 +105,8 @@ class PostgresTheatre:
         except psycopg.OperationalError as error:
             raise ServerError(f"a node's server cannot be used: {error}") from error
         finally:
-            await self._stop()
-
-    async def _stop(self) -> None:
-        if self._server is not None and self._given is None:
-            await asyncio.to_thread(self._server.stop)
+            if self._server is not None and self._given is None:
+                await asyncio.to_thread(self._server.stop)
 
     @property
     def capabilities(self) -> Capabilities:

@@ -58,7 +58,7 @@ def conflicts(expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
             (*path, place),
             every,
             f"{_expected_text(listed[place])} is missing",
-            _listed(left or every),
+            "; ".join(map(_text, left or every)) or "none",
         )
     if not missing:
         for each in left:
@@ -108,7 +108,3 @@ def _text(got: Mapping[str, Any]) -> str:
     won = f" won by {got['winner']}" if got["winner"] is not None else f" from {got['origin']}"
     lost = f", losing {row_text(got['loser'])}" if got["loser"] else ", losing a deletion"
     return f"{got['type']} of {got['table']} {row_text(got['key'])}{won}{lost}"
-
-
-def _listed(conflicts: Sequence[Mapping[str, Any]]) -> str:
-    return "; ".join(map(_text, conflicts)) or "none"

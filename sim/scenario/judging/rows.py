@@ -86,7 +86,7 @@ def _wrong(table: str, node: str, expected: NodeRows, final: _Final) -> tuple[st
     if record.rowcount != len(rows):
         return f" has {record.rowcount} rows, too many to compare", "", f"{record.rowcount} rows"
     if expected.same_as is not None:
-        ignored = _ignored(expected)
+        ignored = {VERSION_COLUMN if each == "version" else each for each in expected.ignore}
         other = list(final[expected.same_as, table].rows or ())
         if _without(rows, ignored) == _without(other, ignored):
             return None
@@ -102,11 +102,7 @@ def _wrong(table: str, node: str, expected: NodeRows, final: _Final) -> tuple[st
     return f": expected {want}, got {have}", want, have
 
 
-def _ignored(expected: NodeRows) -> frozenset[str]:
-    return frozenset(VERSION_COLUMN if each == "version" else each for each in expected.ignore)
-
-
-def _without(rows: Sequence[Mapping[str, Any]], ignored: frozenset[str]) -> list[dict[str, Any]]:
+def _without(rows: Sequence[Mapping[str, Any]], ignored: set[str]) -> list[dict[str, Any]]:
     return [{name: v for name, v in row.items() if name not in ignored} for row in rows]
 
 

@@ -23,7 +23,7 @@ from twopc.sim.scenario.judging.compare import (
 )
 from twopc.sim.scenario.judging.runs import WELL, Runs, StepRun
 from twopc.sim.scenario.judging.verdicts import FailedCheck
-from twopc.sim.scenario.model import OrderItem, sync_name
+from twopc.sim.scenario.model import sync_name
 from twopc.sim.scenario.steps import OF_AGENTS
 from twopc.sim.scenario.text import Path
 from twopc.sim.scenario.values import Case
@@ -88,7 +88,8 @@ def waits(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[Failed
     answers = [record for record in runs.records if record.kind == "waited"]
     asked = [(place, item) for place, item in enumerate(case.items) if item.wait is not None]
     for (place, item), record in zip(asked, answers, strict=False):
-        if _checks_blocked(item) and not (record.data or {}).get("blocked"):
+        only_checks = not item.waits_for_end and not item.waits_for_notices
+        if only_checks and not (record.data or {}).get("blocked"):
             yield FailedCheck(
                 path=expected.item(place),
                 message=f"{item.waited} is not blocked at this point",
@@ -96,11 +97,6 @@ def waits(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[Failed
                 expected_text="blocked",
                 actual_text="not blocked",
             )
-
-
-def _checks_blocked(item: OrderItem) -> bool:
-    """Return whether an item only checks that its step is blocked, without waiting for an end or for notices."""
-    return not item.waits_for_end and not item.waits_for_notices
 
 
 class _Steps:

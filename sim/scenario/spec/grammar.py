@@ -125,7 +125,9 @@ class _SpecParser:
                     setup += self._block("setup")
                 elif self._is("teardown"):
                     self._in_time(sessions, "teardown", "the sessions")
-                    self._only_one(teardowns, "teardown")
+                    if teardowns:
+                        message = "there is one 'teardown'; this is another"
+                        self._document.error(self._next.mark, message)
                     teardowns += self._block("teardown")
                 elif self._is("session"):
                     self._in_time(permutations, "session", "the permutations")
@@ -187,10 +189,6 @@ class _SpecParser:
     def _in_time(self, later: object, word: str, what: str) -> None:
         if later:
             self._document.error(self._next.mark, f"'{word}' stands before {what}")
-
-    def _only_one(self, before: list[SpecBlock], word: str) -> None:
-        if before:
-            self._document.error(self._next.mark, f"there is one '{word}'; this is another")
 
     # -- parts -------------------------------------------------------------------------------------
 

@@ -269,7 +269,8 @@ def _table(
 ) -> Iterator[str]:
     cells = [[value or "" for value in row] for row in rows]
     right = [
-        all(not row[at] or _is_numeric(row[at]) for row in cells) for at in range(len(columns))
+        all(not row[at] or _NUMERIC.fullmatch(row[at]) for row in cells)
+        for at in range(len(columns))
     ]
     widths = [max(_bytes(row[at]) for row in [columns, *cells]) for at in range(len(columns))]
 
@@ -285,10 +286,6 @@ def _table(
         yield from line(row).split("\n")
     yield f"({count} row{'' if count == 1 else 's'})"
     yield ""
-
-
-def _is_numeric(text: str) -> bool:
-    return _NUMERIC.fullmatch(text) is not None
 
 
 def _bytes(text: str) -> int:
