@@ -29,7 +29,7 @@ from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.postgres_setup import clear, refuse_existing, set_up, take_down
 from twopc.sim.scenario.postgres_stage import PostgresStage
 from twopc.sim.scenario.postgres_topologies import PreparedTopologies, PreparedTopology, Printed
-from twopc.sim.scenario.stage import SetUpError
+from twopc.sim.scenario.stage import MARKERS_KEPT_S, SetUpError
 from twopc.sim.scenario.values import Capabilities, Case
 from twopc.sim.sessions.waits import Observer
 from twopc.sim.topology import Topology
@@ -40,10 +40,6 @@ from twopc.sim.topology.protections import SUPPORTED, switch_off
 
 if TYPE_CHECKING:
     from twopc.sim.scenario.merge_stage import MergeStage
-
-#: Branch markers are read at the end, even after a long load.
-MARKERS_KEPT_S = 24 * 3600.0
-
 
 _count = itertools.count(1)
 

@@ -20,7 +20,7 @@ from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.jobs import CaseOutcome, Jobs, Series
 from twopc.sim.scenario.judging import FailedCheck, OrderVerdict, judge
 from twopc.sim.scenario.refusals import refuse
-from twopc.sim.scenario.runner import Runner
+from twopc.sim.scenario.runner import play_case
 from twopc.sim.scenario.stage import SetUpError, Stage, Theatre
 from twopc.sim.scenario.values import Case, CaseCounts, CaseLesson, Selection
 
@@ -171,7 +171,7 @@ class _Run:
         workload = case.scenario.workload
         if workload is None:
             limit_ms = self._selection.step_timeout_ms
-            return await Runner(case, stage, own, step_timeout_ms=limit_ms).play()
+            return await play_case(case, stage, own, step_timeout_ms=limit_ms)
         from twopc.sim.workload import load_play  # most files have no load
 
         text = self._selection.seed

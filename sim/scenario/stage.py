@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Name of the session in which an order's own syncs are played.
 AGENTS = "agents"
+#: Branch markers are read at the end, even after a long load.
+MARKERS_KEPT_S = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

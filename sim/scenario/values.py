@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from twopc.errors import ScenarioError
 from twopc.sim.scenario.model import Order, OrderItem, Scenario
@@ -178,4 +178,3 @@ class CaseLesson:
     """Sessions that were provably blocked, by number of played items."""
     behaviour: str = ""
     """Fingerprint of the behaviour, see `twopc.sim.report.behaviour.fingerprint`; empty if infeasible."""
-    facts: Mapping[str, Any] = field(default_factory=dict)
