@@ -215,7 +215,7 @@ def deeds(possible: Capabilities, nodes: list[str], point: str) -> Iterator[str]
         return
     for text in _OF_ALL + tuple(text.format(node=node) for text in _OF_NODES for node in nodes):
         verb = text.partition(" ")[0]
-        if verb in possible.faults and name in possible.faults_at.get(verb, possible.points):
+        if name in possible.faults_at.get(verb, ()):
             yield text
 
 

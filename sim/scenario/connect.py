@@ -77,13 +77,8 @@ def _statements(scenario: Scenario) -> Iterator[tuple[Path, str, str]]:
     for at, session, _, step in scenario.placed_steps():
         if session.setup or any(each.script for _, each in session.named_steps):
             continue  # its SQL may create objects that its statements need
-        if step.lines is not None:
-            for line, text in enumerate(step.lines):
-                yield (*at, "lines", line), session.node, text
-        elif step.call is None:
-            word = "sql" if step.sql is not None else "check"
-            for text in step.statements:
-                yield (*at, word), session.node, text
+        if step.call is None:
+            yield from ((path, session.node, text) for path, text in step.placed(at))
     for path, expect in scenario.expectations():
         for place, query in enumerate(expect.sql):
             for node in query.nodes(scenario.topology.nodes):

@@ -75,8 +75,6 @@ class ModelTheatre:
         return Capabilities(
             name="model",
             protections=SUPPORTED | frozenset(MergeProtection),
-            faults=frozenset(ON_MODEL),
-            points=frozenset().union(*ON_MODEL.values()),
             faults_at=ON_MODEL,
             is_virtual=True,
             settings=SETTINGS,

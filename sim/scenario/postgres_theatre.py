@@ -111,8 +111,6 @@ class PostgresTheatre:
             name="postgres",
             protections=frozenset(SUPPORTED) | IN_PROCESS | frozenset(MergeProtection),
             why_on=WHY_ON,
-            faults=frozenset(ON_POSTGRES),
-            points=frozenset().union(*ON_POSTGRES.values()),
             faults_at=ON_POSTGRES,
             reasons=WHY_NOT,
         )

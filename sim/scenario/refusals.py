@@ -50,14 +50,14 @@ def _faults(scenario: Scenario, possible: Capabilities, where: str) -> Iterator[
         deed = fault.do.partition(" ")[0]
         at = ("faults", place)
         point = fault.at.partition("(")[0]
-        if deed not in possible.faults:
+        if deed not in possible.faults_at:
             missing.add(fault.id)
             why = f": {possible.reasons[deed]}" if deed in possible.reasons else ""
             yield (*at, "do"), f"fault '{fault.id}': '{deed}' is not performed on {where}{why}"
         elif point not in possible.points and fault.at not in possible.points:
             missing.add(fault.id)
             yield (*at, "at"), f"fault '{fault.id}': {where} have no point '{fault.at}'"
-        elif point not in possible.faults_at.get(deed, possible.points):
+        elif point not in possible.faults_at[deed]:
             missing.add(fault.id)
             there = ", ".join(sorted(possible.faults_at[deed]))
             text = f"'{deed}' is not performed at '{point}' on {where}, but at {there}"

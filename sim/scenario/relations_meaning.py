@@ -129,7 +129,7 @@ def _created_names(scenario: Scenario) -> Iterator[str]:
 def _statements(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     """Yield every statement of steps and invariants, with its place."""
     for at, _, _, step in scenario.placed_steps():
-        yield from _of_step(at, step)
+        yield from step.placed(at) if step.call is None else ()
     for path, expect in scenario.expectations():
         for place, query in enumerate(expect.sql):
             if not query.hole:
@@ -142,16 +142,7 @@ def _statements(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     for where, transactions in groups:
         for name, steps in transactions.items():
             for place, step in enumerate(steps):
-                yield from _of_step((*where, name, place), step)
-
-
-def _of_step(at: Path, step: Step) -> Iterator[tuple[Path, str]]:
-    if step.lines is not None:
-        yield from (((*at, "lines", place), text) for place, text in enumerate(step.lines))
-    for word in ("sql", "check"):
-        text = getattr(step, word)
-        if text is not None:
-            yield (*at, word), text
+                yield from step.placed((*where, name, place)) if step.call is None else ()
 
 
 def mark_of(document: Document, at: Path, text: str, token: SqlToken) -> Mark:

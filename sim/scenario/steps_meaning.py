@@ -51,7 +51,7 @@ def check_transactions(
                 document.error(
                     (*path, "at"), "a workload's client works at one node: leave out 'at'"
                 )
-            for text, where in _texts(path, step):
+            for where, text in step.placed(path):
                 _one_statement(document, where, text)
         if not steps:
             document.error((*at, name), f"transaction '{name}' has no steps")
@@ -172,7 +172,7 @@ def _step(
         return
     known = [*step.values, *saved]
     is_named_well = _procedure(document, at, step)
-    for text, place in _texts(at, step) if is_named_well else ():
+    for place, text in step.placed(at) if is_named_well else ():
         for name in sqltext.parameters(text):
             if name not in known and not {"params", "args"} & {*step.holes}:
                 hint = (
@@ -276,13 +276,6 @@ def _typographic_quote(text: str) -> str:
     return next((letter for word in words for letter in word if letter in _TYPOGRAPHIC), "")
 
 
-def _texts(at: Path, step: Step) -> list[tuple[str, Path]]:
-    if step.lines is not None:
-        return [(text, (*at, "lines", place)) for place, text in enumerate(step.lines)]
-    word = "check" if step.check is not None else "call" if step.call is not None else "sql"
-    return [(text, (*at, word)) for text in step.statements]
-
-
 def _foreign_tables(scenario: Scenario, session: Session) -> frozenset[str]:
     """Return the foreign tables that are created at the session's node."""
     texts = [*scenario.subscriber(session.node).sql]
@@ -302,7 +295,7 @@ def _lint_prepare(document: Document, at: Path, session: Session, foreign: froze
         for name, step in each.items():
             if step.action == "begin":
                 opened, results = True, []
-            for text, where in _texts((*at, "steps", place, name), step):
+            for where, text in step.placed((*at, "steps", place, name)):
                 reason = preparation.forbidden_before_prepare(text, foreign)
                 own = preparation.advisory_locks(text)
                 if reason is None and any(_other_kind(lock) in locks for lock in own):

@@ -126,17 +126,19 @@ class Capabilities:
     protections: frozenset[str] = frozenset()
     why_on: Mapping[str, str] = field(default_factory=dict)
     """Reasons why some other protections cannot be switched off, by name."""
-    faults: frozenset[str] = frozenset()
-    """First words of the supported `do`; empty: none is supported."""
-    points: frozenset[str] = frozenset()
     faults_at: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Supported points of those faults that are not supported at all of the theatre's points."""
+    """Points at which each fault is supported, by the first word of its `do`."""
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Reasons why some faults are not supported, by first words."""
     is_virtual: bool = False
     """Whether it uses virtual time."""
     settings: frozenset[str] | None = None
     """The supported settings of PostgreSQL; None: all."""
+
+    @property
+    def points(self) -> frozenset[str]:
+        """Points at which any fault is supported."""
+        return frozenset().union(*self.faults_at.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

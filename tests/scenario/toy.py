@@ -183,8 +183,7 @@ class ToyTheatre:
     capabilities = Capabilities(
         name="toy",
         is_virtual=True,
-        faults=frozenset({"crash"}),
-        points=frozenset({"coordinator.decision_logged"}),
+        faults_at={"crash": frozenset({"coordinator.decision_logged"})},
     )
     kept = ()
 

@@ -228,28 +228,29 @@ class _Tester:
 
     def _print_notices(self, session: str, until: int) -> None:
         """Print the notices that a session received up to the record `until`."""
-        left = []
-        for seq, message in self._messages.get(session, ()):
-            if seq > until or "text" not in message:
-                left.append((seq, message))
-                continue
+        for message in self._taken(session, "text", until):
             self._lines += f"{session}: {message['text']}".split("\n")
             self._notices[session] = self._notices.get(session, 0) + 1
             self._new_notice = True
-        self._messages[session] = left
 
     def _print_notifications(self, step: _LaunchedStep, now: int) -> None:
-        left = []
-        for seq, message in self._messages.get(step.session, ()):
-            if seq > now or "channel" not in message:
-                left.append((seq, message))
-                continue
+        for message in self._taken(step.session, "channel", now):
             sender = self._session_of.get(message["from"], message["from"])
             self._lines.append(
                 f'{step.session}: NOTIFY "{message["channel"]}" with payload "{message["payload"]}" '
                 f"from {sender}"
             )
-        self._messages[step.session] = left
+
+    def _taken(self, session: str, kind: str, until: int) -> list[Mapping[str, str]]:
+        """Remove and return the messages that have a key and that a session received up to the record `until`."""
+        taken, left = [], []
+        for seq, message in self._messages.get(session, ()):
+            if seq <= until and kind in message:
+                taken.append(message)
+            else:
+                left.append((seq, message))
+        self._messages[session] = left
+        return taken
 
 
 #: `do_field` of fe-print.c: digits and signs only, a digit at the end, no exponent at the beginning.
