@@ -191,15 +191,14 @@ def _step_expect(
         step.statements or step.script or step.hole or step.holes
     ):
         document.error(at, f"step '{name}' returns no rows")
-    if final.delivered is not None and step.action != "sync" and not step.hole:
-        document.error(at, f"step '{name}' delivers nothing: it is no sync")
-    if final.calls is not None and step.action != "sync" and not step.hole:
-        document.error(at, f"step '{name}' brings no calls: it is no sync")
-    for field in final.of_merge:
-        if step.action != "sync" and not step.hole:
-            document.error(
-                (*at, field), f"step '{name}' is no merge session: it is no sync", key=True
-            )
+    if step.action != "sync" and not step.hole:
+        if final.delivered is not None:
+            document.error(at, f"step '{name}' delivers nothing: it is no sync")
+        if final.calls is not None:
+            document.error(at, f"step '{name}' brings no calls: it is no sync")
+        for field in final.of_merge:
+            message = f"step '{name}' is no merge session: it is no sync"
+            document.error((*at, field), message, key=True)
     if final.error is not None and final.error not in NUMBERS and not sqlstate_of(final.error):
         document.error(at, f"'{final.error}' is neither a SQLSTATE nor an error's name as in psycopg.errors")  # fmt: skip
     if expected.blocked_by is not None:

@@ -29,8 +29,8 @@ from twopc.sim.scenario.merge_watch import (
     SeenConflict,
 )
 from twopc.sim.scenario.merging_stage import MergingStage
-from twopc.sim.scenario.postgres_inspection import ServerStage
 from twopc.sim.scenario.postgres_setup import take_down
+from twopc.sim.scenario.server_stage import ServerStage
 from twopc.sim.scenario.stage import AGENTS, NodeContent
 from twopc.sim.scenario.values import Case
 from twopc.sim.sessions.interface import ClientSession

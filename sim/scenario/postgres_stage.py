@@ -11,9 +11,9 @@ from twopc.drivers.recovery import SettledBranch
 from twopc.names import PREFIX, SCHEMA
 from twopc.protocol.effects import Effect
 from twopc.protocol.events import Event
-from twopc.sim.scenario.postgres_inspection import ServerStage
 from twopc.sim.scenario.postgres_setup import subscribe
 from twopc.sim.scenario.postgres_topologies import PreparedTopology
+from twopc.sim.scenario.server_stage import ServerStage
 from twopc.sim.scenario.stage import AGENTS, AwayError, NodeContent, StageDelivery
 from twopc.sim.sessions.any_client import AnyClientSession
 from twopc.sim.sessions.interface import ClientSession
