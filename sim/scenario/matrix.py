@@ -6,6 +6,7 @@ An inserted value keeps its place in the matrix, so that its errors are reported
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 from twopc.sim.scenario.parts import EVERY_NODE
@@ -28,9 +29,7 @@ def cells(document: Document) -> list[tuple[Cell, Map]]:
     axes = _axes(document, root)
     if not axes:
         return [(Cell(), root)]
-    number = 1
-    for _, values in axes:
-        number *= len(values)
+    number = math.prod(len(values) for _, values in axes)
     if number > CELLS_MAX:
         document.error(
             ("matrix",), f"{number} cells are too many: a matrix has at most {CELLS_MAX}", key=True

@@ -125,24 +125,17 @@ class _Run:
 
     def _is_playable(self, group: CaseGroup) -> bool:
         """Return whether a group can be played here, and record a twin whose protection cannot be switched off."""
-        missing = (
-            group.twin.off - self._theatre.capabilities.protections
-            if group.twin is not None
-            else ()
-        )
+        possible = self._theatre.capabilities
+        missing = sorted(group.twin.off - possible.protections) if group.twin is not None else []
         if missing:
-            where = "the model" if self._theatre.capabilities.is_virtual else "real servers"
-            what = " and ".join(sorted(missing))
-            why = "; ".join(
-                self._theatre.capabilities.why_on[name]
-                for name in sorted(missing)
-                if name in self._theatre.capabilities.why_on
-            )
+            where = "the model" if possible.is_virtual else "real servers"
+            what = " and ".join(missing)
+            why = "; ".join(possible.why_on[name] for name in missing if name in possible.why_on)
             self._history.write(
                 "twin_skipped",
                 message=f"{group.name}: {what} cannot be switched off on {where}"
                 f"{why and f': {why}'}",
-                data={"group": group.name, "missing": sorted(missing)},
+                data={"group": group.name, "missing": missing},
             )
         return not missing
 

@@ -150,20 +150,12 @@ def only(source: Map, keys: Iterable[str]) -> Map:
 
 def _merged(base: Map, own: Map) -> Map:
     """Return `own` over `base`: mappings are merged key by key, other values replaced; null removes a key."""
-    merged = only(base, base)
+    merged = only(base, [key for key in base if own.get(key, "") is not None])
     merged.mark, merged.flow = own.mark, own.flow
     for key, value in own.items():
         below: Any = base.get(key)
-        if value is None and key in base:
-            _without(merged, key)
-        elif isinstance(value, Map) and isinstance(below, Map):
+        if isinstance(value, Map) and isinstance(below, Map):
             merged.take(key, _merged(below, value), own)
-        else:
+        elif value is not None or key not in base:
             merged.take(key, value, own)
     return merged
-
-
-def _without(values: Map, key: str) -> None:
-    tables: tuple[dict[str, Any], ...] = (values, values.keys_at, values.values_at, values.key_spans, values.value_spans)  # fmt: skip
-    for each in tables:
-        each.pop(key, None)
